@@ -7,17 +7,46 @@ refused connections) happen inside the adapter, bounded, so that what arrives he
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from datetime import datetime
-from typing import Any, NewType, Protocol
+from typing import Any, Final, NewType, Protocol
 
 from applier.errors import KindNotServed
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
 ClusterName = NewType("ClusterName", str)
+"""The name of a cluster: made by `parse_cluster_name`, or by `context_name` of what a kubeconfig calls it. A text by itself is none: mypy refuses
+it where a cluster is named.
+"""
+
+LOCAL_CLUSTER: Final = ClusterName("local")
+"""The cluster that the process itself works on, and that nobody has named."""
+
+DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_CLUSTER_NAME_FORMAT: Final = re.compile(rf"({DNS_LABEL.pattern}#)?{DNS_LABEL.pattern}")
+
+
+def parse_cluster_name(text: str) -> ClusterName:
+    """The name `eu-1`, or `capi#eu-1` of a cluster that the provider `capi` knows. Raises ValueError, with the rule."""
+    if not _CLUSTER_NAME_FORMAT.fullmatch(text):
+        raise ValueError(
+            f"{text!r} cannot name a cluster; write at most 63 small letters, digits and dashes, such as prod-eu, "
+            "or PROVIDER#NAME, both of that form"
+        )
+    return ClusterName(text)
+
+
+def context_name(text: str) -> ClusterName:
+    """What a kubeconfig, or the record of a cluster, calls a cluster that is the only one: any text, for messages. Clusters of which there are
+    several are told apart by names of `parse_cluster_name`.
+    """
+    return ClusterName(text)
+
+
 Object = dict[str, Any]
 
 CONTENT_MANAGER, PARENT_MANAGER, STATUS_MANAGER, CLI_MANAGER = (

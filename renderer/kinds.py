@@ -16,6 +16,10 @@ WINDOW = "PropagationWindow"
 POLICY = "PropagationPolicy"
 RULE_KINDS = frozenset({WINDOW, POLICY})
 """Kinds of `OWN_GROUP` in which people write when and how changes move; they are read from Git and exist in no cluster."""
+CLUSTER = "Cluster"
+PLACEMENT = "Placement"
+DESTINATION_KINDS = frozenset({CLUSTER, PLACEMENT})
+"""Those in which people write where objects go; the same holds for them."""
 
 _CLUSTER_SCOPED = {
     "": "Namespace Node PersistentVolume ComponentStatus",

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from applier.cluster import ClusterName, Discovery, Object, Resource, ResourceAttributes, WatchEvent, WatchTarget
+from applier.cluster import Discovery, Object, Resource, ResourceAttributes, WatchEvent, WatchTarget, context_name
 from applier.errors import ClusterError, Invalid, KindNotServed, NotFound, Unavailable
 from applier.kube.client import ApiRequest, Client, copy_with
 from applier.kube.discovery import DiscoveryCache, require_resource
@@ -55,7 +55,7 @@ class KubeCluster:
         rng: Callable[[], float],
         unreachable_seconds: float = inf,
     ) -> None:
-        self.name = ClusterName(transport.name)
+        self.name = context_name(transport.name)
         self.namespace = transport.namespace
         self._client = Client(
             transport, concurrency=concurrency, sleep=sleep, rng=rng, unreachable_seconds=unreachable_seconds

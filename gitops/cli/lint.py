@@ -97,6 +97,8 @@ def _rule_findings(
     now = SystemClock().now()
     for problem, is_expired in find_ineffective_break_glass(catalog.objects, now):
         yield LintFinding(problem, Severity.WARNING if is_expired else Severity.ERROR)
+    if catalog.destinations:
+        yield from _destination_findings(catalog, config)
     if not catalog.rules and not any(definition.gates for definition in catalog.definitions.values()):
         return
     from gitops.gates.lint import find_unknown_names, find_unsatisfiable_gates
@@ -126,6 +128,31 @@ def _rule_findings(
     for warning in find_warnings(tuple(windows.rules.values()), now):
         message = f"window {warning.window} {warning.message}"
         yield LintFinding(Problem(warning.origin.file, warning.origin.line, "", message), Severity.WARNING)
+
+
+def _destination_findings(catalog: Catalog, config: Config | None) -> Iterator[LintFinding]:
+    """What is wrong with clusters and placements. Clusters may be declared in another source, so that what is said of none may be wrong."""
+    from gitops.fleet.fleet_objects import read_fleet_objects
+    from gitops.fleet.placing import NOTHING_PLACED, place
+    from gitops.rollouts.source_rules import find_unobeyed
+    from renderer.catalog.projection import scopes_in
+
+    objects = read_fleet_objects(catalog, {}, fleet_source=catalog.source)
+    placed = place(
+        catalog,
+        objects.clusters.values(),
+        objects.placements,
+        NOTHING_PLACED,
+        scopes=scopes_in(catalog),
+        broken=objects.broken_placements,
+        definition_names={},
+    )
+    for problem in (*objects.problems, *placed.problems):
+        yield LintFinding(problem, Severity.ERROR)
+    for problem in placed.warnings:
+        yield LintFinding(problem, Severity.WARNING, is_certain=bool(objects.clusters))
+    for problem in find_unobeyed(catalog) if config else ():
+        yield LintFinding(problem, Severity.WARNING)
 
 
 def _unmatched_finding(unmatched: UnmatchedSelector, *, is_elsewhere: bool) -> LintFinding:

@@ -11,6 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from applier.cluster import DNS_LABEL
 from gitops.config.fields import parse_address, parse_age, parse_interval, parse_web_url
 from gitops.config.model import DEFAULT_RESYNC, Config, ConfigErrors
 from gitops.config.schema import CONFIG_SCHEMA
@@ -36,7 +37,6 @@ from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
 from renderer.phrasing import format_count, suggestion_or_names
 
-_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")
 
 
@@ -100,7 +100,7 @@ class _ConfigReader(SourceReader):
     def _cluster(self) -> str:
         """Return the name of the cluster, a DNS label: windows select it, and `*` in them is no letter of a name."""
         name: str = (self.value.get("cluster") or {}).get("name", LOCAL)
-        if not _LABEL.fullmatch(name):
+        if not DNS_LABEL.fullmatch(name):
             message = (
                 f"{name!r} cannot name a cluster; write at most 63 small letters, digits and dashes, such as prod-eu"
             )

@@ -1,1 +1,1 @@
-"""Several clusters from one process: which there are, how they are reached, who they are. Nothing here decides about instances."""
+"""Several clusters from one process: which there are, what goes to which, how each is reached, and who it is."""

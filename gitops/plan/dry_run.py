@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from functools import cached_property
 from typing import Final
 
-from applier.cluster import CONTENT_MANAGER, Cluster, ClusterName, Discovery, Object, Resource
+from applier.cluster import CONTENT_MANAGER, Cluster, Discovery, Object, Resource, parse_cluster_name
 from applier.errors import ClusterError, KindNotServed, Unavailable
 from applier.execute.dry_run import redefined_kinds
 from applier.plan.model import NodeAction, NodePlan, Plan
@@ -151,4 +151,4 @@ def _writable_nodes(plan: Plan) -> Iterator[NodePlan]:
 
 def create_schema_cluster(head: Catalog) -> DryRunCluster:
     """A server that holds nothing and knows the kinds of the commit."""
-    return DryRunCluster(ClusterName(CONTENT_MANAGER), {}, crds=head.types.crds)
+    return DryRunCluster(parse_cluster_name(CONTENT_MANAGER), {}, crds=head.types.crds)

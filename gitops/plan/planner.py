@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from applier.cluster import Cluster, ClusterName, Object
+from applier.cluster import Cluster, Object, parse_cluster_name
 from gitops.clock import Clock
 from gitops.gates.evaluate import ExternalFact
 from gitops.plan import start_times
@@ -63,7 +63,7 @@ async def plan_commits(
         base_rendering = _render_applied(base, cache)
         left_out -= _count_members(base_rendering)
     cluster = DryRunCluster(
-        ClusterName("git"), assume_applied(base, base_rendering, version, rollouts), crds=head.catalog.types.crds
+        parse_cluster_name("git"), assume_applied(base, base_rendering, version, rollouts), crds=head.catalog.types.crds
     )
     unresolved = {
         (applyset.parent, node.id): node.manifest

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from applier.cluster import Cluster, ClusterName, Discovery, Object, Resource
+from applier.cluster import Cluster, Discovery, Object, Resource, context_name
 from applier.read import observe
 from applier.state.observed import annotation
 from gitops.errors import GitopsError
@@ -65,7 +65,7 @@ class ClusterSnapshot:
                 }
         crds = from_crds((obj for obj in self.objects if group_kind(obj) == CRD), KindSchemas()).crds
         served = Discovery({resource.group_kind: resource for resource in self.resources})
-        return DryRunCluster(ClusterName(self.cluster), objects, served, crds, is_whole=True)
+        return DryRunCluster(context_name(self.cluster), objects, served, crds, is_whole=True)
 
 
 async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -> ClusterSnapshot:

@@ -49,7 +49,7 @@ _PATTERN: Final = re.compile(r"[-a-z0-9.*]+")
 
 def read_policies(catalog: Catalog) -> ParsedRules[Policy]:
     """Read all policies of a catalog."""
-    return parse_rules(catalog, POLICY, "policy", read_policy)
+    return parse_rules(catalog.rules, POLICY, "policy", read_policy)
 
 
 def read_policy(declared: DeclaredObject) -> Policy | list[Problem]:

@@ -72,9 +72,11 @@ class SourceRules:
 def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
     """The rules of a commit, and of what was `stored` before those that it cannot say. Its problems are those of the commit."""
     parsed: dict[str, ParsedRules[Any]] = {WINDOW: read_windows(catalog), POLICY: read_policies(catalog)}
-    problems = tuple(sorted(problem for rules in parsed.values() for problem in rules.problems))
+    problems = tuple(
+        sorted((*(problem for rules in parsed.values() for problem in rules.problems), *find_unobeyed(catalog)))
+    )
     broken = {(kind, name): origin for kind, rules in parsed.items() for name, origin in rules.broken.items()}
-    previous = {_rule_key(rule): rule for rule in _parse_stored(stored)}
+    previous = {_rule_key(rule): rule for rule in stored_documents(stored)}
     kept_rules = {
         name: rule
         for name, rule in previous.items()
@@ -115,9 +117,17 @@ def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
     )
 
 
+def find_unobeyed(catalog: Catalog) -> Iterator[Problem]:
+    """What says where objects go, in a commit that is read as it is: nobody places by it."""
+    for declared in catalog.destinations:
+        kind = declared.group_kind.kind
+        message = f"nothing obeys this {kind}: `fleet` in levelgate.yaml makes several clusters of it; set that, or remove the {kind} from Git"
+        yield Problem(declared.origin.file, declared.line_of("kind"), "kind", message)
+
+
 def restore_rules(source: str, stored: StoredRules) -> SourceRules:
     """Accepted rules as they were stored, whatever a commit says."""
-    rules = tuple(_parse_stored(stored))
+    rules = tuple(stored_documents(stored))
     catalog = Catalog(source, rules=rules, contents=_stored_calendars(stored, _calendar_names(rules)))
     windows, policies = read_windows(catalog), read_policies(catalog)
     return SourceRules(source, windows.rules, tuple(policies.rules.values()), stored.get("closed", ""), accepted=stored)
@@ -156,7 +166,8 @@ def _rule_key(rule: DeclaredObject) -> tuple[str, str]:
     return rule.group_kind.kind, rule.manifest["metadata"]["name"]
 
 
-def _parse_stored(stored: StoredRules) -> Iterator[DeclaredObject]:
+def stored_documents(stored: StoredRules) -> Iterator[DeclaredObject]:
+    """What `store_documents` has stored."""
     for entry in stored.get("rules") or ():
         origin = SourceLocation(entry["file"], entry["line"])
         yield DeclaredObject(entry["manifest"], origin, partial(_line_of, origin))
@@ -167,15 +178,20 @@ def _line_of(origin: SourceLocation, _path: str) -> int:
     return origin.line
 
 
+def store_documents(documents: Iterable[DeclaredObject]) -> list[dict[str, Any]]:
+    """Accepted documents as JSON, with their files and lines."""
+    return [
+        {"file": document.origin.file, "line": document.origin.line, "manifest": document.manifest}
+        for document in sorted(documents, key=_rule_key)
+    ]
+
+
 def _to_stored(effective: Catalog) -> StoredRules:
     if not effective.rules:
         return {}
     calendar_names = _calendar_names(effective.rules)
     return {
-        "rules": [
-            {"file": rule.origin.file, "line": rule.origin.line, "manifest": rule.manifest}
-            for rule in sorted(effective.rules, key=_rule_key)
-        ],
+        "rules": store_documents(effective.rules),
         "calendars": {
             file: base64.b64encode(data).decode()
             for file, data in sorted(effective.calendars.items())

@@ -32,10 +32,10 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 
 
-def reconstruct_cluster(name: str, result: ReconcileResult) -> RecordedCluster:
+def reconstruct_cluster(name: ClusterName, result: ReconcileResult) -> RecordedCluster:
     """What the pass did not read is absent."""
     return RecordedCluster(
-        ClusterName(name), {**result.observed.objects, **dict(_written_objects(result))}, result.observed.discovery
+        name, {**result.observed.objects, **dict(_written_objects(result))}, result.observed.discovery
     )
 
 
@@ -78,7 +78,7 @@ class Dashboard:
     _cluster: RecordedCluster
 
     @classmethod
-    async def from_result(cls, result: ReconcileResult, *, cluster: str, at: datetime) -> Dashboard:
+    async def from_result(cls, result: ReconcileResult, *, cluster: ClusterName, at: datetime) -> Dashboard:
         recorded_cluster = reconstruct_cluster(cluster, result)
         plans = {
             set_plan.rendered.parent: set_plan
@@ -88,7 +88,7 @@ class Dashboard:
         return cls(result, at, await Overview.from_cluster(recorded_cluster, now=at), plans, recorded_cluster)
 
     @property
-    def cluster(self) -> str:
+    def cluster(self) -> ClusterName:
         return self._cluster.name
 
     @cached_property

@@ -14,6 +14,7 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Final
 
+from applier.cluster import ClusterName
 from gitops.clock import Clock
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.sources import revisions_of
@@ -56,7 +57,7 @@ class Monitor:
     `longest_hold_seconds`: how long has the event loop stood still at most.
     """
 
-    cluster: str
+    cluster: ClusterName
     version: str
     clock: Clock
     elapsed: Callable[[], float] = time.monotonic

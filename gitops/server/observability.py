@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from applier.cluster import ClusterName
 from gitops.clock import Clock
 from gitops.config.fields import ListenAddress
 from gitops.daemon.follower import Follower
@@ -21,7 +22,7 @@ class CountingCluster(Protocol):
     """A cluster that counts what comes back from it."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> ClusterName: ...
 
     @property
     def answers(self) -> Counter[tuple[str, int]]: ...

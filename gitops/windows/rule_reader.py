@@ -1,11 +1,10 @@
-"""Windows and policies of a commit, read one after the other: the two kinds of rules that sources declare in Git."""
+"""Objects of Levelgate's own kinds in a commit, such as windows and policies, read one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from renderer.catalog.catalog import Catalog
 from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
@@ -16,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ParsedRules(Generic[T]):
-    """The windows, or the policies, of a commit, by name.
+    """The windows, or the policies, say, of a commit, by name.
 
     `broken` are those that cannot be read, or that several files declare: what was accepted of them before stays in force.
     """
@@ -27,14 +26,14 @@ class ParsedRules(Generic[T]):
 
 
 def parse_rules(
-    catalog: Catalog, kind: str, noun: str, parse: Callable[[DeclaredObject], T | list[Problem]]
+    documents: Iterable[DeclaredObject], kind: str, noun: str, parse: Callable[[DeclaredObject], T | list[Problem]]
 ) -> ParsedRules[T]:
-    """Read all rules of a kind. Of those with one name none counts, or a stray file could open a window."""
+    """Read all rules of a kind among these. Of those with one name none counts, or a stray file could open a window."""
     rules: dict[str, T] = {}
     broken: dict[str, SourceLocation] = {}
     problems: list[Problem] = []
     groups: dict[str, list[DeclaredObject]] = {}
-    for declared in catalog.rules:
+    for declared in documents:
         if declared.group_kind.kind == kind:
             groups.setdefault(declared.manifest["metadata"]["name"], []).append(declared)
     for name, group in groups.items():

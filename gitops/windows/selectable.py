@@ -145,16 +145,18 @@ def required_labels(selector: LabelSelector) -> LabelSelector:
     return LabelSelector(tuple(one for one in selector.requirements if one.operator in _POSITIVE_OPERATORS))
 
 
-def describe_missing_labels(selector: LabelSelector, instances: Collection[Labels], *, is_certain: bool) -> str:
-    """Say what of the labels that a selector requires no instance has; empty where some instance has them all, or may have."""
+def describe_missing_labels(
+    selector: LabelSelector, instances: Collection[Labels], *, is_certain: bool, noun: str = "instance here"
+) -> str:
+    """Say what of the labels that a selector requires no instance has (or no other thing, as `noun` says); empty where some has them all, or may."""
     required = required_labels(selector)
     if any(required.matches(labels) for labels in instances):
         return ""
     for requirement in required.requirements:
         if not any(requirement.matches(labels) for labels in instances):
             hint = _suggest_label(requirement, instances)
-            return f"no instance here has the label {requirement}{hint}" if is_certain or hint else ""
-    return f"no instance here has all of the labels {required}" if is_certain else ""
+            return f"no {noun} has the label {requirement}{hint}" if is_certain or hint else ""
+    return f"no {noun} has all of the labels {required}" if is_certain else ""
 
 
 def _suggest_label(requirement: Requirement, instances: Iterable[Labels]) -> str:

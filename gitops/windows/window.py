@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
+from applier.cluster import LOCAL_CLUSTER
 from applier.plan.model import Operation
 from gitops.windows.occurrences import WindowTimeline
 from renderer.errors import SourceLocation
@@ -56,7 +57,7 @@ class Drain(IntEnum):
         return self < Drain.INSTANCE
 
 
-LOCAL: Final = "local"
+LOCAL: Final = LOCAL_CLUSTER
 """The name of a cluster that nobody has named."""
 
 

@@ -68,7 +68,9 @@ SPEC: Final = object_form(
 
 def read_windows(catalog: Catalog) -> ParsedRules[Window]:
     """Read all windows of a catalog."""
-    return parse_rules(catalog, WINDOW, "window", lambda rule: _WindowReader(rule, catalog.calendars).read_window())
+    return parse_rules(
+        catalog.rules, WINDOW, "window", lambda rule: _WindowReader(rule, catalog.calendars).read_window()
+    )
 
 
 class _WindowReader:

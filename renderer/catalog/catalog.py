@@ -37,6 +37,8 @@ class CatalogChange:
 class Catalog:
     """The content of one commit of one source; `contents` by file, those included that must not be read. `types` are the kinds that it describes.
     `author` and `message` are those of the commit, empty where there is none.
+    `rules` say when and how objects move, `destinations` where they go: both are read by others, and applied nowhere.
+    `definition_names` are those under which each kind is defined, also where that is broken.
     Of the `broken` kinds those in `duplicates` are defined more than once.
     `step` says how it came from the commit before, where these differ in what some files say of their objects.
     """
@@ -54,6 +56,8 @@ class Catalog:
     contents: Mapping[str, FileContent] = field(default_factory=dict)
     types: KindSchemas = field(default_factory=KindSchemas)
     change: CatalogChange | None = field(default=None, compare=False, repr=False)
+    destinations: tuple[DeclaredObject, ...] = ()
+    definition_names: Mapping[GroupKind, frozenset[str]] = field(default_factory=dict)
 
     def changed_objects(self, earlier: Catalog) -> Iterator[tuple[DeclaredObject, DeclaredObject]] | None:
         """The objects in files that differ, as they were and as they are, in order; None where it is not known that nothing else differs."""
@@ -93,7 +97,7 @@ class Catalog:
         """Whose definition the document is in which this problem is, also where that does not build."""
         content = self.contents.get(problem.file, FileContent())
         document_starts: list[tuple[int, GroupKind | None]] = [
-            (declared.origin.line, None) for declared in (*content.objects, *content.rules)
+            (declared.origin.line, None) for declared in (*content.objects, *content.rules, *content.destinations)
         ]
         document_starts += ((definition.origin.line, definition.group_kind) for definition in content.definitions)
         document_starts += ((origin.line, kind) for kind, origin in content.broken)
@@ -184,6 +188,8 @@ def load(
         problems=tuple(sorted([*problems, *duplicates.problems])),
         contents=contents,
         types=types,
+        destinations=tuple(chain.from_iterable(content.destinations for content in contents.values())),
+        definition_names=_definition_names(contents.values()),
     )
 
 
@@ -218,8 +224,17 @@ def _object_offsets(contents: Mapping[str, FileContent]) -> Mapping[str, int]:
 
 
 def _has_only_objects(content: FileContent) -> bool:
-    other_content = content.definitions or content.broken or content.rules or content.problems or content.unreadable
-    return not other_content and all(declared.group_kind != CRD for declared in content.objects)
+    other_content = content.definitions or content.broken or content.rules or content.destinations
+    is_plain = not (other_content or content.problems or content.unreadable)
+    return is_plain and all(declared.group_kind != CRD for declared in content.objects)
+
+
+def _definition_names(contents: Iterable[FileContent]) -> dict[GroupKind, frozenset[str]]:
+    names: dict[GroupKind, frozenset[str]] = {}
+    for content in contents:
+        for kind, name in (*((one.group_kind, one.name) for one in content.definitions), *content.broken_names):
+            names[kind] = names.get(kind, frozenset()) | {name}
+    return names
 
 
 def _crds(

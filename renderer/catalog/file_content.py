@@ -17,8 +17,8 @@ from renderer.definition.compile import Definition, DefinitionErrors, compile_de
 from renderer.documents import Document
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
-from renderer.identity import GroupKind, Manifest, ObjectKey, group_kind
-from renderer.kinds import OWN_GROUP, RGD, RULE_KINDS
+from renderer.identity import GroupKind, Manifest, ObjectKey, digest, group_kind
+from renderer.kinds import DESTINATION_KINDS, OWN_GROUP, RGD, RULE_KINDS
 from renderer.manifest_hash import without_server_fields
 from renderer.schema import manifest_rules
 
@@ -40,10 +40,15 @@ class DeclaredObject:
     def group_kind(self) -> GroupKind:
         return group_kind(self.manifest)
 
+    @cached_property
+    def content_digest(self) -> str:
+        """Stands for what is declared, wherever it stands."""
+        return digest([self.manifest, self.refused_reason])
+
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """One file, worked out. An `unreadable` one may hold more than we know."""
+    """One file, worked out. An `unreadable` one may hold more than we know. `broken_names` are those of the `broken` definitions."""
 
     data: bytes = b""
     definitions: tuple[Definition, ...] = ()
@@ -52,6 +57,8 @@ class FileContent:
     rules: tuple[DeclaredObject, ...] = ()
     problems: tuple[Problem, ...] = ()
     unreadable: bool = False
+    destinations: tuple[DeclaredObject, ...] = ()
+    broken_names: tuple[tuple[GroupKind, str], ...] = ()
 
 
 def parse_file(file: str, data: bytes) -> FileContent:
@@ -70,6 +77,8 @@ def parse_file(file: str, data: bytes) -> FileContent:
         tuple(builder.rules),
         tuple(builder.problems),
         builder.unreadable,
+        tuple(builder.destinations),
+        tuple(builder.broken_names),
     )
 
 
@@ -81,6 +90,8 @@ class _FileContentBuilder:
     rules: list[DeclaredObject] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unreadable: bool = False
+    destinations: list[DeclaredObject] = field(default_factory=list)
+    broken_names: list[tuple[GroupKind, str]] = field(default_factory=list)
 
     def add(self, document: Document) -> None:
         if mistake := _find_shape_mistake(document):
@@ -91,7 +102,7 @@ class _FileContentBuilder:
         if kind == RGD:
             self._add_definition(document)
         elif kind.group == OWN_GROUP:
-            self._add_rule(document, kind)
+            self._add_own(document, kind)
         else:
             self._add_object(document)
 
@@ -104,22 +115,22 @@ class _FileContentBuilder:
                 self.unreadable = True
             else:
                 self.broken.append((errors.group_kind, SourceLocation(document.file, document.line)))
+                self.broken_names.append((errors.group_kind, document.value["metadata"]["name"]))
             return
         self.definitions.append(definition)
 
-    def _add_rule(self, document: Document, kind: GroupKind) -> None:
-        if kind.kind not in RULE_KINDS:
-            self._add_problem(
-                document, "kind", f"{OWN_GROUP} has no kind {kind.kind}; there are {', '.join(sorted(RULE_KINDS))}"
-            )
+    def _add_own(self, document: Document, kind: GroupKind) -> None:
+        declared = DeclaredObject(document.value, SourceLocation(document.file, document.line), document.line_of)
+        if kind.kind in RULE_KINDS:
+            self.rules.append(declared)
+        elif kind.kind in DESTINATION_KINDS:
+            self.destinations.append(declared)
         else:
-            self.rules.append(
-                DeclaredObject(document.value, SourceLocation(document.file, document.line), document.line_of)
-            )
+            known_kinds = ", ".join(sorted(RULE_KINDS | DESTINATION_KINDS))
+            self._add_problem(document, "kind", f"{OWN_GROUP} has no kind {kind.kind}; there are {known_kinds}")
 
     def _add_object(self, document: Document) -> None:
-        mistakes = [(mistake.path, mistake.message) for mistake in manifest_rules.find_mistakes(document.value)]
-        mistakes = mistakes or well_known.find_refused_keys(document.value) or _find_protection_mistakes(document.value)
+        mistakes = find_object_mistakes(document.value)
         for path, message in mistakes:
             self._add_problem(document, path, message)
         reason = "; ".join(f"{path}: {message}" for path, message in mistakes)
@@ -151,6 +162,12 @@ def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
     if not isinstance(metadata.get("namespace") or "", str):
         return "metadata.namespace", "must be a text"
     return None
+
+
+def find_object_mistakes(manifest: Manifest) -> list[tuple[str, str]]:
+    """Why an object may not be applied as it is, as (path, message)."""
+    mistakes = [(mistake.path, mistake.message) for mistake in manifest_rules.find_mistakes(manifest)]
+    return mistakes or well_known.find_refused_keys(manifest) or _find_protection_mistakes(manifest)
 
 
 def _find_protection_mistakes(manifest: Manifest) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from renderer import well_known
 from renderer.errors import RendererError
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey
-from renderer.kinds import CRD, scopes_of
+from renderer.kinds import CRD, NAMESPACE, scopes_of
 
 _RBAC = "rbac.authorization.k8s.io"
 _POD_SPECS = {
@@ -139,6 +139,28 @@ def parse_depends_on(manifest: Manifest) -> list[ObjectKey]:
     if not isinstance(text, str):
         return []
     return [_parse_reference(reference.strip()) for reference in text.split(",") if reference.strip()]
+
+
+def with_namespaces(manifest: Manifest, namespaces: Mapping[str, str]) -> Manifest:
+    """The manifest whose `config.kubernetes.io/depends-on` names objects in other namespaces; itself where nothing in it changes."""
+    text = _mapping_at(manifest, ("metadata", "annotations")).get(well_known.DEPENDS_ON)
+    if not isinstance(text, str):
+        return manifest
+    renamed = ",".join(_with_namespace(reference.strip(), namespaces) for reference in text.split(","))
+    if renamed == ",".join(map(str.strip, text.split(","))):
+        return manifest
+    metadata = manifest["metadata"]
+    annotations = {**metadata["annotations"], well_known.DEPENDS_ON: renamed}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _with_namespace(reference: str, namespaces: Mapping[str, str]) -> str:
+    match reference.split("/"):
+        case [group, "namespaces", namespace, kind, name]:
+            return f"{group}/namespaces/{namespaces.get(namespace, namespace)}/{kind}/{name}"
+        case ["", NAMESPACE.kind, name]:
+            return f"/{NAMESPACE.kind}/{namespaces.get(name, name)}"
+    return reference
 
 
 def _parse_reference(reference: str) -> ObjectKey:

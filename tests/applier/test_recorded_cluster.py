@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from applier.cluster import CONTENT_MANAGER, ClusterName, Discovery, Object, WatchTarget
+from applier.cluster import CONTENT_MANAGER, Discovery, Object, WatchTarget, parse_cluster_name
 from applier.errors import Denied
 from applier.recorded_cluster import RecordedCluster
 from renderer.identity import GroupKind, ObjectKey
@@ -18,7 +18,9 @@ def config_map(namespace: str, name: str, **labels: str) -> Object:
 
 
 OBJECTS = [config_map("prod", "b", tier="web"), config_map("prod", "a"), config_map("dev", "c", tier="db")]
-RECORD = RecordedCluster(ClusterName("noon"), {ObjectKey.from_manifest(obj): obj for obj in OBJECTS}, Discovery({}))
+RECORD = RecordedCluster(
+    parse_cluster_name("noon"), {ObjectKey.from_manifest(obj): obj for obj in OBJECTS}, Discovery({})
+)
 
 
 @pytest.mark.parametrize(

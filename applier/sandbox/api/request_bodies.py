@@ -20,7 +20,7 @@ from applier.sandbox.api.request_path import RequestPath
 from applier.sandbox.kinds.go_types import GoType
 from applier.sandbox.kinds.metadata import drop_repeated_owners, go_kind, read_metadata
 from applier.sandbox.kinds.registry import DecodedObject, ServedKind
-from applier.sandbox.merge.json_patch import MAX_OPERATIONS, apply_json_patch, apply_merge_patch
+from applier.sandbox.merge.json_patch import MAX_OPERATIONS, apply_json_patch
 from applier.sandbox.merge.strategic_patch import apply_strategic_merge
 from applier.sandbox.wire import (
     Refusal,
@@ -31,6 +31,7 @@ from applier.sandbox.wire import (
     invalid_object,
     invalid_value,
 )
+from renderer.merge_patch import apply_merge_patch
 
 APPLY_PATCH = "application/apply-patch+yaml"
 _MERGE_PATCH, _JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"

@@ -1,4 +1,4 @@
-"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386) of plain JSON values. Nothing given is changed."""
+"""JSON patch (RFC 6902) of plain JSON values. Nothing given is changed."""
 
 from __future__ import annotations
 
@@ -17,24 +17,6 @@ MAX_COPIED_BYTES = 3 * 1024 * 1024
 
 class PatchError(ValueError):
     """The patch cannot be applied to this value."""
-
-
-def apply_merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386: null removes, objects are merged, everything else replaces.
-
-    As the API server's library does, a list that is new, or replaces what is no object, loses the nulls of its objects.
-    """
-    if isinstance(patch, list) and not isinstance(target, dict):
-        return [item if item is None else apply_merge_patch(None, item) for item in patch]
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = apply_merge_patch(merged.get(name), value)
-    return merged
 
 
 def apply_json_patch(target: Any, operations: list[Any]) -> Any:

@@ -106,6 +106,8 @@ def _differs(before: Catalog, after: Catalog) -> str:
         return "definitions"
     if before.rules != after.rules or before.calendars != after.calendars:
         return "windows or policies"
+    if before.destinations != after.destinations:
+        return "clusters or placements"
     return "which objects there are" if len(before.objects) != len(after.objects) else ""
 
 

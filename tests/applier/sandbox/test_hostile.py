@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from applier.cluster import Object
-from applier.sandbox.merge.json_patch import PatchError, apply_json_patch, apply_merge_patch
+from applier.sandbox.merge.json_patch import PatchError, apply_json_patch
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
+from renderer.merge_patch import apply_merge_patch
 from tests.conformance.objects import OBJECTS
 from tests.conformance.test_custom import DEFINITIONS, definition
 from tests.conformance.test_objects import collection

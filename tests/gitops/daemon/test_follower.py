@@ -15,7 +15,7 @@ import pytest
 
 from applier.applyset.inventory import Scope
 from applier.causes import Cause, Reason
-from applier.cluster import Cluster, ClusterName, Discovery
+from applier.cluster import Cluster, Discovery, parse_cluster_name
 from applier.errors import Unavailable
 from applier.execute.results import Result
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
@@ -412,7 +412,7 @@ async def test_nothing_is_worked_on_beside_what_is_done_alone(alone: WorkKind) -
         await may_end.wait()
 
     workers = Workers(queue, work, lambda: None, limit=4)
-    for key in (QueueKey(ClusterName("c"), alone), QueueKey(ClusterName("c"), WorkKind.PART, KEY)):
+    for key in (QueueKey(parse_cluster_name("c"), alone), QueueKey(parse_cluster_name("c"), WorkKind.PART, KEY)):
         queue.add(key)
         workers.start()
         await asyncio.sleep(0)

@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from applier.cluster import ClusterName, parse_cluster_name
 from applier.errors import ClusterError
 from applier.plan.model import ApplySetPlan, Plan
 from applier.sandbox.server import Sandbox
@@ -50,7 +51,7 @@ def planned(found: ReconcileResult, sets: Iterable[ApplySetPlan]) -> ReconcileRe
 class Answering:
     """A cluster as far as metrics ask it."""
 
-    name: str = "prod-eu"
+    name: ClusterName = parse_cluster_name("prod-eu")
     answers: Counter[tuple[str, int]] = field(default_factory=lambda: Counter({("list", 200): 3, ("patch", 409): 1}))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from applier.cluster import parse_cluster_name
 from gitops.server.monitor import (
     FIRST_SYNC_TIMEOUT_SECONDS,
     STUCK_PASS_SECONDS,
@@ -28,7 +29,15 @@ class Seconds:
 
 def monitor(*, leads: bool = True, unread: tuple[str, ...] = (), number: int = 1) -> tuple[Monitor, Seconds]:
     elapsed = Seconds()
-    made = Monitor("prod-eu", "0.1.0", StillClock(), elapsed, lambda: leads, lambda: list(unread), number=number)
+    made = Monitor(
+        parse_cluster_name("prod-eu"),
+        "0.1.0",
+        StillClock(),
+        elapsed,
+        lambda: leads,
+        lambda: list(unread),
+        number=number,
+    )
     return made, elapsed
 
 

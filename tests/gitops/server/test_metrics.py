@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from applier.causes import Cause, Reason
+from applier.cluster import parse_cluster_name
 from applier.execute.results import Result
 from gitops.daemon.workqueue import WorkQueue
 from gitops.errors import SourceError
@@ -60,7 +61,7 @@ async def test_work_that_waits_is_counted_and_timed() -> None:
     """S2-2: the depth of the queue and the age of what has waited longest."""
     now, woken = [10.0], list[bool]()
     queue = WorkQueue[str](lambda _: "cluster", lambda: woken.append(True), lambda: now[0])
-    monitor = Monitor("cluster", "0.1.0", StillClock(), leads=lambda: True)
+    monitor = Monitor(parse_cluster_name("cluster"), "0.1.0", StillClock(), leads=lambda: True)
     metrics = Metrics(monitor, dict, queue=lambda: (len(queue), queue.oldest_age_seconds))
     queue.add("a")
     now[0] = 12.0

@@ -24,7 +24,7 @@ def test_none_of_a_name_counts_and_a_broken_one_is_named() -> None:
         "d.json": policy,
         "e.json": manifest("noon", cron="twelve"),
     }
-    found = parse_rules(load(files), "PropagationWindow", "window", parse)
+    found = parse_rules(load(files).rules, "PropagationWindow", "window", parse)
     assert found.rules == {"noon": "twelve"}
     assert found.broken == {"day": SourceLocation("a.json", 1), "night": SourceLocation("c.json", 1)}
     both = "window 'day' is declared at a.json:1 and b.json:1"

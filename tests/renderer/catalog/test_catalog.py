@@ -213,7 +213,9 @@ def test_what_only_the_server_writes_is_left_out() -> None:
 def test_an_unknown_kind_of_our_own_group_is_told() -> None:
     found = read(a='{"apiVersion": "levelgate.dev/v1alpha1", "kind": "PropagationWindwo", "metadata": {"name": "w"}}')
     assert found.rules == ()
-    assert "has no kind PropagationWindwo; there are PropagationPolicy, PropagationWindow" in str(found.problems[0])
+    assert "has no kind PropagationWindwo; there are Cluster, Placement, PropagationPolicy, PropagationWindow" in str(
+        found.problems[0]
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,283 @@
+"""What a `Cluster` says, as a value, and its reader.
+
+A cluster is read wholly or not at all; all its mistakes are reported together, each with the line it stands on. Git holds references to credentials,
+never credentials: a message repeats nothing that could be one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from applier.cluster import DNS_LABEL, LOCAL_CLUSTER, ClusterName, parse_cluster_name
+from gitops.durations import format_duration, parse_duration
+from gitops.windows.problem_collector import FieldProblems
+from renderer import schema
+from renderer.catalog.file_content import DeclaredObject
+from renderer.errors import Problem, SourceLocation
+from renderer.frozen import dataclass
+from renderer.kinds import OWN_API_VERSION
+from renderer.label_selector import LabelSelector, SelectorError
+from renderer.schema.validation import enum_form, object_form
+
+
+class OnRemove(StrEnum):
+    """What becomes of a cluster's objects when Git no longer declares the cluster."""
+
+    ORPHAN = "Orphan"
+    DELETE = "Delete"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretAccess:
+    """A kubeconfig under a key of a Secret in the hub's own namespace."""
+
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileAccess:
+    """A kubeconfig in a file of this name in the operator's directory; a plain name, which leads nowhere else."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileAccess:
+    """The ClusterProfile of this name (KEP-5339)."""
+
+    name: str
+
+
+Access = SecretAccess | FileAccess | ProfileAccess
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTimeouts:
+    """How long is waited for a connection (`connect`), for the next part of what is read or the answer to a write (`read`), and for all of what is
+    read (`total`). None: as long as of any cluster.
+    """
+
+    connect: timedelta | None
+    read: timedelta | None
+    total: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """A `Cluster`, valid. `access` is None for `local` alone. `namespaces` maps those of Git to those of the cluster. `qps` and `burst` are None
+    where the program's own limits hold.
+    """
+
+    name: ClusterName
+    labels: Mapping[str, str]
+    access: Access | None
+    namespaces: Mapping[str, str]
+    qps: float | None
+    burst: int | None
+    is_paused: bool
+    timeouts: ClusterTimeouts
+    on_remove: OnRemove
+    origin: SourceLocation
+
+
+_TEXT: Final = {"type": "string", "minLength": 1}
+_ANY: Final = {"x-kubernetes-preserve-unknown-fields": True}
+SPEC: Final = object_form(
+    access=_ANY,
+    namespaceMap={"type": "object", "additionalProperties": _TEXT},
+    qps={"type": "number", "minimum": 0, "exclusiveMinimum": True},
+    burst={"type": "integer", "minimum": 1},
+    paused={"type": "boolean"},
+    timeouts=object_form(connect=_TEXT, read=_TEXT, total=_TEXT),
+    onRemove=enum_form(OnRemove),
+)
+"""The form of a cluster's `spec`, as OpenAPI v3; that of `access` is checked where it is read, by messages without values."""
+
+_ACCESS: Final = object_form(secretRef=_ANY, file=_ANY, profile=_ANY)
+_SECRET_REF: Final = object_form("name", "key", name=_ANY, key=_ANY)
+_ACCESS_EXAMPLE: Final = "such as secretRef: {name: eu-1, key: value}"
+_CREDENTIAL: Final = re.compile(
+    r"kubeconfig|config|(bearer-?|access-?)?token|password|username|certificate.*|client-?(cert|key|certificate).*|ca-?(cert|data|file)?|"
+    r"(user|auth)(-?provider|info)?|exec|server|insecure.*|credentials?|key|cert",
+    re.IGNORECASE,
+)
+"""Fields of a kubeconfig, and what people call them."""
+
+_CREDENTIAL_REFUSED: Final = (
+    "how to get into a cluster does not stand in Git, which many can read and which forgets nothing; put a kubeconfig into a Secret of the hub "
+    "and name it in spec.access.secretRef (what stood here counts as known: replace it)"
+)
+_OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_DATA_KEY: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
+_FILE_NAME: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
+
+
+def read_cluster(declared: DeclaredObject) -> ClusterSpec | list[Problem]:
+    """The cluster of one manifest, or all its mistakes."""
+    reader = _ClusterReader(declared)
+    cluster = reader.read()
+    return cluster if cluster and not reader.problems else sorted(set(reader.problems))
+
+
+class _ClusterReader(FieldProblems):
+    def read(self) -> ClusterSpec | None:
+        """None with at least one problem noted."""
+        spec = self._read_form()
+        name = self._read_name()
+        labels = self._read_labels()
+        access = self._read_access(spec.get("access"), name)
+        namespaces = self._read_namespaces(spec.get("namespaceMap", {}))
+        timeouts = self._read_timeouts(spec.get("timeouts", {}))
+        if "burst" in spec and "qps" not in spec:
+            self.add_problem("spec.burst", "how many requests may exceed qps at once; set qps too, or remove it")
+        if self.problems or name is None:
+            return None
+        return ClusterSpec(
+            name=name,
+            labels=labels,
+            access=access,
+            namespaces=namespaces,
+            qps=float(spec["qps"]) if "qps" in spec else None,
+            burst=int(spec["burst"]) if "burst" in spec else None,
+            is_paused=spec.get("paused", False),
+            timeouts=timeouts,
+            on_remove=OnRemove(spec.get("onRemove", OnRemove.ORPHAN)),
+            origin=self.declared.origin,
+        )
+
+    def _read_form(self) -> dict[str, Any]:
+        """The spec without the fields that are wrong, so that the others can be looked at."""
+        manifest = self.declared.manifest
+        if manifest["apiVersion"] != OWN_API_VERSION:
+            self.add_problem("apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}")
+        for name in sorted(manifest.keys() - {"apiVersion", "kind", "metadata", "spec"}):
+            refused = _CREDENTIAL_REFUSED if _CREDENTIAL.fullmatch(name) else ""
+            self.add_problem(name, refused or f"no field {name!r}; write the fields of the cluster under spec")
+        written = manifest.get("spec")
+        if not isinstance(written, dict) and written is not None:
+            self.add_problem("spec", "must be an object")
+        spec = (
+            {name: value for name, value in written.items() if value is not None} if isinstance(written, dict) else {}
+        )
+        for name in [name for name in spec if name not in SPEC["properties"] and _CREDENTIAL.fullmatch(name)]:
+            self.add_problem(f"spec.{name}", _CREDENTIAL_REFUSED)
+            del spec[name]
+        for mistake in schema.validate(SPEC, spec):
+            self.add_problem(f"spec.{mistake.path}", mistake.message)
+            spec.pop(re.split(r"[.\[]", mistake.path)[0], None)
+        return spec
+
+    def _read_name(self) -> ClusterName | None:
+        try:
+            return parse_cluster_name(self.declared.manifest["metadata"]["name"])
+        except ValueError as wrong:
+            self.add_problem("metadata.name", str(wrong))
+            return None
+
+    def _read_labels(self) -> Mapping[str, str]:
+        labels = self.declared.manifest["metadata"].get("labels") or {}
+        try:
+            LabelSelector.from_object({"matchLabels": labels}, "metadata", strict=True)
+        except SelectorError as wrong:
+            self.add_problem("metadata.labels", str(wrong))
+        return labels if isinstance(labels, dict) else {}
+
+    def _read_access(self, access: Any, name: ClusterName | None) -> Access | None:
+        path = "spec.access"
+        if name == LOCAL_CLUSTER:
+            if access is not None:
+                message = f"{LOCAL_CLUSTER} is the cluster that the program itself works on; remove access, or choose another name"
+                self.add_problem(path, message)
+            return None
+        if access is None:
+            if not self.has_problem_at(path):
+                self.add_problem(path, f"is required and not given; say how the cluster is reached, {_ACCESS_EXAMPLE}")
+            return None
+        if not isinstance(access, dict):
+            self.add_problem(path, f"must be an object, {_ACCESS_EXAMPLE}")
+            return None
+        given = self._known_fields(path, _ACCESS, access)
+        if len(given) != 1:
+            if not self.problems or len(given) > 1:
+                counted = " and ".join(sorted(given)) or "nothing"
+                self.add_problem(path, f"has {counted}; give exactly one of secretRef, file and profile")
+            return None
+        match given:
+            case {"secretRef": dict() as reference}:
+                return self._read_secret(f"{path}.secretRef", reference)
+            case {"secretRef": _}:
+                self.add_problem(f"{path}.secretRef", "must be an object, such as {name: eu-1, key: value}")
+            case {"file": name}:
+                if text := self._plain(f"{path}.file", name, _FILE_NAME, "the plain name of a file"):
+                    return FileAccess(text)
+            case {"profile": name}:
+                if text := self._plain(f"{path}.profile", name, _OBJECT_NAME, "the name of a ClusterProfile"):
+                    return ProfileAccess(text)
+        return None
+
+    def _read_secret(self, path: str, reference: Mapping[str, Any]) -> SecretAccess | None:
+        given = self._known_fields(path, _SECRET_REF, reference)
+        for name in ("name", "key"):
+            if name not in given:
+                self.add_problem(f"{path}.{name}", "is required and not given")
+        if given.keys() != {"name", "key"}:
+            return None
+        name = self._plain(f"{path}.name", given["name"], _OBJECT_NAME, "the name of a Secret")
+        key = self._plain(f"{path}.key", given["key"], _DATA_KEY, "a key of a Secret")
+        return SecretAccess(name, key) if name and key else None
+
+    def _known_fields(self, path: str, form: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of its fields that there are; the others are noted, by their names alone."""
+        for name in value:
+            if name not in form["properties"] and _CREDENTIAL.fullmatch(name):
+                self.add_problem(f"{path}.{name}", _CREDENTIAL_REFUSED)
+            elif name not in form["properties"]:
+                (mistake,) = schema.validate({**form, "required": []}, {name: None})
+                self.add_problem(f"{path}.{mistake.path}", mistake.message)
+        return {name: item for name, item in value.items() if name in form["properties"] and item is not None}
+
+    def _plain(self, path: str, value: Any, form: re.Pattern[str], what: str) -> str:
+        """A name of this form; the empty text where it is none, which is noted without it: people paste credentials into the wrong field."""
+        if isinstance(value, str) and form.fullmatch(value) and value not in {".", ".."}:
+            return value
+        rule = (
+            "letters, digits, dots, dashes and underscores, without a path"
+            if what.endswith("file")
+            else "its name alone"
+        )
+        self.add_problem(path, f"is not {what}; write {rule}")
+        return ""
+
+    def _read_namespaces(self, written: Mapping[str, str]) -> Mapping[str, str]:
+        for source, target in written.items():
+            for name in (source, target):
+                if not DNS_LABEL.fullmatch(name):
+                    self.add_problem(
+                        f"spec.namespaceMap.{source}",
+                        f"{name!r} is not the name of a namespace; write such as shop: shop-eu",
+                    )
+        return dict(written)
+
+    def _read_timeouts(self, written: Mapping[str, str]) -> ClusterTimeouts:
+        found: dict[str, timedelta | None] = dict.fromkeys(("connect", "read", "total"))
+        for name, text in written.items():
+            path = f"spec.timeouts.{name}"
+            try:
+                found[name] = parse_duration(text)
+            except ValueError as wrong:
+                self.add_problem(path, str(wrong))
+                continue
+            if not found[name]:
+                self.add_problem(path, "nothing is answered in no time; write such as 30s, or remove it")
+        read, total = found["read"], found["total"]
+        if read and total and total < read:
+            message = (
+                f"a whole answer ({format_duration(total)}) takes no less than a part of it ({format_duration(read)})"
+            )
+            self.add_problem("spec.timeouts.total", f"{message}; write a longer one")
+        return ClusterTimeouts(**found)

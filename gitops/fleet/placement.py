@@ -1,0 +1,220 @@
+"""What a `Placement` says, as a value, and its reader: which objects of a source go to which clusters, and how they differ there.
+
+A placement is read wholly or not at all; all its mistakes are reported together, each with the line it stands on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from gitops.windows.problem_collector import FieldProblems, parse_field
+from gitops.windows.window import matches_any
+from renderer import schema
+from renderer.catalog.file_content import DeclaredObject
+from renderer.catalog.projection import ManifestPatch
+from renderer.errors import Problem, SourceLocation
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind
+from renderer.kinds import OWN_API_VERSION
+from renderer.label_selector import LABEL_SELECTOR_SCHEMA, LabelSelector
+from renderer.schema.validation import enum_form, object_form
+
+
+class OnUnmatch(StrEnum):
+    """What becomes of an object in a cluster to which it no longer goes, while Git still declares it."""
+
+    ORPHAN = "Orphan"
+    DELETE = "Delete"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainSelector:
+    """Objects that are no instances: AND between fields, OR inside; None selects all. Names may hold `*`. A Namespace is in itself; what else lives
+    outside of namespaces is in none, so that only `kinds`, or nothing at all, selects it.
+    """
+
+    namespaces: tuple[str, ...] | None
+    kinds: tuple[str, ...] | None
+
+    def matches(self, kind: GroupKind, namespace: str) -> bool:
+        is_of_kind = matches_any(self.kinds, kind.kind) or matches_any(self.kinds, str(kind))
+        return is_of_kind and matches_any(self.namespaces, namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSelector:
+    """Instances of these definitions (names, with `*`) with these labels, and plain objects; None says nothing. Where something is said of the one,
+    and nothing of the other, there is nothing of the other; where nothing is said at all, it is everything.
+    """
+
+    rgds: tuple[str, ...] | None
+    instances: LabelSelector | None
+    plain: PlainSelector | None
+
+    @property
+    def takes_instances(self) -> bool:
+        return self.rgds is not None or self.instances is not None or self.plain is None
+
+    @property
+    def takes_plain(self) -> bool:
+        return self.plain is not None or (self.rgds is None and self.instances is None)
+
+    def matches_definition(self, names: frozenset[str]) -> bool:
+        """Whether it names a definition, which may be called by several names where Git defines it twice."""
+        return self.takes_instances and any(matches_any(self.rgds, name) for name in names)
+
+    def matches_instance(self, names: frozenset[str], labels: Mapping[str, str]) -> bool:
+        return self.matches_definition(names) and (self.instances is None or self.instances.matches(labels))
+
+    def matches_plain(self, kind: GroupKind, namespace: str) -> bool:
+        return self.takes_plain and (self.plain is None or self.plain.matches(kind, namespace))
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """How instances of these definitions (None: of all) differ in some clusters. Plain objects do not."""
+
+    clusters: LabelSelector
+    rgds: tuple[str, ...] | None
+    patch: ManifestPatch
+
+    def matches_instance(self, names: frozenset[str]) -> bool:
+        return any(matches_any(self.rgds, name) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A `Placement`, valid. `count` is how many of the selected clusters get the objects; None: all of them."""
+
+    name: str
+    objects: ObjectSelector
+    clusters: LabelSelector
+    count: int | None
+    overrides: tuple[Override, ...]
+    on_unmatch: OnUnmatch
+    origin: SourceLocation
+
+
+_NAMES: Final = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[A-Za-z0-9._:@/*-]+$"}}
+SPEC: Final = object_form(
+    "objects",
+    "clusters",
+    objects=object_form(
+        rgds=_NAMES, instances=LABEL_SELECTOR_SCHEMA, plain=object_form(namespaces=_NAMES, kinds=_NAMES)
+    ),
+    clusters=LABEL_SELECTOR_SCHEMA,
+    count={"type": "integer", "minimum": 1},
+    overrides={
+        "type": "array",
+        "items": object_form(
+            "patch",
+            clusters=LABEL_SELECTOR_SCHEMA,
+            rgds=_NAMES,
+            patch={"type": "object", "minProperties": 1, "x-kubernetes-preserve-unknown-fields": True},
+        ),
+    },
+    onUnmatch=enum_form(OnUnmatch),
+)
+"""The form of a placement's `spec`, as OpenAPI v3."""
+
+_UNSUPPORTED: Final = ("rollout", "pin", "skipUnreachable")
+_IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
+
+
+def read_placement(declared: DeclaredObject) -> Placement | list[Problem]:
+    """The placement of one manifest, or all its mistakes."""
+    reader = _PlacementReader(declared)
+    placement = reader.read()
+    return placement if placement and not reader.problems else sorted(set(reader.problems))
+
+
+class _PlacementReader(FieldProblems):
+    def read(self) -> Placement | None:
+        """None with at least one problem noted."""
+        spec = self._read_form()
+        objects = spec.get("objects", {})
+        instances = self._read_labels("spec.objects.instances", objects.get("instances"))
+        clusters = self._read_labels("spec.clusters", spec.get("clusters"))
+        overrides = [self._read_override(index, one) for index, one in enumerate(spec.get("overrides", ()))]
+        if self.problems or clusters is None:
+            return None
+        plain = objects.get("plain")
+        return Placement(
+            name=self.declared.manifest["metadata"]["name"],
+            objects=ObjectSelector(
+                rgds=_names(objects, "rgds"),
+                instances=instances,
+                plain=None if plain is None else PlainSelector(_names(plain, "namespaces"), _names(plain, "kinds")),
+            ),
+            clusters=clusters,
+            count=int(spec["count"]) if "count" in spec else None,
+            overrides=tuple(filter(None, overrides)),
+            on_unmatch=OnUnmatch(spec.get("onUnmatch", OnUnmatch.ORPHAN)),
+            origin=self.declared.origin,
+        )
+
+    def _read_form(self) -> dict[str, Any]:
+        """The spec without the fields that are wrong, so that the others can be looked at."""
+        manifest = self.declared.manifest
+        if manifest["apiVersion"] != OWN_API_VERSION:
+            self.add_problem("apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}")
+        for name in sorted(manifest.keys() - {"apiVersion", "kind", "metadata", "spec"}):
+            self.add_problem(name, f"no field {name!r}; write the fields of the placement under spec")
+        written = manifest.get("spec")
+        if not isinstance(written, dict) and written is not None:
+            self.add_problem("spec", "must be an object")
+        spec = (
+            {name: value for name, value in written.items() if value is not None} if isinstance(written, dict) else {}
+        )
+        for name in _UNSUPPORTED:
+            if spec.pop(name, None) is not None:
+                message = f"{name}: order between clusters is not supported yet; remove it (all clusters move at once)"
+                self.add_problem(f"spec.{name}", message)
+        for mistake in schema.validate(SPEC, spec):
+            self.add_problem(f"spec.{mistake.path}", mistake.message)
+            spec.pop(re.split(r"[.\[]", mistake.path)[0], None)
+        return spec
+
+    def _read_labels(self, path: str, selector: Any) -> LabelSelector | None:
+        if selector is None:
+            return None
+        return self.try_parse(lambda: parse_field(path, _parse_selector, selector))
+
+    def _read_override(self, index: int, written: Mapping[str, Any]) -> Override | None:
+        path = f"spec.overrides[{index}]"
+        for field, message in _find_identity_changes(written["patch"]):
+            self.add_problem(f"{path}.patch.{field}", message)
+        clusters = self._read_labels(f"{path}.clusters", written.get("clusters") or {})
+        origin = SourceLocation(self.declared.origin.file, self.declared.line_of(path))
+        return (
+            Override(clusters, _names(written, "rgds"), ManifestPatch(written["patch"], origin)) if clusters else None
+        )
+
+
+def _parse_selector(value: Any) -> LabelSelector:
+    return LabelSelector.from_object(value, strict=True)
+
+
+def _names(written: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
+    return tuple(written[name]) if written.get(name) is not None else None
+
+
+def _find_identity_changes(patch: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What of a patch would make another object of one, as (field, message)."""
+    if "metadata" in patch and not isinstance(patch["metadata"], dict):
+        yield "metadata", "would remove the name of the object; patch single labels or annotations"
+    for steps in _IDENTITY:
+        value: Any = patch
+        for step in steps:
+            value = value.get(step, _ABSENT) if isinstance(value, dict) else _ABSENT
+        if value is not _ABSENT:
+            hint = "; spec.namespaceMap of the Cluster moves namespaces" if steps[-1] == "namespace" else ""
+            yield ".".join(steps), f"a patch cannot make another object of one; remove it{hint}"
+    if "status" in patch:
+        yield "status", "is written by whoever runs the object, never from Git; remove it"
+
+
+_ABSENT: Final = object()

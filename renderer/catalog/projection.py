@@ -1,0 +1,278 @@
+"""A part of a catalog as a catalog of its own: some of its objects and definitions, in other namespaces, changed by patches.
+
+Invariants: definitions, and objects that nothing changes, are those of the catalog itself, by identity, so that they are held once for all
+projections; whatever a projection holds says where it stands in Git. Rules travel as they are; what says where objects go stays behind.
+
+Namespaces that are mapped: `metadata.namespace` of the objects (`default` where a namespaced one has none), the name of a Namespace, and what the
+annotation `config.kubernetes.io/depends-on` names. Nothing else: not what a spec refers to (the subjects of a RoleBinding, say, or the host name of
+a Service), and not the namespaces that a definition's own resources name; those without one follow their instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from typing import Any
+
+from renderer import identity
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.file_content import DeclaredObject, FileContent, declared_key, find_object_mistakes
+from renderer.definition.compile import Definition
+from renderer.errors import Problem, SourceLocation
+from renderer.frozen import dataclass
+from renderer.graph.implied_edges import with_namespaces
+from renderer.identity import GroupKind, Manifest, ObjectKey
+from renderer.kinds import CRD, NAMESPACE, is_namespaced, scopes_of
+from renderer.manifest_hash import without_server_fields
+from renderer.merge_patch import apply_merge_patch
+from renderer.phrasing import join_names
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPatch:
+    """A JSON merge patch (RFC 7386), and where it stands."""
+
+    value: Mapping[str, Any]
+    origin: SourceLocation
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectedContent:
+    """What a projection has of a catalog: objects by their keys there, and definitions. `patches` change an object one after the other; `refused`
+    objects stay as they are wherever they live, each for a reason.
+
+    `keeps_left_out`: nobody can tell whether what is left out is left out rightly, so what is live of it stays as it is, as if its file could not
+    be read.
+    """
+
+    objects: Collection[ObjectKey]
+    definitions: Collection[GroupKind]
+    patches: Mapping[ObjectKey, tuple[ManifestPatch, ...]]
+    refused: Mapping[ObjectKey, str]
+    keeps_left_out: bool = False
+
+
+@dataclass(frozen=True)
+class _ProjectedObject(DeclaredObject):
+    """An object as a projection has it, and what that was made of."""
+
+    base: DeclaredObject = field(kw_only=True, compare=False, repr=False)
+    changes: _Changes = field(kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What makes an object another one; `namespaces` are those of which it may be."""
+
+    patches: tuple[ManifestPatch, ...]
+    refused_reason: str
+    namespaces: Mapping[str, str]
+    namespaced: bool
+
+
+def scopes_in(catalog: Catalog) -> dict[GroupKind, bool]:
+    """Which of its kinds are namespaced, as far as the commit itself says so."""
+    crds = [declared.manifest for declared in catalog.objects if declared.group_kind == CRD]
+    crds += [crd for definition in catalog.definitions.values() for crd in (*definition.declared_crds, definition.crd)]
+    return dict(scopes_of(crds))
+
+
+def object_keys(catalog: Catalog, scopes: Mapping[GroupKind, bool]) -> list[ObjectKey]:
+    """The key of each object of a catalog, in order; `scopes` say of kinds whether they are namespaced, as `scopes_in` does."""
+    namespaced = {kind: is_namespaced(kind, scopes) for kind in catalog.kinds}
+    return [declared_key(declared, namespaced=namespaced[declared.group_kind]) for declared in catalog.objects]
+
+
+def close_definitions(catalog: Catalog, kinds: Iterable[GroupKind]) -> frozenset[GroupKind]:
+    """Those of these kinds that the catalog defines, with all that their resources make of its kinds. Of a broken one nobody knows what it makes."""
+    known = catalog.definitions.keys() | catalog.broken.keys()
+    found: set[GroupKind] = set()
+    pending = [kind for kind in kinds if kind in known]
+    while pending:
+        kind = pending.pop()
+        if kind not in found:
+            found.add(kind)
+            definition = catalog.definitions.get(kind)
+            pending += [node.group_kind for node in definition.nodes if node.group_kind in known] if definition else ()
+    return frozenset(found)
+
+
+def project(
+    catalog: Catalog,
+    content: ProjectedContent,
+    *,
+    namespaces: Mapping[str, str],
+    scopes: Mapping[GroupKind, bool],
+    previous: Catalog | None = None,
+) -> Catalog:
+    """The catalog with only this content, in other `namespaces` (from, to) where these name any. `scopes` must be those by which its keys were made.
+
+    Its problems are those of what it holds, of files that cannot be read, and those that patches and namespaces make: two objects of one key, and
+    what an object may not be. What `previous`, a projection of an earlier commit, has of the same objects, changed likewise, is taken from there.
+    """
+    known = {id(one.base): one for one in previous.objects if isinstance(one, _ProjectedObject)} if previous else {}
+    keys = object_keys(catalog, scopes)
+    kept = [(key, declared) for key, declared in zip(keys, catalog.objects, strict=True) if key in content.objects]
+    objects: list[DeclaredObject] = []
+    for key, declared in kept:
+        changes = _Changes(
+            content.patches.get(key, ()),
+            content.refused.get(key, ""),
+            namespaces,
+            is_namespaced(key.group_kind, scopes),
+        )
+        objects.append(_change(declared, key, changes, known.get(id(declared))))
+    definitions = {kind: one for kind, one in catalog.definitions.items() if kind in content.definitions}
+    broken = {kind: origin for kind, origin in catalog.broken.items() if kind in content.definitions}
+    problems = {
+        *_problems_of(catalog, content, {id(declared) for _, declared in kept}),
+        *_new_problems(objects),
+        *_collisions(kept, objects, scopes),
+    }
+    is_whole = len(objects) == len(catalog.objects) and len(definitions) == len(catalog.definitions)
+    is_same = is_whole and all(new is old for new, old in zip(objects, catalog.objects, strict=True))
+    return replace(
+        catalog,
+        definitions=definitions,
+        broken=broken,
+        objects=catalog.objects if is_same else tuple(objects),
+        problems=tuple(sorted(problems)),
+        contents=_protecting_left_out(catalog, content, keys) if content.keeps_left_out else catalog.contents,
+        destinations=(),
+        change=catalog.change if is_same else None,
+    )
+
+
+def digest(catalog: Catalog) -> str:
+    """Stands for what a catalog makes of a cluster: equal for equal content, whatever the commit, its author and message, and the lines in a file.
+
+    Files count: what stands in one that cannot be read is looked up by its name.
+    """
+    calendars = catalog.calendars if catalog.rules else {}
+    unreadable = sorted(catalog.unreadable_files)
+    return identity.digest(
+        {
+            "source": catalog.source,
+            "definitions": sorted(map(_describe_definition, catalog.definitions.values())),
+            "broken": sorted([str(kind), origin.file] for kind, origin in catalog.broken.items()),
+            "objects": sorted([declared.origin.file, declared.content_digest] for declared in catalog.objects),
+            "rules": sorted([rule.origin.file, rule.content_digest] for rule in catalog.rules),
+            "calendars": {file: identity.digest(data.hex()) for file, data in calendars.items()},
+            "problems": sorted([problem.file, problem.path, problem.message] for problem in catalog.problems),
+            "unreadable": unreadable,
+            "files": sorted(catalog.contents) if unreadable else [],
+        }
+    )
+
+
+def _describe_definition(definition: Definition) -> list[str]:
+    # The digest of a definition stands for what it makes of an instance; its annotations say besides what may happen to its CRD.
+    manifest = identity.digest(definition.manifest)
+    return [str(definition.group_kind), definition.name, definition.digest, manifest, definition.origin.file]
+
+
+def _change(
+    declared: DeclaredObject, key: ObjectKey, changes: _Changes, known: _ProjectedObject | None
+) -> DeclaredObject:
+    """The object as the projection has it: itself where nothing changes, and the one `known` where nothing else does than before."""
+    if known is not None and known.base is declared and known.changes == changes:
+        return known
+    manifest: Manifest = declared.manifest
+    for patch in changes.patches:
+        manifest = apply_merge_patch(manifest, patch.value)
+    manifest = without_server_fields(manifest) if changes.patches else manifest
+    manifest = _with_namespaces(manifest, key, changes)
+    if manifest is declared.manifest and not changes.refused_reason:
+        return declared
+    origins = join_names((patch.origin for patch in changes.patches), separator=" and ")
+    how = f" (as patched by {origins})" if origins else " (in the namespace that it is mapped to)"
+    mistakes = [] if declared.refused_reason else find_object_mistakes(manifest)
+    reasons = [declared.refused_reason, changes.refused_reason]
+    reasons += [f"{path}: {message}{how}" for path, message in mistakes]
+    reason = "; ".join(filter(None, reasons))
+    return _ProjectedObject(manifest, declared.origin, declared.line_of, reason, base=declared, changes=changes)
+
+
+def _with_namespaces(manifest: Manifest, key: ObjectKey, changes: _Changes) -> Manifest:
+    if not changes.namespaces:
+        return manifest
+    manifest = with_namespaces(manifest, changes.namespaces)
+    place, name = ("namespace", key.namespace) if changes.namespaced else ("name", key.name)
+    if name in changes.namespaces and (changes.namespaced or key.group_kind == NAMESPACE):
+        manifest = {**manifest, "metadata": {**manifest["metadata"], place: changes.namespaces[name]}}
+    return manifest
+
+
+def _new_problems(objects: Iterable[DeclaredObject]) -> Iterator[Problem]:
+    """What an object may not be as patches and namespaces make it. One that Git refuses already, or whoever projects, is told there."""
+    for declared in objects:
+        if isinstance(declared, _ProjectedObject) and not declared.base.refused_reason:
+            reason = declared.refused_reason.removeprefix(declared.changes.refused_reason).removeprefix("; ")
+            if reason:
+                yield Problem(declared.origin.file, declared.origin.line, "", reason)
+
+
+def _collisions(
+    kept: Collection[tuple[ObjectKey, DeclaredObject]],
+    objects: Iterable[DeclaredObject],
+    scopes: Mapping[GroupKind, bool],
+) -> Iterator[Problem]:
+    """Objects of different keys that have one here: none of them is written, as where Git declares one twice."""
+    places: dict[ObjectKey, dict[ObjectKey, SourceLocation]] = {}
+    for (key, declared), changed in zip(kept, objects, strict=True):
+        if changed is not declared or key in places:
+            new_key = declared_key(changed, namespaced=is_namespaced(key.group_kind, scopes))
+            places.setdefault(new_key, {})[key] = declared.origin
+    if not any(new != old for new, group in places.items() for old in group):
+        return
+    for key, declared in kept:
+        if key in places:
+            places[key].setdefault(key, declared.origin)
+    for new_key, group in places.items():
+        if len(group) < 2:
+            continue
+        names = join_names((f"{old.qualified_name} ({origin})" for old, origin in group.items()), separator=" and ")
+        message = f"{names} are both {new_key} where the namespaces are mapped; map them to different ones"
+        for origin in group.values():
+            yield Problem(origin.file, origin.line, "metadata.namespace", message)
+
+
+def _problems_of(catalog: Catalog, content: ProjectedContent, kept: Collection[int]) -> Iterator[Problem]:
+    """The problems of a catalog without those of definitions and objects that are left out, and of what stays behind."""
+    for problem in catalog.problems:
+        found = _document_of(catalog.contents.get(problem.file, FileContent()), problem.line)
+        match found:
+            case GroupKind():
+                is_held = found in content.definitions
+            case DeclaredObject():
+                is_held = found.group_kind in content.definitions or id(found) in kept
+                is_held |= any(found is rule for rule in catalog.rules)
+            case _:
+                is_held = True
+        if is_held:
+            yield problem
+
+
+def _document_of(content: FileContent, line: int) -> DeclaredObject | GroupKind | None:
+    """What begins at this line of a file, or nearest before it."""
+    starts: list[tuple[int, DeclaredObject | GroupKind]] = [
+        (declared.origin.line, declared) for declared in (*content.objects, *content.rules, *content.destinations)
+    ]
+    starts += [(definition.origin.line, definition.group_kind) for definition in content.definitions]
+    starts += [(origin.line, kind) for kind, origin in content.broken]
+    earlier = [start for start in starts if start[0] <= line]
+    return max(earlier, key=lambda start: start[0])[1] if earlier else None
+
+
+def _protecting_left_out(
+    catalog: Catalog, content: ProjectedContent, keys: Iterable[ObjectKey]
+) -> Mapping[str, FileContent]:
+    """The files, of which those count as unreadable in which something stands that is left out."""
+    left_out = {
+        declared.origin.file for key, declared in zip(keys, catalog.objects, strict=True) if key not in content.objects
+    }
+    left_out |= {one.origin.file for kind, one in catalog.definitions.items() if kind not in content.definitions}
+    left_out |= {origin.file for kind, origin in catalog.broken.items() if kind not in content.definitions}
+    return {
+        file: replace(found, unreadable=True) if file in left_out else found for file, found in catalog.contents.items()
+    }

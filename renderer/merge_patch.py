@@ -1,0 +1,38 @@
+"""JSON merge patches (RFC 7386) of plain JSON values. Nothing given is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from renderer.identity import is_same
+
+
+def apply_merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386: null removes, objects are merged, everything else replaces.
+
+    As the API server's library does, a list that is new, or replaces what is no object, loses the nulls of its objects.
+    """
+    if isinstance(patch, list) and not isinstance(target, dict):
+        return [item if item is None else apply_merge_patch(None, item) for item in patch]
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = apply_merge_patch(merged.get(name), value)
+    return merged
+
+
+def find_contradiction(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """The first field, such as `spec.replicas`, that two merge patches set differently; empty where they come to the same in either order."""
+    for name in sorted(one.keys() & other.keys()):
+        left, right = one[name], other[name]
+        if isinstance(left, dict) and isinstance(right, dict):
+            if inner := find_contradiction(left, right):
+                return f"{name}.{inner}"
+        elif not is_same(left, right):
+            return name
+    return ""
