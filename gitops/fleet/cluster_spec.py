@@ -53,7 +53,7 @@ class ProfileAccess:
     name: str
 
 
-Access = SecretAccess | FileAccess | ProfileAccess
+ClusterAccess = SecretAccess | FileAccess | ProfileAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class ClusterSpec:
 
     name: ClusterName
     labels: Mapping[str, str]
-    access: Access | None
+    access: ClusterAccess | None
     namespaces: Mapping[str, str]
     qps: float | None
     burst: int | None
@@ -187,7 +187,7 @@ class _ClusterReader(FieldProblems):
             self.add_problem("metadata.labels", str(wrong))
         return labels if isinstance(labels, dict) else {}
 
-    def _read_access(self, access: Any, name: ClusterName | None) -> Access | None:
+    def _read_access(self, access: Any, name: ClusterName | None) -> ClusterAccess | None:
         path = "spec.access"
         if name == LOCAL_CLUSTER:
             if access is not None:
@@ -203,7 +203,7 @@ class _ClusterReader(FieldProblems):
             return None
         given = self._known_fields(path, _ACCESS, access)
         if len(given) != 1:
-            if not self.problems or len(given) > 1:
+            if given or not access.keys() - _ACCESS["properties"].keys():
                 counted = " and ".join(sorted(given)) or "nothing"
                 self.add_problem(path, f"has {counted}; give exactly one of secretRef, file and profile")
             return None
@@ -223,7 +223,7 @@ class _ClusterReader(FieldProblems):
     def _read_secret(self, path: str, reference: Mapping[str, Any]) -> SecretAccess | None:
         given = self._known_fields(path, _SECRET_REF, reference)
         for name in ("name", "key"):
-            if name not in given:
+            if name not in given and not reference.keys() - {"name", "key"}:
                 self.add_problem(f"{path}.{name}", "is required and not given")
         if given.keys() != {"name", "key"}:
             return None

@@ -74,7 +74,7 @@ class ObjectSelector:
 
 
 @dataclass(frozen=True, slots=True)
-class Override:
+class PlacementOverride:
     """How instances of these definitions (None: of all) differ in some clusters. Plain objects do not."""
 
     clusters: LabelSelector
@@ -93,7 +93,7 @@ class Placement:
     objects: ObjectSelector
     clusters: LabelSelector
     count: int | None
-    overrides: tuple[Override, ...]
+    overrides: tuple[PlacementOverride, ...]
     on_unmatch: OnUnmatch
     origin: SourceLocation
 
@@ -183,14 +183,16 @@ class _PlacementReader(FieldProblems):
             return None
         return self.try_parse(lambda: parse_field(path, _parse_selector, selector))
 
-    def _read_override(self, index: int, written: Mapping[str, Any]) -> Override | None:
+    def _read_override(self, index: int, written: Mapping[str, Any]) -> PlacementOverride | None:
         path = f"spec.overrides[{index}]"
         for field, message in _find_identity_changes(written["patch"]):
             self.add_problem(f"{path}.patch.{field}", message)
         clusters = self._read_labels(f"{path}.clusters", written.get("clusters") or {})
         origin = SourceLocation(self.declared.origin.file, self.declared.line_of(path))
         return (
-            Override(clusters, _names(written, "rgds"), ManifestPatch(written["patch"], origin)) if clusters else None
+            PlacementOverride(clusters, _names(written, "rgds"), ManifestPatch(written["patch"], origin))
+            if clusters
+            else None
         )
 
 

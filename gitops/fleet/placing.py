@@ -1,7 +1,7 @@
 """Which objects of a source go to which clusters, and how they differ there. Pure.
 
-Invariants: what cannot be told takes nothing away. While a file or a placement cannot be read, or a definition that goes somewhere is broken, what was
-placed and is still declared stays placed. What an object cannot be without goes with it: its definition, with all that this makes of other
+Invariants: what cannot be told takes nothing away. While a file or a placement cannot be read, or a definition that goes somewhere is broken, what
+was placed and is still declared stays placed. What an object cannot be without goes with it: its definition, with all that this makes of other
 definitions' kinds; the CRD of its kind; its Namespace. So a cluster without a placement of a kind never gets its CRD.
 """
 
@@ -15,7 +15,7 @@ from typing import Final
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
 from gitops.fleet.cluster_spec import ClusterSpec
-from gitops.fleet.placement import ObjectSelector, OnUnmatch, Override, Placement
+from gitops.fleet.placement import ObjectSelector, OnUnmatch, PlacementOverride, Placement
 from gitops.fleet.unmatched import PlacedObjects, find_unmatched_placements
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.projection import (
@@ -175,7 +175,7 @@ def _with_previous(share: ClusterShare, before: ClusterShare, declared: Collecti
 class _PlacedOverride:
     placement: Placement
     index: int
-    override: Override
+    override: PlacementOverride
 
     def __str__(self) -> str:
         return f"placement {self.placement.name} ({self.override.patch.origin})"
@@ -342,7 +342,7 @@ class _Placer:
         for placement in placements:
             found = len(chosen[placement.name])
             if placement.count and 0 < found < placement.count:
-                message = f"counts {placement.count}, and {format_count(found, 'cluster')} fits its selector"
+                message = f"counts {placement.count}, and its selector fits {format_count(found, 'cluster')}"
                 origin = placement.origin
                 yield Problem(origin.file, origin.line, "spec.count", f"placement {placement.name} {message}")
 

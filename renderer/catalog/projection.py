@@ -220,21 +220,15 @@ def _collisions(
     """Objects of different keys that have one here: none of them is written, as where Git declares one twice."""
     places: dict[ObjectKey, dict[ObjectKey, SourceLocation]] = {}
     for (key, declared), changed in zip(kept, objects, strict=True):
-        if changed is not declared or key in places:
-            new_key = declared_key(changed, namespaced=is_namespaced(key.group_kind, scopes))
-            places.setdefault(new_key, {})[key] = declared.origin
-    if not any(new != old for new, group in places.items() for old in group):
-        return
-    for key, declared in kept:
-        if key in places:
-            places[key].setdefault(key, declared.origin)
+        new_key = (
+            declared_key(changed, namespaced=is_namespaced(key.group_kind, scopes)) if changed is not declared else key
+        )
+        places.setdefault(new_key, {})[key] = declared.origin
     for new_key, group in places.items():
-        if len(group) < 2:
-            continue
-        names = join_names((f"{old.qualified_name} ({origin})" for old, origin in group.items()), separator=" and ")
-        message = f"{names} are both {new_key} where the namespaces are mapped; map them to different ones"
-        for origin in group.values():
-            yield Problem(origin.file, origin.line, "metadata.namespace", message)
+        if len(group) > 1:
+            names = join_names((f"{old.qualified_name} ({origin})" for old, origin in group.items()), separator=" and ")
+            message = f"{names} are all {new_key} where the namespaces are mapped; map them to different ones"
+            yield from (Problem(origin.file, origin.line, "metadata.namespace", message) for origin in group.values())
 
 
 def _problems_of(catalog: Catalog, content: ProjectedContent, kept: Collection[int]) -> Iterator[Problem]:

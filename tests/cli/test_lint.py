@@ -369,3 +369,44 @@ def test_instances_that_no_one_wave_fits_are_told_and_policies_that_nothing_tell
     written(tmp_path, q=json.dumps({**policy, "metadata": {"name": "other"}, "spec": {"bake": "5m"}}))
     told = linted(capsys, str(tmp_path), code=1)
     assert told.count("exactly as specifically as") == 1
+
+
+def test_clusters_and_placements_are_checked_with_what_they_place(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    own = "apiVersion: levelgate.dev/v1alpha1\n"
+    eu = f"{own}kind: Cluster\nmetadata:\n  name: eu\n  labels: {{region: eu}}\nspec:\n  access: {{file: eu}}\n"
+    us = f"{own}kind: Cluster\nmetadata: {{name: us}}\nspec:\n  token: abc\n  access: {{file: us}}\n"
+    place = f"{own}kind: Placement\nmetadata: {{name: p}}\nspec:\n  objects: {{rgds: [links.{GROUP}]}}\n  clusters: {{matchLabels: {{regoin: eu}}}}\n"
+    folder = written(
+        tmp_path, eu=eu, us=us, p=place, d=definition("Link", [config_map("a")]), x=instance("Link", "x"), q=plain("q")
+    )
+    out = linted(capsys, folder, code=1).splitlines()
+    assert [line.partition("; ")[0] for line in out[:-1] if not line.startswith("d.yaml")] == [
+        "p.yaml:6: warning: spec.clusters: placement p: no cluster has the label regoin=eu",
+        "q.yaml:1: warning: no placement selects ConfigMap/n/q, so it goes to no cluster",
+        "us.yaml:5: spec.token: how to get into a cluster does not stand in Git, which many can read and which forgets nothing",
+    ]
+    assert out[-1].startswith("6 files: 1 error, ")
+
+
+def test_where_the_configuration_has_no_fleet_nobody_obeys_a_placement(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """And a placement whose clusters may be declared elsewhere fails no strict run."""
+    place = (
+        "apiVersion: levelgate.dev/v1alpha1\nkind: Placement\nmetadata: {name: p}\nspec: {objects: {}, clusters: {}}\n"
+    )
+    folder = written(tmp_path, p=place)
+    out = linted(capsys, folder, "--strict", code=0)
+    assert out.startswith(
+        "p.yaml:4: warning: spec.clusters: placement p: no cluster is declared; nothing goes anywhere\n"
+    )
+    config = tmp_path.parent / f"{tmp_path.name}.yaml"
+    source = f"{{name: platform, url: {folder}}}"
+    config.write_text(f"apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources: [{source}]\n")
+    out = linted(capsys, folder, "--strict", "--config", str(config), code=1)
+    assert (
+        "p.yaml:2: warning: kind: nothing obeys this Placement: `fleet` in levelgate.yaml makes several clusters of it"
+        in out
+    )

@@ -51,7 +51,7 @@ def planned(found: ReconcileResult, sets: Iterable[ApplySetPlan]) -> ReconcileRe
 class Answering:
     """A cluster as far as metrics ask it."""
 
-    name: ClusterName = parse_cluster_name("prod-eu")
+    name: ClusterName = field(default_factory=lambda: parse_cluster_name("prod-eu"))
     answers: Counter[tuple[str, int]] = field(default_factory=lambda: Counter({("list", 200): 3, ("patch", 409): 1}))
 
 
