@@ -1,8 +1,8 @@
 """Which objects of a source go to which clusters, and how they differ there. Pure.
 
-Invariants: what cannot be told takes nothing away. While a file or a placement cannot be read, or a definition that goes somewhere is broken, what
-was placed and is still declared stays placed. What an object cannot be without goes with it: its definition, with all that this makes of other
-definitions' kinds; the CRD of its kind; its Namespace. So a cluster without a placement of a kind never gets its CRD.
+Invariants: what cannot be told takes nothing away. While a file or a placement cannot be read, or it cannot be told what a definition makes that goes
+somewhere, what was placed and is still declared stays placed. What an object cannot be without goes with it: its definition, with all that this
+makes of other definitions' kinds; the CRD of its kind; its Namespace. So a cluster without a placement of a kind never gets its CRD.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Final
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
 from gitops.fleet.cluster_spec import ClusterSpec
-from gitops.fleet.placement import ObjectSelector, OnUnmatch, PlacementOverride, Placement
+from gitops.fleet.placement import ObjectSelector, OnUnmatch, Placement, PlacementOverride
 from gitops.fleet.unmatched import PlacedObjects, find_unmatched_placements
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.projection import (
     ManifestPatch,
     ProjectedContent,
     close_definitions,
+    made_kinds,
     object_keys,
 )
 from renderer.errors import Problem, SourceLocation
@@ -103,7 +104,8 @@ def place(
         chosen = {placement.name: choose_clusters(placement, clusters) for placement in ordered}
     shares = placer.share_out(clusters, ordered, chosen)
     is_certain = not broken and not catalog.unreadable_files
-    is_certain &= not any(kind in catalog.broken for share in shares.values() for kind in share.definitions)
+    opaque = {outline.group_kind for outline in catalog.broken_outlines if outline.node_kinds is None}
+    is_certain &= not any(opaque & share.definitions for share in shares.values())
     declared = frozenset(placer.keys)
     if not is_certain:
         shares = {
@@ -261,8 +263,7 @@ class _Placer:
         """The Namespaces of objects, and the CRDs in Git of their kinds and of those that definitions make."""
         kinds = {key.group_kind for key in objects}
         for kind in definitions:
-            if definition := self.catalog.definitions.get(kind):
-                kinds |= {node.group_kind for node in definition.nodes}
+            kinds |= made_kinds(self.catalog, kind)
         yield from (self.crd_objects[kind] for kind in sorted(kinds & self.crd_objects.keys()))
         namespaces = {key.namespace for key in objects}
         yield from (self.namespace_objects[name] for name in sorted(namespaces & self.namespace_objects.keys()))

@@ -13,7 +13,7 @@ from operator import attrgetter, itemgetter
 
 from renderer.catalog import file_content, gate_cycles
 from renderer.catalog.duplicate_definitions import DuplicateDefinitions, find_duplicate_definitions
-from renderer.catalog.file_content import DeclaredObject, FileContent
+from renderer.catalog.file_content import DeclaredObject, DefinitionOutline, FileContent
 from renderer.catalog.unreadable_files import UnreadableFiles
 from renderer.definition import kind_schemas, type_check
 from renderer.definition.compile import Definition
@@ -38,7 +38,7 @@ class Catalog:
     """The content of one commit of one source; `contents` by file, those included that must not be read. `types` are the kinds that it describes.
     `author` and `message` are those of the commit, empty where there is none.
     `rules` say when and how objects move, `destinations` where they go: both are read by others, and applied nowhere.
-    `definition_names` are those under which each kind is defined, also where that is broken.
+    `definition_names` are those under which each kind is defined, also where that is broken; `broken_outlines` what can be told of the `broken`.
     Of the `broken` kinds those in `duplicates` are defined more than once.
     `step` says how it came from the commit before, where these differ in what some files say of their objects.
     """
@@ -58,6 +58,7 @@ class Catalog:
     change: CatalogChange | None = field(default=None, compare=False, repr=False)
     destinations: tuple[DeclaredObject, ...] = ()
     definition_names: Mapping[GroupKind, frozenset[str]] = field(default_factory=dict)
+    broken_outlines: tuple[DefinitionOutline, ...] = ()
 
     def changed_objects(self, earlier: Catalog) -> Iterator[tuple[DeclaredObject, DeclaredObject]] | None:
         """The objects in files that differ, as they were and as they are, in order; None where it is not known that nothing else differs."""
@@ -190,6 +191,7 @@ def load(
         types=types,
         destinations=tuple(chain.from_iterable(content.destinations for content in contents.values())),
         definition_names=_definition_names(contents.values()),
+        broken_outlines=tuple(_broken_outlines(contents.values(), broken)),
     )
 
 
@@ -232,9 +234,20 @@ def _has_only_objects(content: FileContent) -> bool:
 def _definition_names(contents: Iterable[FileContent]) -> dict[GroupKind, frozenset[str]]:
     names: dict[GroupKind, frozenset[str]] = {}
     for content in contents:
-        for kind, name in (*((one.group_kind, one.name) for one in content.definitions), *content.broken_names):
+        named = [(one.group_kind, one.name) for one in content.definitions]
+        named += [(outline.group_kind, outline.name) for outline in content.outlines]
+        for kind, name in named:
             names[kind] = names.get(kind, frozenset()) | {name}
     return names
+
+
+def _broken_outlines(contents: Iterable[FileContent], broken: Container[GroupKind]) -> Iterator[DefinitionOutline]:
+    """Of those, too, that build and are broken by what stands elsewhere."""
+    for content in contents:
+        yield from content.outlines
+        for one in content.definitions:
+            if one.group_kind in broken:
+                yield DefinitionOutline(one.group_kind, one.name, frozenset(node.group_kind for node in one.nodes))
 
 
 def _crds(

@@ -47,8 +47,17 @@ class DeclaredObject:
 
 
 @dataclass(frozen=True, slots=True)
+class DefinitionOutline:
+    """What can be told of a definition that does not build: its name, and the kinds of its resources, None where one of them cannot be told."""
+
+    group_kind: GroupKind
+    name: str
+    node_kinds: frozenset[GroupKind] | None
+
+
+@dataclass(frozen=True, slots=True)
 class FileContent:
-    """One file, worked out. An `unreadable` one may hold more than we know. `broken_names` are those of the `broken` definitions."""
+    """One file, worked out. An `unreadable` one may hold more than we know. `outlines` are those of the `broken` definitions."""
 
     data: bytes = b""
     definitions: tuple[Definition, ...] = ()
@@ -58,7 +67,7 @@ class FileContent:
     problems: tuple[Problem, ...] = ()
     unreadable: bool = False
     destinations: tuple[DeclaredObject, ...] = ()
-    broken_names: tuple[tuple[GroupKind, str], ...] = ()
+    outlines: tuple[DefinitionOutline, ...] = ()
 
 
 def parse_file(file: str, data: bytes) -> FileContent:
@@ -78,7 +87,7 @@ def parse_file(file: str, data: bytes) -> FileContent:
         tuple(builder.problems),
         builder.unreadable,
         tuple(builder.destinations),
-        tuple(builder.broken_names),
+        tuple(builder.outlines),
     )
 
 
@@ -91,7 +100,7 @@ class _FileContentBuilder:
     problems: list[Problem] = field(default_factory=list)
     unreadable: bool = False
     destinations: list[DeclaredObject] = field(default_factory=list)
-    broken_names: list[tuple[GroupKind, str]] = field(default_factory=list)
+    outlines: list[DefinitionOutline] = field(default_factory=list)
 
     def add(self, document: Document) -> None:
         if mistake := _find_shape_mistake(document):
@@ -115,7 +124,7 @@ class _FileContentBuilder:
                 self.unreadable = True
             else:
                 self.broken.append((errors.group_kind, SourceLocation(document.file, document.line)))
-                self.broken_names.append((errors.group_kind, document.value["metadata"]["name"]))
+                self.outlines.append(_outline(document, errors.group_kind))
             return
         self.definitions.append(definition)
 
@@ -161,6 +170,23 @@ def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
         return "metadata.name", "missing"
     if not isinstance(metadata.get("namespace") or "", str):
         return "metadata.namespace", "must be a text"
+    return None
+
+
+def _outline(document: Document, kind: GroupKind) -> DefinitionOutline:
+    resources = document.value["spec"].get("resources")
+    kinds = [_resource_kind(resource) for resource in resources] if isinstance(resources, list) else []
+    known_kinds = frozenset(node_kind for node_kind in kinds if node_kind)
+    is_known = None not in kinds and isinstance(resources, list | None)
+    return DefinitionOutline(kind, document.value["metadata"]["name"], known_kinds if is_known else None)
+
+
+def _resource_kind(resource: Any) -> GroupKind | None:
+    match resource:
+        case {"template": {"apiVersion": str(version), "kind": str(kind)}} | {
+            "externalRef": {"apiVersion": str(version), "kind": str(kind)}
+        }:
+            return group_kind({"apiVersion": version, "kind": kind})
     return None
 
 

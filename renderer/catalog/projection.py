@@ -84,7 +84,7 @@ def object_keys(catalog: Catalog, scopes: Mapping[GroupKind, bool]) -> list[Obje
 
 
 def close_definitions(catalog: Catalog, kinds: Iterable[GroupKind]) -> frozenset[GroupKind]:
-    """Those of these kinds that the catalog defines, with all that their resources make of its kinds. Of a broken one nobody knows what it makes."""
+    """Those of these kinds that the catalog defines, with all that their resources make of its kinds, as far as that can be told of broken ones."""
     known = catalog.definitions.keys() | catalog.broken.keys()
     found: set[GroupKind] = set()
     pending = [kind for kind in kinds if kind in known]
@@ -92,9 +92,16 @@ def close_definitions(catalog: Catalog, kinds: Iterable[GroupKind]) -> frozenset
         kind = pending.pop()
         if kind not in found:
             found.add(kind)
-            definition = catalog.definitions.get(kind)
-            pending += [node.group_kind for node in definition.nodes if node.group_kind in known] if definition else ()
+            pending += made_kinds(catalog, kind) & known
     return frozenset(found)
+
+
+def made_kinds(catalog: Catalog, kind: GroupKind) -> frozenset[GroupKind]:
+    """The kinds of the resources of a definition of the catalog, as far as that can be told of a broken one."""
+    if definition := catalog.definitions.get(kind):
+        return frozenset(node.group_kind for node in definition.nodes)
+    outlines = (outline.node_kinds for outline in catalog.broken_outlines if outline.group_kind == kind)
+    return frozenset().union(*filter(None, outlines))
 
 
 def project(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitops.fleet.fleet_objects import read_fleet_objects
+from gitops.rollouts.source_rules import resolve_rules
 from renderer.catalog.catalog import Catalog, load
 from tests.gitops.fleets.documents import cluster, objects_in, placement, read
 
@@ -53,6 +54,18 @@ def test_what_cannot_be_read_stays_in_force_as_it_was_accepted(how: str) -> None
     assert (unknown.clusters, unknown.placements) == ({}, ())
     assert unknown.broken_clusters
     assert unknown.broken_placements
+
+
+def test_where_nobody_places_that_is_a_problem_of_the_source() -> None:
+    """And what nobody obeys is neither applied nor stored among rules."""
+    catalog = read(ALL)
+    rules = resolve_rules(catalog, {})
+    advice = "`fleet` in levelgate.yaml makes several clusters of it"
+    assert [str(problem).partition(";")[0] for problem in rules.problems] == [
+        f"eu.yaml:1: kind: nothing obeys this Cluster: {advice}",
+        f"p.yaml:1: kind: nothing obeys this Placement: {advice}",
+    ]
+    assert (rules.accepted, rules.closed_reason, catalog.objects) == ({}, "", ())
 
 
 def test_what_leaves_git_is_gone() -> None:

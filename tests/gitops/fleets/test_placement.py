@@ -7,8 +7,8 @@ import pytest
 from gitops.fleet.placement import (
     ObjectSelector,
     OnUnmatch,
-    PlacementOverride,
     Placement,
+    PlacementOverride,
     PlainSelector,
     read_placement,
 )

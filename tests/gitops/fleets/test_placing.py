@@ -301,7 +301,9 @@ BREAKS = {
     "a file": {"bad": UNREADABLE},
     "a placement of which nothing is known": {"p": placement("p", nonsense=1)},
     "a file with a placement": {"p": "apiVersion: levelgate.dev/v1alpha1\nkind: Placement\nmetadata: {name: [open\n"},
-    "a definition": {"def": definition("Link", [config_map("a", "b"), config_map("b", "a")])},
+    "a definition of which nobody knows what it makes": {
+        "def": definition("Link", [{"id": "a", "template": {"kind": 7}}])
+    },
     "a definition nobody can read": {"def": UNREADABLE},
 }
 
@@ -343,6 +345,28 @@ def test_a_broken_definition_keeps_its_name_and_so_its_instances_their_place() -
     broken = definition("Link", [config_map("a", "b"), config_map("b", "a")])
     placed = placed_by({**CLUSTERS, **LINKS, "def": broken, "p": placement("p", objects={"rgds": ["links.*"]})})
     assert names_by_cluster(placed)["eu"] == {"x", "y"}
+    assert placed.is_certain
+
+
+@pytest.mark.parametrize("how", ["does not build", "twice"])
+def test_what_a_broken_definition_makes_goes_with_it(how: str) -> None:
+    """Or the CRD of what it makes would be removed where its instances live on."""
+    nested = {"id": "o", "template": {"apiVersion": f"{GROUP}/v1", "kind": "Other", "metadata": {"name": "o"}}}
+    free = {"id": "w", "template": {"apiVersion": "free.test/v1", "kind": "Widget", "metadata": {"name": "${nobody}"}}}
+    files = {
+        **CLUSTERS,
+        **LINKS,
+        "def": definition("Link", [nested, free] if how == "does not build" else [nested]),
+        "def2": definition("Link", [config_map("a")]) if how == "twice" else plain("q"),
+        "other": definition("Other", [config_map("a")]),
+        "crd": json.dumps(widgets("free.test", {})),
+        "p": placement("p", objects={"rgds": ["links.*"]}),
+    }
+    assert read(files).broken.keys() == {LINK}
+    placed = placed_by(files)
+    assert placed.is_certain
+    assert placed.by_cluster[EU].definitions == {LINK, OTHER}
+    assert ("widgets.free.test" in names_by_cluster(placed)["eu"]) == (how == "does not build")
 
 
 def test_definitions_of_other_sources_are_known_by_their_names() -> None:

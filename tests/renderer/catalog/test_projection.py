@@ -27,9 +27,8 @@ from tests.properties.repositories import GROUP, UNREADABLE, config_map, definit
 LINK, OTHER = GroupKind(GROUP, "Link"), GroupKind(GROUP, "Other")
 
 
-def read(commit: str = "r1", previous: Catalog | None = None, **files: str) -> Catalog:
-    contents = {f"{name}.yaml": text.encode() for name, text in files.items()}
-    return load(contents, source="platform", commit=commit, previous=previous)
+def read(commit: str = "r1", **files: str) -> Catalog:
+    return load({f"{name}.yaml": text.encode() for name, text in files.items()}, source="platform", commit=commit)
 
 
 def manifest(name: str = "p", kind: str = "ConfigMap", api: str = "v1", **fields: Any) -> str:
@@ -206,7 +205,8 @@ def test_what_is_changed_likewise_is_taken_from_before() -> None:
     """So the next commit looks at what has changed, and at nothing else."""
     files = {"a": manifest("a"), "b": manifest("b")}
     first = read(**files)
-    second = read("r2", previous=first, **files | {"b": manifest("b", data={"x": "1"})})
+    changed = {"a.yaml": files["a"].encode(), "b.yaml": manifest("b", data={"x": "1"}).encode()}
+    second = load(changed, source="platform", commit="r2", previous=first)
     before = of(first, namespaces={"default": "main"})
     after = of(second, namespaces={"default": "main"}, previous=before)
     assert after.objects[0] is before.objects[0]
