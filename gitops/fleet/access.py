@@ -19,6 +19,7 @@ from typing import Any, Final
 from applier.cluster import ClusterName, Object, Reader
 from applier.errors import ClusterError, ConfigurationError, KindNotServed
 from applier.kube.kubeconfig import Endpoint, InlineKubeconfig, Kubeconfig, KubeconfigSource
+from gitops.fleet.cluster_spec import ClusterAccess, FileAccess, ProfileAccess, SecretAccess
 from gitops.fleet.credential_plugin import CredentialPlugin, PluginCredentials, run_plugin
 from gitops.fleet.kubeconfig_check import (
     MAX_KUBECONFIG_BYTES,
@@ -38,31 +39,6 @@ PROFILE_KIND: Final = GroupKind("multicluster.x-k8s.io", "ClusterProfile")
 
 PLUGIN_REST_SECONDS: Final = 10.0
 """Seconds for which the answer of a program serves, so that a cluster that refuses it does not start one for each request."""
-
-
-@dataclass(frozen=True, slots=True)
-class SecretAccess:
-    """A Secret in the hub's own namespace; `key` is that of its data."""
-
-    name: str
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class FileAccess:
-    """A file below the operator's directory, `eu/frankfurt.yaml`."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileAccess:
-    """A ClusterProfile of the inventory (KEP-5339) in the hub."""
-
-    name: str
-
-
-ClusterAccess = SecretAccess | FileAccess | ProfileAccess
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,9 @@ from gitops.fleet.access import (
     PROFILE_KIND,
     AccessSettings,
     AccessSource,
-    ClusterAccess,
-    FileAccess,
-    ProfileAccess,
-    SecretAccess,
     choose_provider,
 )
+from gitops.fleet.cluster_spec import ClusterAccess, FileAccess, ProfileAccess, SecretAccess
 from gitops.fleet.credential_plugin import MAX_OUTPUT_BYTES, CredentialPlugin, run_plugin
 from gitops.fleet.kubeconfig_check import MAX_KUBECONFIG_BYTES, AccessRefused, parse_kubeconfig
 from renderer.identity import OWN_NAMESPACE, ObjectKey
