@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from applier.cluster import Cluster, ClusterName, Object, Reader
+from applier.cluster import Cluster, ClusterName, Object, Reader, parse_cluster_name
 from applier.errors import ClusterError, StaleWrite, UnknownOutcome
 from gitops.errors import GitopsError
 from gitops.records.installation import HUB_FIELD, INSTALLATION, claiming_hub, ensure_namespace
@@ -137,7 +137,8 @@ async def read_cluster_records(hub: Reader) -> dict[ClusterName, StoredClusterRe
     """All that the hub keeps. Raises ClusterError."""
     selector = f"{well_known.RECORD}={CLUSTER_RECORD}"
     found = await hub.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=selector)
-    return {_name_of(live): StoredClusterRecord(_parse(live), live) for live in found}
+    named = ((_name_of(live), live) for live in found)
+    return {name: StoredClusterRecord(_parse(live), live) for name, live in named if name}
 
 
 async def read_cluster_record(hub: Reader, name: ClusterName) -> StoredClusterRecord | None:
@@ -230,8 +231,13 @@ def _empty_config_map(key: ObjectKey, record: str) -> Object:
     return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
 
 
-def _name_of(live: Object) -> ClusterName:
-    return ClusterName(str(live["metadata"]["name"]).removeprefix(_PREFIX).replace(".", "#", 1))
+def _name_of(live: Object) -> ClusterName | None:
+    """Return None of a record that no cluster can have."""
+    text = str(live["metadata"]["name"]).removeprefix(_PREFIX).replace(".", "#", 1)
+    try:
+        return parse_cluster_name(text)
+    except ValueError:
+        return None
 
 
 def _parse(live: Object) -> ClusterRecord:
