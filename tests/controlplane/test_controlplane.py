@@ -204,7 +204,11 @@ def test_a_peer_ends_alone_and_finds_its_objects_again(control_plane: ControlPla
 def test_several_clusters_to_try_things_on(tmp_path: Path, only_peers: None) -> None:
     """`make cluster CLUSTERS=2`."""
     asked = subprocess.run(
-        ["make", "-n", "cluster", "CLUSTERS=2"], cwd=ROOT, check=True, capture_output=True, text=True
+        ["make", "-n", "--no-print-directory", "cluster", "CLUSTERS=2"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     words = asked.stdout.splitlines()[-1].split()
     assert words[1:] == ["-m", "tests.controlplane.cluster", "--clusters", "2"]

@@ -253,7 +253,8 @@ def test_one_parent_that_cannot_be_written_leaves_all_other_sets_at_work() -> No
         apply = platform.cluster.apply
 
         async def refusing(manifest: Object, *, manager: str, **more: Any) -> Object:
-            if manager == "levelgate-applyset" and manifest["metadata"]["name"] == "x":
+            metadata = manifest["metadata"]
+            if metadata["name"] == "x" and well_known.PARENT_ID in metadata.get("labels", {}):
                 raise Denied("admission webhook denied the request")
             return await apply(manifest, manager=manager, **more)
 
