@@ -72,6 +72,7 @@ class PlanConstraints:
     `relinquished_keys`, nor the members of the instances with the set ids `relinquished_sets`: any set may take these.
 
     Of `unlabelled_scopes`, by parent, are members that lost their label: the inventory goes on covering them.
+    `orphaned_keys` are objects that no set wants here any more, and that stay without our metadata.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -92,6 +93,7 @@ class PlanConstraints:
     relinquished_keys: frozenset[ObjectKey] = frozenset()
     relinquished_sets: frozenset[str] = frozenset()
     unlabelled_scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
+    orphaned_keys: frozenset[ObjectKey] = frozenset()
 
     def adoption_of(self, source: str) -> Adoption:
         """Return what a source may adopt."""

@@ -165,10 +165,11 @@ def prune_candidates(
     unreadable: UnreadableFiles | None,
     hold_message: str,
     release: bool,
+    orphaned_keys: Collection[ObjectKey],
     keeping_source: str = "",
 ) -> tuple[PruneCandidate, ...]:
     """Orphans of one set, in the order in which they go: deepest first, then those that stay for what is `unsettled`. `wanted` are all desired keys,
-    of any set; `keeping_source` is its source where that deletes nothing.
+    of any set; `keeping_source` is its source where that deletes nothing. With `release` all are released, else the `orphaned_keys`.
     """
     live = [Member.from_object(observed.objects[key]) for key in observed.members.get(rendered.id, ())]
     unwanted_members = [
@@ -191,7 +192,9 @@ def prune_candidates(
         }
     departing = [
         _keep_departing(
-            decide_outcome(member, observed, release=release, keeping_source=keeping_source),
+            decide_outcome(
+                member, observed, release=release or member.key in orphaned_keys, keeping_source=keeping_source
+            ),
             unreadable,
             protections_by_key.get(member.key),
         )
@@ -208,7 +211,9 @@ def prune_candidates(
     ordered = sorted(remaining, key=lambda member: (-1 if member.level is None else -member.level, member.key))
     judged_candidates = [
         replace(
-            decide_outcome(member, observed, release=release, keeping_source=keeping_source),
+            decide_outcome(
+                member, observed, release=release or member.key in orphaned_keys, keeping_source=keeping_source
+            ),
             users=tuple(user.key for user in _users(member, dependents)),
         )
         for member in ordered

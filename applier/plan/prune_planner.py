@@ -151,6 +151,7 @@ class PrunePlanner:
             unreadable=self.constraints.unreadable_files.get(rendered.source) if rendered.is_source else None,
             hold_message=self._hold_message(rendered, current_scope),
             release=release,
+            orphaned_keys=self.constraints.orphaned_keys,
             keeping_source=self._keeping_source(rendered),
         )
         drain_progress = cache(partial(self.drain_progress, rendered))

@@ -196,6 +196,7 @@ def _records(
         conflict_policies={state.catalog.source: state.conflicts for state in sources},
         brakes={state.catalog.source: state.brake for state in sources},
         non_pruning_sources=frozenset(state.catalog.source for state in sources if not state.prunes),
+        orphaned_keys=frozenset(key for state in sources for key in state.orphaned_keys),
     )
 
 

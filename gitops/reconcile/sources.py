@@ -26,7 +26,8 @@ class SourceState:
     sources whose windows and policies govern this one beside its own, `offer` is a newer commit that a person has to agree to first. `synced` are
     the requests to look now that are answered by this state, by the object that carries them. `pin` is a person's word that this commit is read
     instead of the head of its ref, `unpinned` the commit that it was at before. `version` is the tag by which it was taken, where a range of
-    versions is followed. `user` is whose rights its members are written with, empty: our own. The rest is as in `SourceConfig`.
+    versions is followed. `orphaned_keys` are objects that Git declares for other clusters: what lives of them in this one stays, without our
+    metadata. `user` is whose rights its members are written with, empty: our own. The rest is as in `SourceConfig`.
     """
 
     catalog: Catalog
@@ -47,6 +48,7 @@ class SourceState:
     pin: Pin | None = None
     unpinned: str = ""
     version: str = ""
+    orphaned_keys: frozenset[ObjectKey] = frozenset()
 
     def configured(self, config: SourceConfig, governors: frozenset[str]) -> SourceState:
         """What was read, under what the configuration says now."""

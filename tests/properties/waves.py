@@ -90,6 +90,7 @@ def judge(
         unreadable=unreadable,
         hold_message=hold,
         release=release,
+        orphaned_keys=(),
     )
     return {orphan.member.key.name: orphan for orphan in found}
 
