@@ -10,6 +10,7 @@ from typing import Final
 
 from gitops.errors import GitopsError
 from gitops.external_facts import ExternalFactSource
+from gitops.fleet.access import AccessSettings
 from gitops.notifications.receivers import Receiver
 from gitops.source_config import SourceConfig
 from renderer.errors import Problem
@@ -19,13 +20,21 @@ DEFAULT_RESYNC: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
+class FleetConfig:
+    """What the operator says of several clusters: the one `source` that may declare them, and where their credentials are."""
+
+    source: str
+    access: AccessSettings
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """What the operator says. `cluster` is the name by which windows select the cluster.
-    `context` is that of the kubeconfig, empty: the current one; `apply_concurrency`, `max_concurrent_reconciles` are
-    None where nothing is said.
-    `listen` is where the daemon can be seen (`address`), empty where nothing is said; `hooks` has the file with the secrets of each provider that
-    may call. `resync` is how often everything is read anew, `log_format` one of `LOG_FORMATS`, or empty. `warnings` are of what is valid, and
-    selects nothing.
+
+    `context` is that of the kubeconfig, empty: the current one. `apply_concurrency` and `max_concurrent_reconciles` are None
+    where nothing is said. `listen` is where the daemon can be seen, empty where nothing is said. `hooks` has the file with
+    the secrets of each provider that may call. `fleet` is None where there is one cluster. `resync` is how often everything
+    is read anew, `log_format` one of `LOG_FORMATS`, or empty. `warnings` are of what is valid, and selects nothing.
     """
 
     sources: tuple[SourceConfig, ...]
@@ -36,6 +45,7 @@ class Config:
     max_concurrent_reconciles: int | None = None
     listen: str = ""
     hooks: Mapping[str, Path] = field(default_factory=dict)
+    fleet: FleetConfig | None = None
     notifications: tuple[Receiver, ...] = ()
     resync: timedelta = DEFAULT_RESYNC
     log_format: str = ""

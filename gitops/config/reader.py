@@ -13,11 +13,13 @@ from typing import Any, Final
 
 from applier.cluster import DNS_LABEL
 from gitops.config.fields import parse_address, parse_age, parse_interval, parse_web_url
-from gitops.config.model import DEFAULT_RESYNC, Config, ConfigErrors
+from gitops.config.model import DEFAULT_RESYNC, Config, ConfigErrors, FleetConfig
 from gitops.config.schema import CONFIG_SCHEMA
 from gitops.config.source_reader import SourceReader
 from gitops.durations import format_duration
 from gitops.external_facts import ExternalFactSource
+from gitops.fleet.access import AccessSettings
+from gitops.fleet.credential_plugin import CredentialPlugin
 from gitops.notifications.receivers import (
     DEFAULT_EVENTS,
     DEFAULT_TEMPLATE,
@@ -35,6 +37,7 @@ from renderer import documents, schema
 from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
+from renderer.identity import OWN_NAMESPACE
 from renderer.phrasing import format_count, suggestion_or_names
 
 _LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")
@@ -91,6 +94,7 @@ class _ConfigReader(SourceReader):
             self.value.get("maxConcurrentReconciles"),
             self._read_listen(),
             self._read_hooks(),
+            self._read_fleet(),
             tuple(filter(None, map(self._read_receiver, count(), self._list_items("notifications")))),
             self.parse_field("resync", parse_interval, self.value.get("resync")) or DEFAULT_RESYNC,
             self.value.get("logFormat", ""),
@@ -118,6 +122,32 @@ class _ConfigReader(SourceReader):
             provider: self.resolve_file(f"hooks.{provider}.secretFile", settings["secretFile"])
             for provider, settings in (self.value.get("hooks") or {}).items()
         }
+
+    def _read_fleet(self) -> FleetConfig | None:
+        """Return None where there is one cluster, or the fleet cannot be taken as it is."""
+        value: dict[str, Any] = self.value.get("fleet") or {}
+        if "source" not in value:
+            return None
+        names = [item["name"] for item in self._list_items("sources") if "name" in item]
+        if value["source"] not in names:
+            message = f"no source {value['source']!r}{suggestion_or_names(value['source'], names)}"
+            self.problems.add_problem("fleet.source", message)
+        directory = self.directory / value["directory"] if "directory" in value else None
+        if directory is not None and not directory.is_dir():
+            message = f"directory {directory} does not exist; relative paths begin at {self.directory}"
+            self.problems.add_problem("fleet.directory", message)
+        plugins = tuple(
+            CredentialPlugin(
+                plugin["name"], plugin["command"], tuple(plugin.get("arguments") or ()), plugin.get("environment") or {}
+            )
+            for plugin in value.get("plugins") or ()
+            if isinstance(plugin, dict) and {"name", "command"} <= plugin.keys()
+        )
+        for name, count_of_name in Counter(plugin.name for plugin in plugins).items():
+            if count_of_name > 1:
+                self.problems.add_problem("fleet.plugins", f"{count_of_name} plugins are called {name!r}; rename one")
+        namespace = value.get("profileNamespace", OWN_NAMESPACE)
+        return FleetConfig(value["source"], AccessSettings(directory, plugins, namespace))
 
     def _read_receiver(self, index: int, value: dict[str, Any]) -> Receiver | None:
         path = f"notifications[{index}]"

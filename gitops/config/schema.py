@@ -65,6 +65,14 @@ _NOTIFICATION_SCHEMA: Final = object_form(
     sources=_TEXTS,
     template=_TEXT,
 )
+_PLUGIN_SCHEMA: Final = object_form(
+    "name",
+    "command",
+    name=_TEXT,
+    command=_TEXT,
+    arguments={"type": "array", "items": {"type": "string"}},
+    environment={"type": "object", "additionalProperties": {"type": "string"}},
+)
 WEBHOOK_PROVIDERS: Final = ("github", "gitlab", "gitea", "bitbucket", "generic")
 """Whose hooks are understood; each has a path of its own."""
 
@@ -84,5 +92,12 @@ CONFIG_SCHEMA: Final = object_form(
     listen=_TEXT,
     resync=_TEXT,
     logFormat=enum_form(LOG_FORMATS),
+    fleet=object_form(
+        "source",
+        source=_TEXT,
+        directory=_TEXT,
+        profileNamespace=_TEXT,
+        plugins={"type": "array", "items": _PLUGIN_SCHEMA},
+    ),
     hooks=object_form(**{name: object_form("secretFile", secretFile=_TEXT) for name in WEBHOOK_PROVIDERS}),
 )

@@ -49,7 +49,7 @@ class AccessSettings:
 
     directory: Path | None
     plugins: tuple[CredentialPlugin, ...]
-    profile_namespace: str = OWN_NAMESPACE
+    profile_namespace: str
 
 
 @dataclass

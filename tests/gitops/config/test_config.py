@@ -12,8 +12,12 @@ from applier.plan.deletion_brake import DeletionBrake
 from applier.state.field_conflicts import ConflictPolicy
 from gitops.config import Config, ConfigErrors, read_config
 from gitops.config.fields import ListenAddress, parse_address
+from gitops.config.model import FleetConfig
 from gitops.external_facts import ExternalFactSource
+from gitops.fleet.access import AccessSettings
+from gitops.fleet.credential_plugin import CredentialPlugin
 from gitops.source import BranchRef, CommitRef, Credentials, DefaultBranchRef, FullRef, Ref, TagRef
+from renderer.identity import OWN_NAMESPACE
 
 HEAD = "apiVersion: levelgate.dev/v1alpha1\nkind: Config\n"
 
@@ -405,3 +409,47 @@ def test_a_cluster_has_a_dns_label_as_its_name(tmp_path: Path, name: str) -> Non
     assert refused(tmp_path, text) == [
         f"3: cluster.name: {name!r} cannot name a cluster; write at most 63 small letters, digits and dashes, such as prod-eu"
     ]
+
+
+SOURCES = "sources: [{name: platform, url: /a}]\n"
+
+
+def test_a_fleet_names_the_source_of_its_clusters_and_where_credentials_are(tmp_path: Path) -> None:
+    (tmp_path / "clusters").mkdir()
+    text = (
+        "fleet:\n  source: platform\n  directory: clusters\n  profileNamespace: inventory\n"
+        "  plugins: [{name: google, command: gke-auth, arguments: [--json], environment: {HOME: /tmp}}]\n"
+    )
+    fleet = written(tmp_path, text + SOURCES).fleet
+    plugin = CredentialPlugin("google", "gke-auth", ("--json",), {"HOME": "/tmp"})
+    assert fleet == FleetConfig("platform", AccessSettings(tmp_path / "clusters", (plugin,), "inventory"))
+    assert written(tmp_path, "fleet: {source: platform}\n" + SOURCES).fleet == FleetConfig(
+        "platform", AccessSettings(None, (), OWN_NAMESPACE)
+    )
+    assert written(tmp_path, SOURCES).fleet is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ("source: platfrom", "fleet.source: no source 'platfrom'; did you mean 'platform'?"),
+        ("directory: x", "fleet.source: is required"),
+        (
+            "source: platform, directory: none",
+            "fleet.directory: directory {}/none does not exist; relative paths begin at {}",
+        ),
+        (
+            "source: platform, kubeconfig: x",
+            "fleet.kubeconfig: no field 'kubeconfig'; the fields are source, directory, profileNamespace, plugins",
+        ),
+        ("source: platform, plugins: [{{name: a}}]", "fleet.plugins[0].command: is required"),
+        (
+            "source: platform, plugins: [{{name: a, command: b}}, {{name: a, command: c}}]",
+            "fleet.plugins: 2 plugins are called 'a'; rename one",
+        ),
+    ],
+)
+def test_mistakes_of_a_fleet(tmp_path: Path, fields: str, told: str) -> None:
+    found = refused(tmp_path, f"fleet: {{{fields.format(tmp_path, tmp_path)}}}\n" + SOURCES)
+    assert len(found) == 1
+    assert told.format(tmp_path, tmp_path) in found[0]

@@ -33,7 +33,7 @@ from tests.controlplane.server import ControlPlane
 
 CANARY = "c4n4ry"
 AS_GROUPS: dict[str, Any] = {"token": CANARY, "as": "a", "as-groups": ["g"]}
-SETTINGS = AccessSettings(None, ())
+SETTINGS = AccessSettings(None, (), OWN_NAMESPACE)
 SECRET = SecretAccess("eu-1", "value")
 
 
@@ -214,7 +214,7 @@ async def test_a_file_is_read_below_the_operators_directory_and_nowhere_else(tmp
     (directory / "out").symlink_to(outside)
     (directory / "up").symlink_to("..")
     (directory / "large").write_text(" " * (MAX_KUBECONFIG_BYTES + 1))
-    settings = AccessSettings(directory, ())
+    settings = AccessSettings(directory, (), OWN_NAMESPACE)
     for name in ("eu/one", "two"):
         assert await token(await source(FileAccess(name), settings=settings).load()) == f"Bearer {CANARY}"
     for name in ("out", "up/outside", "../outside", str(outside), "eu/../../outside"):
@@ -261,7 +261,7 @@ async def test_a_profile_says_where_the_cluster_is_and_the_operators_program_who
     tried = AccessSource(
         ClusterName("eu-1"),
         ProfileAccess("eu-1"),
-        AccessSettings(None, plugins),
+        AccessSettings(None, plugins, OWN_NAMESPACE),
         hub(profile(accessProviders=[{"name": "google", "cluster": CLUSTER}])),
         elapsed=lambda: next(times),
     )
@@ -306,7 +306,7 @@ def test_the_first_program_that_the_cluster_has_a_provider_for_is_chosen() -> No
 
 
 async def test_a_profile_cannot_name_a_file(tmp_path: Path) -> None:
-    settings = AccessSettings(None, (plugin(tmp_path, f"open('{tmp_path}/ran', 'w')\n"),))
+    settings = AccessSettings(None, (plugin(tmp_path, f"open('{tmp_path}/ran', 'w')\n"),), OWN_NAMESPACE)
     entry = {"name": "google", "cluster": {"server": "https://a", "certificate-authority": "/etc/c4n4ry"}}
     said = await refusal(source(ProfileAccess("eu-1"), profile(accessProviders=[entry]), settings=settings))
     assert "ClusterProfile levelgate-system/eu-1, access provider google: cluster: `certificate-authority`" in said
