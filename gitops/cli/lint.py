@@ -151,7 +151,7 @@ def _destination_findings(catalog: Catalog, config: Config | None) -> Iterator[L
         yield LintFinding(problem, Severity.ERROR)
     for problem in placed.warnings:
         yield LintFinding(problem, Severity.WARNING, is_certain=bool(objects.clusters))
-    for problem in find_unobeyed(catalog) if config else ():
+    for problem in find_unobeyed(catalog) if config and config.fleet is None else ():
         yield LintFinding(problem, Severity.WARNING)
 
 

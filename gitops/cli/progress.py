@@ -43,10 +43,22 @@ _CONTINUATION = f"\n{'':22}"
 
 
 class ProgressPrinter:
-    """Every line is written once and at once, to stdout; columns are time, set, level, what. A context: the summary lives inside it."""
+    """Every line is written once and at once, to stdout; columns are time, set, level, what. A context: the summary lives inside it.
 
-    def __init__(self, clock: Clock, *, json: bool = False, verbose: bool = False) -> None:
+    `cluster` is named in each line of a cluster of a fleet, whose printer writes to that of the hub, its `parent`.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        json: bool = False,
+        verbose: bool = False,
+        cluster: str = "",
+        parent: ProgressPrinter | None = None,
+    ) -> None:
         self._clock = clock
+        self._cluster, self._parent = cluster, parent
         self._json = json
         self._verbose = verbose
         self._is_terminal = sys.stdout.isatty() and not json
@@ -67,6 +79,10 @@ class ProgressPrinter:
         if self._live is not None:
             self._live.stop()
             self._live = None
+
+    def for_cluster(self, cluster: str) -> ProgressPrinter:
+        """Return the printer of a cluster of the fleet."""
+        return ProgressPrinter(self._clock, json=self._json, verbose=self._verbose, cluster=cluster, parent=self)
 
     def report_pass(self, reconcile_result: ReconcileResult) -> None:
         """Tell what has happened since the pass before, and redraw the lines below."""
@@ -203,6 +219,9 @@ class ProgressPrinter:
         )
 
     def _print_line(self, text: str, fields: dict[str, Any], *, timed: bool = True) -> None:
+        if self._parent is not None:
+            self._parent._print_line(f"{self._cluster:<12} {text}", {"cluster": self._cluster, **fields}, timed=timed)
+            return
         now, text = self._clock.now(), escape_terminal(text).replace("\n", _CONTINUATION if timed else "\n")
         if self._json:
             line = orjson.dumps({"time": timestamp(now), **fields}).decode()

@@ -173,6 +173,10 @@ def command(
         refuse_without("--sandbox", clusters="--clusters")
     if not once:
         refuse_without("--once", wait="--wait", fail_on_held="--fail-on-held")
+    if once and config.fleet is not None:
+        raise click.UsageError(
+            "--once is for one cluster; a fleet (`fleet` in the configuration) is followed: leave --once out"
+        )
     if agreed and not (once and len(config.sources) == 1):
         raise click.UsageError(
             "--require-plan is for --once and a single source; for a daemon, set `requirePlan` in its configuration"

@@ -12,6 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from applier.cluster import Cluster
 from applier.fenced_cluster import FencedCluster
 from applier.kube.cluster import KubeCluster
 from gitops import source_config, tracing
@@ -35,9 +36,11 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from renderer.frozen import dataclass
+from renderer.identity import GroupKind
 
 if TYPE_CHECKING:
     from gitops.daemon.daemon import Daemon
+    from gitops.daemon.fleet import Fleet
     from gitops.server.observability import Observability
 
 T = TypeVar("T")
@@ -106,6 +109,7 @@ class Process:
                 leadership,
                 stage,
             )
+            fleet = await self._create_fleet(fenced, reconciler, lease_thread, externals) if is_daemon else None
             follower = Follower(
                 source_config.create_mirrors(self.config.sources, stop.is_set),
                 reconciler,
@@ -119,6 +123,7 @@ class Process:
                 configs={source_entry.name: source_entry for source_entry in self.config.sources},
                 stage=stage,
                 max_concurrent=self.max_concurrent,
+                fleet=fleet,
             )
             source_list = ", ".join(
                 f"{source_entry.name} every {format_duration(source_entry.interval)}"
@@ -142,6 +147,37 @@ class Process:
             work = asyncio.ensure_future(self._run_as_leader(leadership, follower, run_work, waits_for_lead=is_daemon))
             with self.progress:
                 return await _run_until_signal(work, stop)
+
+    async def _create_fleet(
+        self, hub: Cluster, reconciler: Reconciler, lease_thread: LeaseThread, externals: ExternalFactPoller
+    ) -> Fleet | None:
+        """Return None where the configuration names one cluster only. Raises ClusterError where the hub does not say who it is."""
+        if self.config.fleet is None:
+            return None
+        from gitops.daemon.fleet import Fleet
+        from gitops.daemon.fleet_member import FleetEnvironment
+        from gitops.fleet.identity import read_cluster_uid
+        from gitops.fleet.projections import FleetProjections
+
+        environment = FleetEnvironment(
+            hub=hub,
+            hub_id=await read_cluster_uid(hub),
+            access=self.config.fleet.access,
+            clock=reconciler.clock,
+            version=program_version(),
+            identity=own_identity(),
+            lease_thread=lease_thread,
+            facts=externals.facts,
+            stage=reconciler.stage,
+            concurrency=self.concurrency,
+            max_concurrent=self.max_concurrent,
+        )
+        return Fleet(
+            environment,
+            FleetProjections(self.config.fleet.source),
+            observe=self.progress.for_cluster,
+            scopes=lambda: _served_scopes(reconciler),
+        )
 
     def _warn_of_hold(self, seconds: float, stage: str) -> None:
         where = f" in stage {stage}" if stage else ""
@@ -226,6 +262,12 @@ class Process:
         from gitops.daemon.daemon import Daemon
 
         return Daemon(follower, externals, configuration, self.progress.print_notice, self.resync)
+
+
+def _served_scopes(reconciler: Reconciler) -> dict[GroupKind, bool]:
+    """Return which kinds of a cluster are namespaced, as the last full reconciliation has seen them."""
+    resources = reconciler.whole.observed.discovery.resources if reconciler.whole else {}
+    return {kind: resource.namespaced for kind, resource in resources.items()}
 
 
 async def _run_daemon(daemon: Daemon) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 
@@ -17,6 +17,7 @@ from gitops.daemon.cluster_loop import ClusterLoop
 from gitops.daemon.dispatcher import seconds_until
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.fetcher import Fetcher
+from gitops.daemon.fleet import Fleet
 from gitops.daemon.notices import NoticeFilter
 from gitops.daemon.workers import QueueKey
 from gitops.daemon.workqueue import PRIORITY_CHANGE, PRIORITY_WINDOW, WorkQueue
@@ -58,6 +59,7 @@ class Follower:
     configs: Mapping[str, SourceConfig] = field(default_factory=dict)
     stage: Stage = no_stage
     max_concurrent: int = 1
+    fleet: Fleet | None = None
     elapsed: Callable[[], float] = time.monotonic
     _wake_event: asyncio.Event = field(default_factory=asyncio.Event)
     _poll_tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -75,7 +77,7 @@ class Follower:
             reconciler=self.reconciler,
             clock=self.clock,
             elapsed=self.elapsed,
-            states=lambda: self._fetcher.states,
+            states=self._local_states,
             on_pass=self._on_background_pass,
             notice=notice,
             max_concurrent=self.max_concurrent,
@@ -90,6 +92,9 @@ class Follower:
     def event_router(self, event_router: EventRouter) -> None:
         self.cluster_loop.event_router = event_router
 
+    def _local_states(self) -> Sequence[SourceState]:
+        return self._fetcher.states if self.fleet is None else self.fleet.local_states
+
     @property
     def queue(self) -> WorkQueue[QueueKey]:
         """What is to be looked at."""
@@ -102,6 +107,8 @@ class Follower:
         self.poll(*self._fetcher.configure(mirrors, configs))
         self.mirrors, self.configs = mirrors, configs
         self.reconciler.follows = mirrors.keys()
+        if self.fleet is not None:
+            self.fleet.update(self._fetcher.states)
 
     def poll(self, *names: str) -> None:
         """Ask the servers soon where these sources stand. What cannot be watched is looked at, too."""
@@ -181,7 +188,11 @@ class Follower:
         try:
             await wait_for_any(self._fetch_initially(), self.stop.wait())
             self._fetcher.has_new_state = False
-            await run_together(self.cluster_loop.run(self.stop), self._follow_sources())
+            if self.fleet is None:
+                await run_together(self.cluster_loop.run(self.stop), self._follow_sources())
+            else:
+                self.fleet.update(self._fetcher.states)
+                await run_together(self.cluster_loop.run(self.stop), self._follow_sources(), self.fleet.run(self.stop))
         finally:
             self._cancel_polls()
 
@@ -218,6 +229,8 @@ class Follower:
             poll.result()
         if self._fetcher.has_new_state:
             self._fetcher.has_new_state = False
+            if self.fleet is not None:
+                self.fleet.update(self._fetcher.states)
             self.cluster_loop.sources_changed()
         for request in self._fetcher.start_fetches():
             self._start_poll(request)

@@ -7,7 +7,7 @@ never credentials: a message repeats nothing that could be one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final
@@ -281,3 +281,16 @@ class _ClusterReader(FieldProblems):
             )
             self.add_problem("spec.timeouts.total", f"{message}; write a longer one")
         return ClusterTimeouts(**found)
+
+
+def find_unsupported(spec: ClusterSpec) -> Iterator[Problem]:
+    """Yield what a valid cluster asks for and is not carried out yet: it is refused, as nobody may rely on it."""
+    asked = {
+        "onRemove": spec.on_remove is OnRemove.DELETE,
+        "qps": spec.qps is not None,
+        "timeouts": spec.timeouts != ClusterTimeouts(None, None, None),
+    }
+    for name, is_asked in asked.items():
+        if is_asked:
+            text = "onRemove: Delete" if name == "onRemove" else name
+            yield Problem(spec.origin.file, spec.origin.line, f"spec.{name}", f"{text} is not supported yet; remove it")

@@ -104,6 +104,13 @@ def made_kinds(catalog: Catalog, kind: GroupKind) -> frozenset[GroupKind]:
     return frozenset().union(*filter(None, outlines))
 
 
+def map_key(key: ObjectKey, namespaces: Mapping[str, str], scopes: Mapping[GroupKind, bool]) -> ObjectKey:
+    """The key of an object of a catalog where its namespaces are mapped."""
+    if is_namespaced(key.group_kind, scopes):
+        return key._replace(namespace=namespaces.get(key.namespace, key.namespace))
+    return key._replace(name=namespaces.get(key.name, key.name)) if key.group_kind == NAMESPACE else key
+
+
 def project(
     catalog: Catalog,
     content: ProjectedContent,

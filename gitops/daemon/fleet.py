@@ -1,0 +1,90 @@
+"""The clusters of a fleet: one member for each that Git declares, and what each gets of the sources.
+
+The hub's own cluster, `local`, is worked on as a single cluster is; it only gets its part of the sources.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from functools import partial
+
+from applier.cluster import LOCAL_CLUSTER, ClusterName
+from gitops.daemon.fleet_member import ClusterObserver, FleetEnvironment, FleetMember
+from gitops.fleet.cluster_spec import ClusterSpec
+from gitops.fleet.projections import FleetProjections, removed_clusters
+from gitops.reconcile.sources import SourceState
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind
+
+
+@dataclass
+class Fleet:
+    """`observe` gives who hears of a cluster; `scopes` say of the kinds that are served whether they are namespaced."""
+
+    environment: FleetEnvironment
+    projections: FleetProjections
+    observe: Callable[[ClusterName], ClusterObserver]
+    scopes: Callable[[], Mapping[GroupKind, bool]]
+    members: dict[ClusterName, FleetMember] = field(default_factory=dict, init=False)
+    _tasks: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
+    _ending: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+
+    def update(self, states: Sequence[SourceState]) -> None:
+        """Go by what the sources say now: engage clusters that are new, and tell the others what has changed."""
+        self.projections.update(states, self.scopes())
+        for name in removed_clusters(self.members.keys(), self.projections):
+            self.members[name].remove()
+            self._end(name)
+        for name, spec in self.projections.clusters.items():
+            if name == LOCAL_CLUSTER:
+                continue
+            member = self.members.get(name)
+            if member is not None and _connects_alike(member.spec, spec):
+                member.spec = spec
+                member.sources_changed()
+            else:
+                self._end(name)
+                self._begin(spec)
+
+    @property
+    def local_states(self) -> list[SourceState]:
+        """The sources as the hub's own cluster gets them."""
+        return self.projections.states_of(LOCAL_CLUSTER)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Wait until `stop` is set, then until the rounds under way in all clusters are finished."""
+        try:
+            await stop.wait()
+        finally:
+            for name in list(self.members):
+                self._end(name)
+            await asyncio.gather(*self._ending, return_exceptions=True)
+
+    def _begin(self, spec: ClusterSpec) -> None:
+        member = self.members[spec.name] = FleetMember(
+            spec,
+            self.environment,
+            states=partial(self.projections.states_of, spec.name),
+            observer=self.observe(spec.name),
+        )
+        self._tasks[spec.name] = asyncio.create_task(member.run(), name=f"cluster {spec.name}")
+
+    def _end(self, name: ClusterName) -> None:
+        if member := self.members.pop(name, None):
+            member.stop()
+            ending = self._tasks.pop(name)
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+
+
+def _connects_alike(before: ClusterSpec, after: ClusterSpec) -> bool:
+    """Return whether what changed of a cluster needs no new connection."""
+    return (before.access, before.qps, before.burst, before.timeouts, before.is_paused) == (
+        after.access,
+        after.qps,
+        after.burst,
+        after.timeouts,
+        after.is_paused,
+    )

@@ -1,0 +1,291 @@
+"""One cluster of a fleet, from its credentials to the loop that works on it: engaged as long as Git declares it and it answers.
+
+A cluster that cannot be engaged costs nobody else anything: it is tried again, ever more rarely, and says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import field
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, NoReturn, Protocol
+
+from applier.backoff import exponential_backoff
+from applier.cluster import Cluster, ClusterName
+from applier.errors import ClusterError, ConfigurationError
+from applier.execute.results import Result
+from applier.fenced_cluster import FencedCluster
+from applier.kube import connect_to
+from applier.kube.kubeconfig import Endpoint
+from gitops.clock import Clock
+from gitops.daemon.cluster_loop import ClusterLoop
+from gitops.daemon.event_router import EventRouter
+from gitops.errors import GitopsError
+from gitops.fleet.access import AccessSettings, AccessSource
+from gitops.fleet.cluster_spec import ClusterSpec
+from gitops.fleet.identity import (
+    AcceptedIdentity,
+    ClusterRecord,
+    claim_cluster,
+    judge_identity,
+    read_cluster_records,
+    read_cluster_uid,
+    release_cluster,
+    write_cluster_record,
+)
+from gitops.fleet.reach import ReachState, describe_troubles, reach_state
+from gitops.fleet.reachable_cluster import ReachableCluster, ReachMonitor
+from gitops.instrumentation import Stage
+from gitops.leadership import FLEET_LEASE_TIMES, run_while_held
+from gitops.lease_thread import LeaseThread, ThreadLeadership
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.observe import FactsAt
+from gitops.reconcile.reconciler import Reconciler
+from gitops.reconcile.sources import SourceState
+from renderer.frozen import dataclass
+
+FIRST_RETRY_SECONDS: Final = 1.0
+MAX_RETRY_SECONDS: Final = 60.0
+"""Seconds before a cluster that could not be engaged is tried again: the first time, and at most."""
+
+UNREACHABLE_SECONDS: Final = 5.0
+"""Seconds for which a call to a cluster that cannot be reached is tried again."""
+
+CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
+"""Seconds between two looks at the credentials of a cluster. A token that is refused is read anew at once."""
+
+
+class NotEngaged(GitopsError):
+    """A cluster may not be written to: it is another one than recorded, or a person has to act."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetEnvironment:
+    """What all clusters of a fleet share: the hub and its id (the UID of its `kube-system`), credentials, clock, and what a reconciler takes."""
+
+    hub: Cluster
+    hub_id: str
+    access: AccessSettings
+    clock: Clock
+    version: str
+    identity: str
+    lease_thread: LeaseThread
+    facts: FactsAt
+    stage: Stage
+    concurrency: int
+    max_concurrent: int
+
+
+class ClusterObserver(Protocol):
+    """Who is told of the work on one cluster."""
+
+    def report_pass(self, reconcile_result: ReconcileResult) -> None: ...
+
+    def print_result(self, result: Result) -> None: ...
+
+    def print_notice(self, source: str, text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStanding:
+    """How a cluster stands, for people: its state, since when, and why it is not Engaged."""
+
+    state: ReachState
+    since: datetime
+    message: str
+
+
+@dataclass
+class FleetMember:
+    """One declared cluster. `states` gives the sources as it gets them; `observer` hears what is done there."""
+
+    spec: ClusterSpec
+    environment: FleetEnvironment
+    states: Callable[[], Sequence[SourceState]]
+    observer: ClusterObserver
+    standing: ClusterStanding = field(init=False)
+    loop: ClusterLoop | None = field(default=None, init=False)
+    _monitor: ReachMonitor | None = field(default=None, init=False)
+    _stop: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _is_removed: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.standing = ClusterStanding(ReachState.UNREACHABLE, self.environment.clock.now(), "not connected yet")
+
+    @property
+    def name(self) -> ClusterName:
+        return self.spec.name
+
+    async def run(self) -> None:
+        """Engage the cluster again and again, until `stop`."""
+        failed_count = 0
+        while not self._stop.is_set():
+            if self.spec.is_paused:
+                self._stand(ReachState.PAUSED, "paused in Git; nothing is read or written there")
+                await self._stop.wait()
+                return
+            try:
+                await self._engage()
+            except (ConfigurationError, ClusterError, GitopsError) as error:
+                failed_count = 0 if self._monitor and self._monitor.reach.has_answered else failed_count
+                self._stand(ReachState.UNREACHABLE, str(error))
+                await self._pause(exponential_backoff(failed_count, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS))
+                failed_count += 1
+
+    def stop(self) -> None:
+        """Finish the rounds under way, and begin no other."""
+        self._stop.set()
+
+    def remove(self) -> None:
+        """Stop for good: what lives in the cluster stays, and another hub may take it."""
+        self._is_removed = True
+        self._stand(ReachState.REMOVED, "no longer declared in Git; what lives there stays")
+        self._stop.set()
+
+    def sources_changed(self) -> None:
+        """Look at what the sources say otherwise now."""
+        if self.loop is not None:
+            self.loop.sources_changed()
+
+    async def _engage(self) -> None:
+        """Work on the cluster, until it is to stop. Raises what ends that before."""
+        environment, name = self.environment, self.name
+        assert self.spec.access is not None
+        source = AccessSource(name, self.spec.access, environment.access, environment.hub)
+        async with AsyncExitStack() as stack:
+            cluster = await connect_to(
+                source, name=name, concurrency=environment.concurrency, unreachable_seconds=UNREACHABLE_SECONDS
+            )
+            stack.push_async_callback(cluster.close)
+            self._monitor = ReachMonitor(name, cluster.probe, environment.clock, self._reach_changed)
+            reachable = ReachableCluster(cluster, self._monitor)
+            await stack.enter_async_context(background(self._monitor.keep_probing()))
+            await self._identify(reachable)
+            await claim_cluster(reachable, name, environment.hub_id)
+            connect = partial(_connect_in_thread, source, name, asyncio.get_running_loop())
+            leadership = await stack.enter_async_context(
+                ThreadLeadership(
+                    environment.lease_thread, connect, environment.identity, environment.clock, FLEET_LEASE_TIMES
+                )
+            )
+            await leadership.acquire(
+                lambda other: self.observer.print_notice("cluster", f"waits for the lease: {other} leads"), patient=True
+            )
+            stack.push_async_callback(leadership.release)
+            self._reach_changed()
+            renewing = self._renew_credentials(cluster.renew_credentials)
+            await run_while_held(leadership.hold(), run_while_held(renewing, self._work(reachable, leadership)))
+            if self._is_removed:
+                await release_cluster(reachable)
+
+    async def _work(self, cluster: Cluster, leadership: ThreadLeadership) -> None:
+        environment = self.environment
+        reconciler = Reconciler(
+            FencedCluster(cluster, leadership.check),
+            environment.version,
+            environment.clock,
+            self.name,
+            self.observer.print_result,
+            stopping=self._stop.is_set,
+            facts=environment.facts,
+            lead=leadership,
+            stage=environment.stage,
+        )
+        reconciler.follows = frozenset(state.catalog.source for state in self.states())
+        loop = ClusterLoop(
+            reconciler=reconciler,
+            clock=environment.clock,
+            elapsed=asyncio.get_running_loop().time,
+            states=self.states,
+            on_pass=self.observer.report_pass,
+            notice=self.observer.print_notice,
+            max_concurrent=environment.max_concurrent,
+        )
+        async with EventRouter(reconciler, loop.enqueue, partial(self.observer.print_notice, "cluster")) as router:
+            loop.event_router = router
+            self.loop = loop
+            try:
+                await loop.run(self._stop)
+            finally:
+                self.loop = None
+
+    async def _identify(self, cluster: Cluster) -> None:
+        """Record who the cluster is. Raises NotEngaged where it is another one than recorded, or has another name as well."""
+        seen_uid = await read_cluster_uid(cluster)
+        records = await read_cluster_records(self.environment.hub)
+        before = records.get(self.name)
+        judgement = judge_identity(
+            self.name,
+            recorded_uid=before.record.uid if before else "",
+            seen_uid=seen_uid,
+            other_uids={name: stored.record.uid for name, stored in records.items() if name != self.name},
+        )
+        if not isinstance(judgement, AcceptedIdentity):
+            raise NotEngaged(judgement.message)
+        if before is None or before.record.uid != seen_uid:
+            record = ClusterRecord(seen_uid, ReachState.ENGAGED, self.environment.clock.now())
+            await write_cluster_record(self.environment.hub, self.name, record, before)
+
+    async def _renew_credentials(self, renew: Callable[[], Coroutine[Any, Any, bool]]) -> NoReturn:
+        """Take rotated credentials into the running connection. Raises NotEngaged where they are of another server."""
+        while True:
+            await self.environment.clock.sleep(CREDENTIALS_INTERVAL_SECONDS)
+            with suppress(ConfigurationError):  # those that there are stay in use
+                if not await renew():
+                    raise NotEngaged(f"cluster {self.name} has another server or authority now; it is engaged anew")
+
+    def _reach_changed(self) -> None:
+        if self._monitor is None or self._is_removed:
+            return
+        state = reach_state(self._monitor.reach, is_paused=False, is_removed=False)
+        self._stand(state, "; ".join(describe_troubles(self._monitor.reach)))
+
+    def _stand(self, state: ReachState, message: str) -> None:
+        if (state, message) != (self.standing.state, self.standing.message):
+            since = self.environment.clock.now() if state != self.standing.state else self.standing.since
+            self.standing = ClusterStanding(state, since, message)
+            self.observer.print_notice("cluster", f"{state}: {message}" if message else str(state))
+
+    async def _pause(self, seconds: float) -> None:
+        sleeping = asyncio.ensure_future(self.environment.clock.sleep(seconds))
+        stopping = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait({sleeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        sleeping.cancel()
+        stopping.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadedInLoop:
+    """Credentials that are read in the event loop that works, for a connection in another thread."""
+
+    source: AccessSource
+    loop: asyncio.AbstractEventLoop
+
+    async def load(self) -> Endpoint:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.source.load(), self.loop))
+
+
+@asynccontextmanager
+async def _connect_in_thread(
+    source: AccessSource, name: ClusterName, loop: asyncio.AbstractEventLoop
+) -> AsyncIterator[Cluster]:
+    cluster = await connect_to(_LoadedInLoop(source, loop), name=name, concurrency=2)
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+@asynccontextmanager
+async def background(coroutine: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run it beside the block; what it raises is raised at the end of the block."""
+    task = asyncio.ensure_future(coroutine)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

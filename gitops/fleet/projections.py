@@ -1,0 +1,157 @@
+"""What each cluster gets of the sources, made anew where a source, a cluster or a placement has changed.
+
+Clusters of which shares and namespaces are equal have one projection, so that a hundred of them cost what one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import NamedTuple
+
+from applier.cluster import LOCAL_CLUSTER, ClusterName
+from gitops.fleet.cluster_spec import ClusterSpec
+from gitops.fleet.fleet_objects import FleetObjects, read_fleet_objects
+from gitops.fleet.placement import OnUnmatch
+from gitops.fleet.placing import NO_SHARE, NOTHING_PLACED, Placed, place
+from gitops.reconcile.sources import SourceState
+from gitops.rollouts.source_rules import StoredRules
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.projection import map_key, object_keys, project, scopes_in
+from renderer.errors import Problem
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey
+
+
+class _ProjectionKey(NamedTuple):
+    """What a projection is made of, beside the commit; shares are told apart by identity, as `place` hands out equal ones."""
+
+    share: int
+    namespaces: tuple[tuple[str, str], ...]
+    is_certain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceProjection:
+    """One source as it was projected last: `catalog` is that of Git, `by_cluster` those of the clusters.
+
+    `orphaned` are, by cluster, what Git declares for others and is to stay where it lives.
+    """
+
+    catalog: Catalog
+    objects: FleetObjects
+    placed: Placed
+    by_cluster: Mapping[ClusterName, Catalog]
+    orphaned: Mapping[ClusterName, frozenset[ObjectKey]]
+
+
+@dataclass
+class FleetProjections:
+    """The sources as each cluster of a fleet gets them. `fleet_source` is the one that may declare clusters.
+
+    `accepted` are the clusters and placements in force, by source, as they are to be stored.
+    """
+
+    fleet_source: str
+    accepted: dict[str, StoredRules] = field(default_factory=dict)
+    clusters: Mapping[ClusterName, ClusterSpec] = field(default_factory=dict, init=False)
+    broken_clusters: frozenset[str] = field(default=frozenset(), init=False)
+    _states: Mapping[str, SourceState] = field(default_factory=dict, init=False)
+    _projected: dict[str, _SourceProjection] = field(default_factory=dict, init=False)
+
+    def update(self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool]) -> None:
+        """Project these sources. `scopes` say of kinds that the clusters serve whether they are namespaced."""
+        self._states = {state.catalog.source: state for state in states}
+        objects = {
+            source: read_fleet_objects(state.catalog, self.accepted.get(source, {}), fleet_source=self.fleet_source)
+            for source, state in self._states.items()
+        }
+        self.accepted = {source: found.accepted for source, found in objects.items() if found.accepted}
+        if fleet := objects.get(self.fleet_source):
+            self.clusters, self.broken_clusters = fleet.clusters, fleet.broken_clusters
+        for source, state in self._states.items():
+            names = _definition_names(other.catalog for name, other in self._states.items() if name != source)
+            self._projected[source] = self._project(state.catalog, objects[source], scopes, names)
+
+    def states_of(self, cluster: ClusterName) -> list[SourceState]:
+        """Return the sources as this cluster gets them, in the order of their names."""
+        return [
+            replace(
+                state,
+                catalog=self._catalog_of(source, cluster),
+                orphaned_keys=self._projected[source].orphaned[cluster],
+            )
+            for source, state in sorted(self._states.items())
+        ]
+
+    def problems_of(self, source: str) -> tuple[Problem, ...]:
+        """Return what is wrong with the clusters and placements of a source."""
+        projected = self._projected[source]
+        return tuple(sorted({*projected.objects.problems, *projected.placed.problems}))
+
+    def _catalog_of(self, source: str, cluster: ClusterName) -> Catalog:
+        """Return a projection; that of the hub's own cluster tells the problems of the whole source."""
+        projected = self._projected[source]
+        found = projected.by_cluster[cluster]
+        if cluster != LOCAL_CLUSTER:
+            return found
+        return replace(found, problems=tuple(sorted({*projected.catalog.problems, *self.problems_of(source)})))
+
+    def _project(
+        self,
+        catalog: Catalog,
+        objects: FleetObjects,
+        scopes: Mapping[GroupKind, bool],
+        definition_names: Mapping[GroupKind, frozenset[str]],
+    ) -> _SourceProjection:
+        before = self._projected.get(catalog.source)
+        all_scopes = {**scopes, **scopes_in(catalog)}
+        placed = place(
+            catalog,
+            tuple(self.clusters.values()),
+            objects.placements,
+            before.placed if before else NOTHING_PLACED,
+            scopes=all_scopes,
+            broken=objects.broken_placements,
+            definition_names=definition_names,
+        )
+        made: dict[_ProjectionKey, Catalog] = {}
+        by_cluster: dict[ClusterName, Catalog] = {}
+        orphaned: dict[ClusterName, frozenset[ObjectKey]] = {}
+        declared = object_keys(catalog, all_scopes)
+        fates = {key: fate for share in placed.by_cluster.values() for key, fate in share.objects.items()}
+        for cluster in (LOCAL_CLUSTER, *(name for name in self.clusters if name != LOCAL_CLUSTER)):
+            spec, share = self.clusters.get(cluster), placed.by_cluster.get(cluster, NO_SHARE)
+            namespaces = spec.namespaces if spec else {}
+            key = _ProjectionKey(id(share), tuple(sorted(namespaces.items())), placed.is_certain)
+            if key not in made:
+                made[key] = project(
+                    catalog,
+                    share.content(is_certain=placed.is_certain),
+                    namespaces=namespaces,
+                    scopes=all_scopes,
+                    previous=before.by_cluster.get(cluster) if before else None,
+                )
+            by_cluster[cluster] = made[key]
+            left = {**placed.unmatched.get(cluster, {}), **fates}
+            orphaned[cluster] = frozenset(
+                map_key(one, namespaces, all_scopes)
+                for one in declared
+                if one not in share.objects and left.get(one, OnUnmatch.ORPHAN) is OnUnmatch.ORPHAN
+            )
+        return _SourceProjection(catalog, objects, placed, by_cluster, orphaned)
+
+
+def _definition_names(catalogs: Iterable[Catalog]) -> dict[GroupKind, frozenset[str]]:
+    names: dict[GroupKind, frozenset[str]] = {}
+    for catalog in catalogs:
+        for kind, found in catalog.definition_names.items():
+            names[kind] = names.get(kind, frozenset[str]()) | frozenset(found)
+    return names
+
+
+def removed_clusters(before: Collection[ClusterName], projections: FleetProjections) -> frozenset[ClusterName]:
+    """Return the clusters that Git no longer declares; none while a file that may hold some cannot be read."""
+    if projections.broken_clusters:
+        return frozenset()
+    return frozenset(before) - projections.clusters.keys()

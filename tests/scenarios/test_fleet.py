@@ -1,0 +1,224 @@
+"""Several clusters from one process: a real repository, the real command, real clusters watched through their audit logs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from renderer import well_known
+from renderer.identity import OWN_NAMESPACE
+from tests.controlplane.audit import AuditEvent, AuditLog
+from tests.controlplane.server import ControlPlane
+from tests.controlplane.waiting import eventually
+from tests.scenarios.conftest import new_namespace, of_real
+from tests.scenarios.definitions import chain, config_map, link
+from tests.scenarios.platform import Platform, Repository
+from tests.scenarios.process import Running
+
+REGIONS = {"c0": "eu", "c1": "us", "c2": "us"}
+
+
+def document(kind: str, name: str, spec: Mapping[str, Any], **labels: str) -> str:
+    metadata = {"name": name, **({"labels": labels} if labels else {})}
+    return json.dumps({"apiVersion": "levelgate.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
+
+
+def cluster(name: str, access: Mapping[str, Any] | None = None, **spec: Any) -> str:
+    region = REGIONS.get(name, "eu")
+    return document("Cluster", name, {"access": access or {"file": name}, **spec}, region=region)
+
+
+EVERYWHERE = {"matchExpressions": [{"key": "region", "operator": "Exists"}]}
+
+
+@dataclass(frozen=True)
+class FleetPlatform:
+    """A hub and its clusters, all with a namespace of the same name."""
+
+    platform: Platform
+    clusters: Mapping[str, ControlPlane]
+    config: Path
+
+    @property
+    def namespace(self) -> str:
+        return self.platform.namespace
+
+    def commit(self, files: Mapping[str, str | None]) -> str:
+        return self.platform.repository.commit(files)
+
+    def start(self) -> Running:
+        return Running(("run", "--config", str(self.config)), self.platform.environment)
+
+    def text(self, name: str, config_map_name: str) -> str:
+        """What a ConfigMap of a cluster says; empty where there is none."""
+        path = f"/api/v1/namespaces/{self.namespace}/configmaps/{config_map_name}"
+        answer = self.clusters[name].request("GET", path)
+        return str(answer.body["data"]["text"]) if answer.code == 200 else ""
+
+    def texts(self, config_map_name: str) -> dict[str, str]:
+        return {name: self.text(name, config_map_name) for name in self.clusters}
+
+    def label(self, name: str, config_map_name: str) -> str:
+        """The set of a ConfigMap of a cluster; empty where it is in none, or gone."""
+        path = f"/api/v1/namespaces/{self.namespace}/configmaps/{config_map_name}"
+        answer = self.clusters[name].request("GET", path)
+        labels = answer.body["metadata"].get("labels") or {} if answer.code == 200 else {}
+        return str(labels.get(well_known.PART_OF, ""))
+
+    def is_marked(self, name: str) -> bool:
+        """Whether a hub has the cluster."""
+        answer = self.clusters[name].request("GET", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/levelgate")
+        return bool(answer.code == 200 and (answer.body.get("data") or {}).get("hub"))
+
+    def is_settled(self, name: str) -> bool:
+        """Whether the record of the source in a cluster says that all is as Git says."""
+        path = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{self.platform.name}"
+        answer = self.clusters[name].request("GET", path)
+        return bool(answer.code == 200 and (answer.body.get("data") or {}).get("state") == "Settled")
+
+    def mark(self, name: str) -> int:
+        return AuditLog(self.clusters[name].audit_log).mark()
+
+    def writes(self, name: str, since: int) -> list[AuditEvent]:
+        """What Levelgate wrote in the namespace of the test; its own records follow a little later."""
+        events = AuditLog(self.clusters[name].audit_log).events(since=since, user="levelgate")
+        return [event for event in events if event.is_write and event.namespace == self.namespace]
+
+    def has_kind(self, server: ControlPlane) -> bool:
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/chains.{self.platform.group}"
+        return server.request("GET", path).code == 200
+
+
+@pytest.fixture
+def fleet(
+    control_plane: ControlPlane, clusters: Mapping[str, ControlPlane], repository: Repository, tmp_path: Path
+) -> Iterator[FleetPlatform]:
+    namespace = new_namespace(of_real(control_plane))
+    directory = tmp_path / "clusters"
+    directory.mkdir()
+    for name, peer in clusters.items():
+        assert peer.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}}).code == 201
+        shutil.copy(peer.kubeconfig("levelgate"), directory / name)
+    config = tmp_path / "levelgate.yaml"
+    source = f"src-{namespace}"
+    settings = {
+        "apiVersion": "levelgate.dev/v1alpha1",
+        "kind": "Config",
+        "fleet": {"source": source, "directory": "clusters"},
+        "sources": [{"name": source, "url": str(repository.path), "interval": "1h"}],
+    }
+    config.write_text(json.dumps(settings))
+    platform = Platform(
+        name=source,
+        namespace=namespace,
+        group=f"{namespace}.test",
+        repository=repository,
+        kubectl=None,  # type: ignore[arg-type]
+        audit_log=None,
+        kubeconfig=control_plane.kubeconfig("levelgate"),
+        cache=tmp_path / "cache",
+    )
+    yield FleetPlatform(platform, clusters, config)
+    for server in (control_plane, *clusters.values()):
+        server.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{source}")
+        server.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/levelgate")
+    for name in clusters:
+        control_plane.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/cluster-{name}")
+
+
+def everything(fleet: FleetPlatform, **placement: Any) -> dict[str, str | None]:
+    """A definition, one instance and a plain object, on all clusters; the text is another one in the region us."""
+    group = fleet.platform.group
+    override = {
+        "clusters": {"matchLabels": {"region": "us"}},
+        "rgds": [f"chains.{group}"],
+        "patch": {"spec": {"text": "us"}},
+    }
+    spec = {"objects": {}, "clusters": EVERYWHERE, "overrides": [override], **placement}
+    return {
+        **{f"{name}.json": cluster(name) for name in fleet.clusters},
+        "placement.json": document("Placement", "all", spec),
+        "chain.json": chain(group, "ab"),
+        "one.json": link(group, fleet.namespace),
+        "plain.json": config_map(fleet.namespace, "plain", text="here"),
+    }
+
+
+def test_one_process_brings_three_clusters_to_what_is_placed_on_them(
+    fleet: FleetPlatform, control_plane: ControlPlane
+) -> None:
+    """S3-1, S3-2, M2: the same names everywhere, an override in one region; a deletion in one touches no other."""
+    fleet.commit(everything(fleet))
+    with fleet.start():
+        eventually(lambda: fleet.texts("one-b") == {"c0": "one", "c1": "us", "c2": "us"}, within=90)
+        eventually(lambda: fleet.texts("plain") == dict.fromkeys(fleet.clusters, "here"))
+        assert not fleet.has_kind(control_plane)
+        assert all(map(fleet.has_kind, fleet.clusters.values()))
+        eventually(lambda: all(fleet.is_settled(name) for name in fleet.clusters))
+        since = {name: fleet.mark(name) for name in fleet.clusters}
+        path = f"/api/v1/namespaces/{fleet.namespace}/configmaps/one-a"
+        assert fleet.clusters["c1"].request("DELETE", path).code == 200
+        eventually(lambda: fleet.text("c1", "one-a") == "us")
+        eventually(lambda: bool(fleet.writes("c1", since["c1"])))
+        assert {name: fleet.writes(name, since[name]) for name in ("c0", "c2")} == {"c0": [], "c2": []}
+
+
+def test_a_cluster_that_hangs_delays_no_other(fleet: FleetPlatform) -> None:
+    """S3-7, M5: its API server stands still while a commit comes; afterwards it gets what it has missed."""
+    fleet.commit(everything(fleet))
+    with fleet.start():
+        eventually(lambda: fleet.texts("plain") == dict.fromkeys(fleet.clusters, "here"), within=90)
+        fleet.clusters["c1"].freeze()
+        fleet.commit({"plain.json": config_map(fleet.namespace, "plain", text="there")})
+        eventually(lambda: {fleet.text("c0", "plain"), fleet.text("c2", "plain")} == {"there"})
+        fleet.clusters["c1"].thaw()
+        eventually(lambda: fleet.text("c1", "plain") == "there", within=90)
+
+
+def test_a_cluster_that_is_added_later_gets_everything(fleet: FleetPlatform) -> None:
+    """S3-5."""
+    fleet.commit({**everything(fleet), "c2.json": cluster("c2", {"file": "none"})})
+    with fleet.start() as running:
+        eventually(lambda: (fleet.text("c0", "one-b"), fleet.text("c1", "one-b")) == ("one", "us"), within=90)
+        assert any("Unreachable" in line and "none" in line for line in iter(running.stdout.readline, ""))
+        fleet.commit({"c2.json": cluster("c2")})
+        eventually(lambda: fleet.text("c2", "one-b") == "us", within=90)
+
+
+@pytest.mark.parametrize("fate", ["Orphan", "Delete"])
+def test_what_no_longer_goes_to_a_cluster_stays_or_goes_as_the_placement_says(fleet: FleetPlatform, fate: str) -> None:
+    """`onUnmatch`: an object that stays belongs to nobody any more; on the other clusters nothing happens."""
+    fleet.commit(everything(fleet))
+    with fleet.start():
+        eventually(lambda: fleet.texts("plain") == dict.fromkeys(fleet.clusters, "here"), within=90)
+        eventually(lambda: fleet.text("c0", "one-b") == "one")
+        since = {name: fleet.mark(name) for name in fleet.clusters}
+        spec = {"objects": {}, "clusters": {"matchLabels": {"region": "us"}}, "onUnmatch": fate}
+        fleet.commit({"placement.json": document("Placement", "all", spec)})
+        eventually(lambda: fleet.label("c0", "plain") == "", within=60)
+        left = {"plain": "here", "one-b": "one"} if fate == "Orphan" else {"plain": "", "one-b": ""}
+        eventually(lambda: {name: fleet.text("c0", name) for name in left} == left)
+        eventually(lambda: fleet.text("c1", "one-b") == "one")  # The override is gone.
+        deleted = [
+            event for name in ("c1", "c2") for event in fleet.writes(name, since[name]) if event.verb == "delete"
+        ]
+        assert [event for event in deleted if event.resource == "configmaps"] == []
+
+
+def test_a_cluster_that_is_removed_keeps_what_lives_there(fleet: FleetPlatform) -> None:
+    """S3-22, `onRemove: Orphan`: nothing is deleted, and the mark of the hub goes."""
+    fleet.commit(everything(fleet))
+    with fleet.start():
+        eventually(lambda: fleet.texts("plain") == dict.fromkeys(fleet.clusters, "here"), within=90)
+        fleet.commit({"c2.json": None})
+        eventually(lambda: not fleet.is_marked("c2"))
+        fleet.commit({"plain.json": config_map(fleet.namespace, "plain", text="there")})
+        eventually(lambda: {fleet.text("c0", "plain"), fleet.text("c1", "plain")} == {"there"})
+        assert fleet.text("c2", "plain") == "here"
+        assert fleet.is_marked("c1")
