@@ -171,6 +171,11 @@ def prune_candidates(
     """Orphans of one set, in the order in which they go: deepest first, then those that stay for what is `unsettled`. `wanted` are all desired keys,
     of any set; `keeping_source` is its source where that deletes nothing. With `release` all are released, else the `orphaned_keys`.
     """
+
+    def outcome_of(member: Member) -> PruneCandidate:
+        is_released = release or member.key in orphaned_keys
+        return decide_outcome(member, observed, release=is_released, keeping_source=keeping_source)
+
     live = [Member.from_object(observed.objects[key]) for key in observed.members.get(rendered.id, ())]
     unwanted_members = [
         member
@@ -192,9 +197,7 @@ def prune_candidates(
         }
     departing = [
         _keep_departing(
-            decide_outcome(
-                member, observed, release=release or member.key in orphaned_keys, keeping_source=keeping_source
-            ),
+            outcome_of(member),
             unreadable,
             protections_by_key.get(member.key),
         )
@@ -211,9 +214,7 @@ def prune_candidates(
     ordered = sorted(remaining, key=lambda member: (-1 if member.level is None else -member.level, member.key))
     judged_candidates = [
         replace(
-            decide_outcome(
-                member, observed, release=release or member.key in orphaned_keys, keeping_source=keeping_source
-            ),
+            outcome_of(member),
             users=tuple(user.key for user in _users(member, dependents)),
         )
         for member in ordered

@@ -20,7 +20,7 @@ from applier.execute.results import Result
 from applier.fenced_cluster import FencedCluster
 from applier.kube import connect_to
 from applier.kube.kubeconfig import Endpoint
-from gitops.clock import Clock
+from gitops.clock import Clock, wait_for_any
 from gitops.daemon.cluster_loop import ClusterLoop
 from gitops.daemon.event_router import EventRouter
 from gitops.errors import GitopsError
@@ -132,7 +132,8 @@ class FleetMember:
             except (ConfigurationError, ClusterError, GitopsError) as error:
                 failed_count = 0 if self._monitor and self._monitor.reach.has_answered else failed_count
                 self._stand(ReachState.UNREACHABLE, str(error))
-                await self._pause(exponential_backoff(failed_count, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS))
+                retry_seconds = exponential_backoff(failed_count, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
+                await wait_for_any(self.environment.clock.sleep(retry_seconds), self._stop.wait())
                 failed_count += 1
 
     def stop(self) -> None:
@@ -248,13 +249,6 @@ class FleetMember:
             since = self.environment.clock.now() if state != self.standing.state else self.standing.since
             self.standing = ClusterStanding(state, since, message)
             self.observer.print_notice("cluster", f"{state}: {message}" if message else str(state))
-
-    async def _pause(self, seconds: float) -> None:
-        sleeping = asyncio.ensure_future(self.environment.clock.sleep(seconds))
-        stopping = asyncio.ensure_future(self._stop.wait())
-        await asyncio.wait({sleeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        sleeping.cancel()
-        stopping.cancel()
 
 
 @dataclass(frozen=True, slots=True)

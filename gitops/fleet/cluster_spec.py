@@ -120,8 +120,7 @@ _FILE_NAME: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
 def read_cluster(declared: DeclaredObject) -> ClusterSpec | list[Problem]:
     """The cluster of one manifest, or all its mistakes."""
     reader = _ClusterReader(declared)
-    cluster = reader.read()
-    return cluster if cluster and not reader.problems else sorted(set(reader.problems))
+    return reader.value_or_problems(reader.read())
 
 
 class _ClusterReader(FieldProblems):

@@ -127,8 +127,7 @@ _IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata
 def read_placement(declared: DeclaredObject) -> Placement | list[Problem]:
     """The placement of one manifest, or all its mistakes."""
     reader = _PlacementReader(declared)
-    placement = reader.read()
-    return placement if placement and not reader.problems else sorted(set(reader.problems))
+    return reader.value_or_problems(reader.read())
 
 
 class _PlacementReader(FieldProblems):

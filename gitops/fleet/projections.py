@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import NamedTuple
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
 from gitops.fleet.cluster_spec import ClusterSpec
@@ -18,28 +17,17 @@ from gitops.reconcile.sources import SourceState
 from gitops.rollouts.source_rules import StoredRules
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.projection import map_key, object_keys, project, scopes_in
-from renderer.errors import Problem
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
 
-class _ProjectionKey(NamedTuple):
-    """What a projection is made of, beside the commit; shares are told apart by identity, as `place` hands out equal ones."""
-
-    share: int
-    namespaces: tuple[tuple[str, str], ...]
-    is_certain: bool
-
-
 @dataclass(frozen=True, slots=True)
 class _SourceProjection:
-    """One source as it was projected last: `catalog` is that of Git, `by_cluster` those of the clusters.
+    """One source as it was projected last: its catalogs by cluster.
 
     `orphaned` are, by cluster, what Git declares for others and is to stay where it lives.
     """
 
-    catalog: Catalog
-    objects: FleetObjects
     placed: Placed
     by_cluster: Mapping[ClusterName, Catalog]
     orphaned: Mapping[ClusterName, frozenset[ObjectKey]]
@@ -69,8 +57,8 @@ class FleetProjections:
         self.accepted = {source: found.accepted for source, found in objects.items() if found.accepted}
         if fleet := objects.get(self.fleet_source):
             self.clusters, self.broken_clusters = fleet.clusters, fleet.broken_clusters
+        names = _definition_names(state.catalog for state in self._states.values())
         for source, state in self._states.items():
-            names = _definition_names(other.catalog for name, other in self._states.items() if name != source)
             self._projected[source] = self._project(state.catalog, objects[source], scopes, names)
 
     def states_of(self, cluster: ClusterName) -> list[SourceState]:
@@ -78,24 +66,11 @@ class FleetProjections:
         return [
             replace(
                 state,
-                catalog=self._catalog_of(source, cluster),
+                catalog=self._projected[source].by_cluster[cluster],
                 orphaned_keys=self._projected[source].orphaned[cluster],
             )
             for source, state in sorted(self._states.items())
         ]
-
-    def problems_of(self, source: str) -> tuple[Problem, ...]:
-        """Return what is wrong with the clusters and placements of a source."""
-        projected = self._projected[source]
-        return tuple(sorted({*projected.objects.problems, *projected.placed.problems}))
-
-    def _catalog_of(self, source: str, cluster: ClusterName) -> Catalog:
-        """Return a projection; that of the hub's own cluster tells the problems of the whole source."""
-        projected = self._projected[source]
-        found = projected.by_cluster[cluster]
-        if cluster != LOCAL_CLUSTER:
-            return found
-        return replace(found, problems=tuple(sorted({*projected.catalog.problems, *self.problems_of(source)})))
 
     def _project(
         self,
@@ -115,7 +90,8 @@ class FleetProjections:
             broken=objects.broken_placements,
             definition_names=definition_names,
         )
-        made: dict[_ProjectionKey, Catalog] = {}
+        # By the identity of the share: `place` gives equal ones as one value.
+        made: dict[tuple[int, tuple[tuple[str, str], ...]], Catalog] = {}
         by_cluster: dict[ClusterName, Catalog] = {}
         orphaned: dict[ClusterName, frozenset[ObjectKey]] = {}
         declared = object_keys(catalog, all_scopes)
@@ -123,7 +99,7 @@ class FleetProjections:
         for cluster in (LOCAL_CLUSTER, *(name for name in self.clusters if name != LOCAL_CLUSTER)):
             spec, share = self.clusters.get(cluster), placed.by_cluster.get(cluster, NO_SHARE)
             namespaces = spec.namespaces if spec else {}
-            key = _ProjectionKey(id(share), tuple(sorted(namespaces.items())), placed.is_certain)
+            key = id(share), tuple(sorted(namespaces.items()))
             if key not in made:
                 made[key] = project(
                     catalog,
@@ -139,7 +115,10 @@ class FleetProjections:
                 for one in declared
                 if one not in share.objects and left.get(one, OnUnmatch.ORPHAN) is OnUnmatch.ORPHAN
             )
-        return _SourceProjection(catalog, objects, placed, by_cluster, orphaned)
+        # The hub's own cluster tells the problems of the whole source.
+        problems = {*catalog.problems, *objects.problems, *placed.problems}
+        by_cluster[LOCAL_CLUSTER] = replace(by_cluster[LOCAL_CLUSTER], problems=tuple(sorted(problems)))
+        return _SourceProjection(placed, by_cluster, orphaned)
 
 
 def _definition_names(catalogs: Iterable[Catalog]) -> dict[GroupKind, frozenset[str]]:

@@ -32,6 +32,10 @@ class FieldProblems:
         """Has one of these places a mistake already?"""
         return any(problem.path in paths for problem in self.problems)
 
+    def value_or_problems(self, value: T | None) -> T | list[Problem]:
+        """What was read, or all mistakes, once each and in order."""
+        return value if value is not None and not self.problems else sorted(set(self.problems))
+
     def try_parse(self, parse: Callable[[], T]) -> T | None:
         """What is read; None where it is wrong, which is noted."""
         try:

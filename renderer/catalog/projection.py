@@ -106,9 +106,16 @@ def made_kinds(catalog: Catalog, kind: GroupKind) -> frozenset[GroupKind]:
 
 def map_key(key: ObjectKey, namespaces: Mapping[str, str], scopes: Mapping[GroupKind, bool]) -> ObjectKey:
     """The key of an object of a catalog where its namespaces are mapped."""
-    if is_namespaced(key.group_kind, scopes):
-        return key._replace(namespace=namespaces.get(key.namespace, key.namespace))
-    return key._replace(name=namespaces.get(key.name, key.name)) if key.group_kind == NAMESPACE else key
+    field_name = _namespace_field(key, namespaced=is_namespaced(key.group_kind, scopes))
+    namespace = getattr(key, field_name) if field_name else ""
+    return key._replace(**{field_name: namespaces[namespace]}) if field_name and namespace in namespaces else key
+
+
+def _namespace_field(key: ObjectKey, *, namespaced: bool) -> str:
+    """Which part of a key is a namespace that is mapped; empty where none is."""
+    if namespaced:
+        return "namespace"
+    return "name" if key.group_kind == NAMESPACE else ""
 
 
 def project(
@@ -211,9 +218,9 @@ def _with_namespaces(manifest: Manifest, key: ObjectKey, changes: _Changes) -> M
     if not changes.namespaces:
         return manifest
     manifest = with_namespaces(manifest, changes.namespaces)
-    place, name = ("namespace", key.namespace) if changes.namespaced else ("name", key.name)
-    if name in changes.namespaces and (changes.namespaced or key.group_kind == NAMESPACE):
-        manifest = {**manifest, "metadata": {**manifest["metadata"], place: changes.namespaces[name]}}
+    field_name = _namespace_field(key, namespaced=changes.namespaced)
+    if field_name and (name := getattr(key, field_name)) in changes.namespaces:
+        manifest = {**manifest, "metadata": {**manifest["metadata"], field_name: changes.namespaces[name]}}
     return manifest
 
 
