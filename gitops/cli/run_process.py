@@ -156,12 +156,14 @@ class Process:
             return None
         from gitops.daemon.fleet import Fleet
         from gitops.daemon.fleet_member import FleetEnvironment
+        from gitops.fleet.fleet_recorder import FleetRecorder
         from gitops.fleet.identity import read_cluster_uid
         from gitops.fleet.projections import FleetProjections
 
         environment = FleetEnvironment(
             hub=hub,
             hub_id=await read_cluster_uid(hub),
+            recorder=FleetRecorder(hub, reconciler.clock, self.progress.print_notice),
             access=self.config.fleet.access,
             clock=reconciler.clock,
             version=program_version(),

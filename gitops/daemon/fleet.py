@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
 from gitops.daemon.fleet_member import ClusterObserver, FleetEnvironment, FleetMember
+from gitops.daemon.source_summaries import summarize_sources
 from gitops.fleet.cluster_spec import ClusterSpec
+from gitops.fleet.fleet_recorder import with_standing
 from gitops.fleet.projections import FleetProjections, removed_clusters
+from gitops.fleet.reach import ReachState
+from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.sources import SourceState
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
@@ -31,9 +35,15 @@ class Fleet:
     _tasks: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
     _ending: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
+    async def restore(self) -> None:
+        """Take up the clusters and placements that were in force before this start. Raises ClusterError."""
+        await self.environment.recorder.load()
+        self.projections.accepted = self.environment.recorder.accepted
+
     def update(self, states: Sequence[SourceState]) -> None:
         """Go by what the sources say now: engage clusters that are new, and tell the others what has changed."""
         self.projections.update(states, self.scopes())
+        self.environment.recorder.keep_accepted(self.projections.accepted)
         for name in removed_clusters(self.members.keys(), self.projections):
             self.members[name].remove()
             self._end(name)
@@ -53,14 +63,24 @@ class Fleet:
         """The sources as the hub's own cluster gets them."""
         return self.projections.states_of(LOCAL_CLUSTER)
 
+    def on_local_pass(self, result: ReconcileResult) -> None:
+        """Record what a pass over the hub's own cluster has left, where Git places something there."""
+        summaries = summarize_sources(result)
+        if summaries or LOCAL_CLUSTER in self.projections.clusters:
+            standing = with_standing(str(ReachState.ENGAGED), "", self.environment.clock)
+            self.environment.recorder.update(
+                LOCAL_CLUSTER, lambda record: standing(replace(record, uid=self.environment.hub_id, sources=summaries))
+            )
+
     async def run(self, stop: asyncio.Event) -> None:
-        """Wait until `stop` is set, then until the rounds under way in all clusters are finished."""
+        """Keep the records until `stop` is set, then wait until the rounds under way in all clusters are finished."""
         try:
-            await stop.wait()
+            await self.environment.recorder.run(stop)
         finally:
             for name in list(self.members):
                 self._end(name)
             await asyncio.gather(*self._ending, return_exceptions=True)
+            await self.environment.recorder.flush()
 
     def _begin(self, spec: ClusterSpec) -> None:
         member = self.members[spec.name] = FleetMember(

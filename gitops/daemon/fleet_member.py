@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, NoReturn, Protocol
@@ -23,18 +23,18 @@ from applier.kube.kubeconfig import Endpoint
 from gitops.clock import Clock, wait_for_any
 from gitops.daemon.cluster_loop import ClusterLoop
 from gitops.daemon.event_router import EventRouter
+from gitops.daemon.source_summaries import summarize_sources
 from gitops.errors import GitopsError
 from gitops.fleet.access import AccessSettings, AccessSource
+from gitops.fleet.cluster_record import declared_document, read_cluster_records
 from gitops.fleet.cluster_spec import ClusterSpec
+from gitops.fleet.fleet_recorder import FleetRecorder, with_standing
 from gitops.fleet.identity import (
     AcceptedIdentity,
-    ClusterRecord,
     claim_cluster,
     judge_identity,
-    read_cluster_records,
     read_cluster_uid,
     release_cluster,
-    write_cluster_record,
 )
 from gitops.fleet.reach import ReachState, describe_troubles, reach_state
 from gitops.fleet.reachable_cluster import ReachableCluster, ReachMonitor
@@ -68,6 +68,7 @@ class FleetEnvironment:
 
     hub: Cluster
     hub_id: str
+    recorder: FleetRecorder
     access: AccessSettings
     clock: Clock
     version: str
@@ -201,7 +202,7 @@ class FleetMember:
             clock=environment.clock,
             elapsed=asyncio.get_running_loop().time,
             states=self.states,
-            on_pass=self.observer.report_pass,
+            on_pass=self._on_pass,
             notice=self.observer.print_notice,
             max_concurrent=environment.max_concurrent,
         )
@@ -226,9 +227,10 @@ class FleetMember:
         )
         if not isinstance(judgement, AcceptedIdentity):
             raise NotEngaged(judgement.message)
-        if before is None or before.record.uid != seen_uid:
-            record = ClusterRecord(seen_uid, ReachState.ENGAGED, self.environment.clock.now())
-            await write_cluster_record(self.environment.hub, self.name, record, before)
+        document = declared_document(self.spec)
+        await self.environment.recorder.write(
+            self.name, lambda record: replace(record, uid=seen_uid, declared=document)
+        )
 
     async def _renew_credentials(self, renew: Callable[[], Coroutine[Any, Any, bool]]) -> NoReturn:
         """Take rotated credentials into the running connection. Raises NotEngaged where they are of another server."""
@@ -237,6 +239,11 @@ class FleetMember:
             with suppress(ConfigurationError):  # those that there are stay in use
                 if not await renew():
                     raise NotEngaged(f"cluster {self.name} has another server or authority now; it is engaged anew")
+
+    def _on_pass(self, result: ReconcileResult) -> None:
+        self.observer.report_pass(result)
+        summaries = summarize_sources(result)
+        self.environment.recorder.update(self.name, lambda record: replace(record, sources=summaries))
 
     def _reach_changed(self) -> None:
         if self._monitor is None or self._is_removed:
@@ -248,6 +255,7 @@ class FleetMember:
         if (state, message) != (self.standing.state, self.standing.message):
             since = self.environment.clock.now() if state != self.standing.state else self.standing.since
             self.standing = ClusterStanding(state, since, message)
+            self.environment.recorder.update(self.name, with_standing(str(state), message, self.environment.clock))
             self.observer.print_notice("cluster", f"{state}: {message}" if message else str(state))
 
 

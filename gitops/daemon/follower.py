@@ -191,6 +191,7 @@ class Follower:
             if self.fleet is None:
                 await run_together(self.cluster_loop.run(self.stop), self._follow_sources())
             else:
+                await self.fleet.restore()
                 self.fleet.update(self._fetcher.states)
                 await run_together(self.cluster_loop.run(self.stop), self._follow_sources(), self.fleet.run(self.stop))
         finally:
@@ -244,6 +245,8 @@ class Follower:
     def _on_background_pass(self, result: ReconcileResult) -> None:
         """One of those that `forever` runs."""
         self._report_pass(result)
+        if self.fleet is not None:
+            self.fleet.on_local_pass(result)
         self.set_timer(min(filter(None, (result.propagation.wake_at, self._fetcher.next_pin_expiry)), default=None))
 
     def _report_pass(self, result: ReconcileResult) -> ReconcileResult:

@@ -19,6 +19,7 @@ from renderer import schema
 from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem, SourceLocation
 from renderer.frozen import dataclass
+from renderer.identity import Manifest
 from renderer.kinds import OWN_API_VERSION
 from renderer.label_selector import LabelSelector, SelectorError
 from renderer.schema.validation import enum_form, object_form
@@ -70,7 +71,7 @@ class ClusterTimeouts:
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
     """A `Cluster`, valid. `access` is None for `local` alone. `namespaces` maps those of Git to those of the cluster. `qps` and `burst` are None
-    where the program's own limits hold.
+    where the program's own limits hold. `manifest` is the whole object, as Git has it.
     """
 
     name: ClusterName
@@ -82,6 +83,7 @@ class ClusterSpec:
     is_paused: bool
     timeouts: ClusterTimeouts
     on_remove: OnRemove
+    manifest: Manifest
     origin: SourceLocation
 
 
@@ -146,6 +148,7 @@ class _ClusterReader(FieldProblems):
             is_paused=spec.get("paused", False),
             timeouts=timeouts,
             on_remove=OnRemove(spec.get("onRemove", OnRemove.ORPHAN)),
+            manifest=self.declared.manifest,
             origin=self.declared.origin,
         )
 

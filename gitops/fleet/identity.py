@@ -1,32 +1,30 @@
-"""Who a cluster is, and whose: the UID of its namespace `kube-system`, the hub's record of it, and the mark of the hub in the cluster itself.
+"""Who a cluster is, and whose: the UID of its namespace `kube-system`, and the mark of the hub in the cluster itself.
 
 Invariants: nothing is written to a cluster that is not the one that was recorded, or that is another one of ours by a second name, or that belongs to
-another hub. Each record is written over the version that was read; who loses a race reads again.
+another hub. The mark is written over the version that was read; who loses a race reads again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import replace
 from typing import Final
 
-from applier.cluster import Cluster, ClusterName, Object, Reader, parse_cluster_name
+from applier.cluster import Cluster, ClusterName, Object, Reader
 from applier.errors import ClusterError, StaleWrite, UnknownOutcome
 from gitops.errors import GitopsError
+from gitops.fleet.cluster_record import (
+    HUB_MANAGER,
+    NEW_RECORD,
+    read_cluster_record,
+    record_configmap,
+    write_cluster_record,
+)
 from gitops.records.installation import HUB_FIELD, INSTALLATION, claiming_hub, ensure_namespace
-from gitops.timestamps import parse_timestamp, timestamp
-from renderer import well_known
 from renderer.frozen import dataclass
-from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
-
-HUB_MANAGER: Final = "levelgate-hub"
-"""Field manager of the records of a hub, in its own cluster and in others."""
-
-CLUSTER_RECORD: Final = "cluster"
-"""Value of the label `internal.levelgate.dev/record` of the hub's record of each cluster."""
+from renderer.identity import ObjectKey
 
 _KUBE_SYSTEM: Final = ObjectKey("", "Namespace", "", "kube-system")
-_PREFIX: Final = "cluster-"
 _MAX_TRIES: Final = 5
 """Versions that are read before somebody else counts as writing without end."""
 
@@ -111,69 +109,13 @@ async def read_cluster_uid(cluster: Reader) -> str:
     return str(uid)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRecord:
-    """What the hub keeps of a cluster: who it is, its state (`Engaged`), and since when it has that."""
-
-    uid: str
-    state: str
-    since: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredClusterRecord:
-    """A record as the hub has it; `live` is the ConfigMap, over whose version the next one is written."""
-
-    record: ClusterRecord
-    live: Object
-
-
-def cluster_record_key(name: ClusterName) -> ObjectKey:
-    """ConfigMap `cluster-eu-1`; of `provider#eu-1` it is `cluster-provider.eu-1`, since a name has no `#`."""
-    return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{_PREFIX}{name.replace('#', '.')}")
-
-
-async def read_cluster_records(hub: Reader) -> dict[ClusterName, StoredClusterRecord]:
-    """All that the hub keeps. Raises ClusterError."""
-    selector = f"{well_known.RECORD}={CLUSTER_RECORD}"
-    found = await hub.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=selector)
-    named = ((_name_of(live), live) for live in found)
-    return {name: StoredClusterRecord(_parse(live), live) for name, live in named if name}
-
-
-async def read_cluster_record(hub: Reader, name: ClusterName) -> StoredClusterRecord | None:
-    """None where the hub has not met this cluster. Raises ClusterError."""
-    live = await hub.get(cluster_record_key(name))
-    return None if live is None else StoredClusterRecord(_parse(live), live)
-
-
-async def write_cluster_record(
-    hub: Cluster, name: ClusterName, record: ClusterRecord, before: StoredClusterRecord | None
-) -> StoredClusterRecord:
-    """Write it over the version that was read, None where there was none; what else stands there stays. Raises StaleWrite, ClusterError."""
-    key = cluster_record_key(name)
-    if before is None:
-        await ensure_namespace(hub)
-        live = await hub.apply(_empty_config_map(key, CLUSTER_RECORD), manager=HUB_MANAGER)
-        if live.get("data"):
-            raise StaleWrite(f"{key}: somebody else has written it; read it again")
-    else:
-        live = before.live
-    data = {"uid": record.uid, "state": record.state, "since": timestamp(record.since) if record.since else ""}
-    patch = {"metadata": {"resourceVersion": live["metadata"]["resourceVersion"]}, "data": data}
-    written = await hub.merge(key, patch, manager=HUB_MANAGER)
-    if written is None:
-        raise StaleWrite(f"{key} was deleted")
-    return StoredClusterRecord(_parse(written), written)
-
-
 async def accept_cluster(hub: Cluster, name: ClusterName, seen_uid: str) -> str:
     """From here on the cluster with this UID is the one of this name. Return the UID recorded before, empty for none. Raises ClusterError."""
     for remaining in range(_MAX_TRIES, 0, -1):
         before = await read_cluster_record(hub, name)
-        record = before.record if before else ClusterRecord("", "", None)
+        record = before.record if before else NEW_RECORD
         try:
-            await write_cluster_record(hub, name, ClusterRecord(seen_uid, record.state, record.since), before)
+            await write_cluster_record(hub, name, replace(record, uid=seen_uid), before)
         except StaleWrite:
             if remaining == 1:
                 raise
@@ -189,7 +131,7 @@ async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> Non
         live = await cluster.get(INSTALLATION)
         if live is None:  # made with no hub in it, so that two that make it at once do not both have it
             await ensure_namespace(cluster)
-            live = await cluster.apply(_empty_config_map(INSTALLATION, "installation"), manager=HUB_MANAGER)
+            live = await cluster.apply(record_configmap(INSTALLATION, "installation"), manager=HUB_MANAGER)
         owner = claiming_hub(live)
         if owner and owner != hub_id:
             raise ClusterClaimed(name, owner)
@@ -224,22 +166,3 @@ async def release_cluster(cluster: Cluster) -> str:
 async def _write_mark(cluster: Cluster, live: Object, hub_id: str | None) -> Object | None:
     patch = {"metadata": {"resourceVersion": live["metadata"]["resourceVersion"]}, "data": {HUB_FIELD: hub_id}}
     return await cluster.merge(INSTALLATION, patch, manager=HUB_MANAGER)
-
-
-def _empty_config_map(key: ObjectKey, record: str) -> Object:
-    metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.RECORD: record}}
-    return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
-
-
-def _name_of(live: Object) -> ClusterName | None:
-    """Return None of a record that no cluster can have."""
-    text = str(live["metadata"]["name"]).removeprefix(_PREFIX).replace(".", "#", 1)
-    try:
-        return parse_cluster_name(text)
-    except ValueError:
-        return None
-
-
-def _parse(live: Object) -> ClusterRecord:
-    data = live.get("data") or {}
-    return ClusterRecord(str(data.get("uid", "")), str(data.get("state", "")), parse_timestamp(data.get("since")))

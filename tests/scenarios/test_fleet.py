@@ -82,6 +82,13 @@ class FleetPlatform:
         answer = self.clusters[name].request("GET", path)
         return bool(answer.code == 200 and (answer.body.get("data") or {}).get("state") == "Settled")
 
+    def recorded_state(self, hub: ControlPlane, name: str) -> str:
+        """What the hub's record says of a cluster and of the source there."""
+        answer = hub.request("GET", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/cluster-{name}")
+        data = answer.body.get("data") or {} if answer.code == 200 else {}
+        summary = json.loads(data.get("sources") or "{}").get(self.platform.name, {})
+        return f"{data.get('state')} {summary.get('state')}"
+
     def mark(self, name: str) -> int:
         return AuditLog(self.clusters[name].audit_log).mark()
 
@@ -130,6 +137,7 @@ def fleet(
         server.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/levelgate")
     for name in clusters:
         control_plane.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/cluster-{name}")
+    control_plane.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/fleet-{source}")
 
 
 def everything(fleet: FleetPlatform, **placement: Any) -> dict[str, str | None]:
@@ -161,6 +169,9 @@ def test_one_process_brings_three_clusters_to_what_is_placed_on_them(
         assert not fleet.has_kind(control_plane)
         assert all(map(fleet.has_kind, fleet.clusters.values()))
         eventually(lambda: all(fleet.is_settled(name) for name in fleet.clusters))
+        eventually(
+            lambda: {fleet.recorded_state(control_plane, name) for name in fleet.clusters} == {"Engaged Settled"}
+        )
         since = {name: fleet.mark(name) for name in fleet.clusters}
         path = f"/api/v1/namespaces/{fleet.namespace}/configmaps/one-a"
         assert fleet.clusters["c1"].request("DELETE", path).code == 200

@@ -49,7 +49,7 @@ def mistakes(text: str, head: str = HEAD) -> list[str]:
 
 def test_everything_that_a_cluster_can_say() -> None:
     head = HEAD.replace("name: eu-1", "name: capi#eu-1\n  labels: {wave: canary, region: eu}")
-    assert spec(
+    found = spec(
         """\
   access: {secretRef: {name: eu-1, key: value}}
   namespaceMap: {shop: shop-eu}
@@ -60,7 +60,8 @@ def test_everything_that_a_cluster_can_say() -> None:
   onRemove: Delete
 """,
         head,
-    ) == ClusterSpec(
+    )
+    assert found == ClusterSpec(
         name="capi#eu-1",  # type: ignore[arg-type]
         labels={"wave": "canary", "region": "eu"},
         access=SecretAccess("eu-1", "value"),
@@ -70,6 +71,7 @@ def test_everything_that_a_cluster_can_say() -> None:
         is_paused=True,
         timeouts=ClusterTimeouts(timedelta(seconds=5), timedelta(minutes=1), timedelta(minutes=5)),
         on_remove=OnRemove.DELETE,
+        manifest=found.manifest,
         origin=SourceLocation("c.yaml", 1),
     )
 

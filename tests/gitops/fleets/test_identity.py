@@ -16,22 +16,24 @@ from applier.fenced_cluster import FencedCluster
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
 from applier.recorded_cluster import RecordedCluster
+from gitops.fleet.cluster_record import (
+    ClusterRecord,
+    cluster_record_key,
+    read_cluster_record,
+    read_cluster_records,
+    write_cluster_record,
+)
 from gitops.fleet.identity import (
     AcceptedIdentity,
     ClusterClaimed,
-    ClusterRecord,
     SameCluster,
     UnknownIdentity,
     WrongCluster,
     accept_cluster,
     claim_cluster,
-    cluster_record_key,
     judge_identity,
-    read_cluster_record,
-    read_cluster_records,
     read_cluster_uid,
     release_cluster,
-    write_cluster_record,
 )
 from gitops.records.installation import (
     INSTALLATION,
@@ -106,18 +108,18 @@ async def test_the_hub_keeps_a_record_of_each_cluster_and_writes_it_over_the_ver
     cluster: KubeCluster, name: ClusterName
 ) -> None:
     assert await read_cluster_record(cluster, name) is None
-    first = await write_cluster_record(cluster, name, ClusterRecord("a", "Engaged", NOON), None)
+    first = await write_cluster_record(cluster, name, ClusterRecord("a", "Engaged", NOON, ""), None)
     with pytest.raises(StaleWrite):
-        await write_cluster_record(cluster, name, ClusterRecord("b", "Engaged", NOON), None)
+        await write_cluster_record(cluster, name, ClusterRecord("b", "Engaged", NOON, ""), None)
     await cluster.merge(cluster_record_key(name), {"data": {"progress": "3"}}, manager="other")
     with pytest.raises(StaleWrite):
-        await write_cluster_record(cluster, name, ClusterRecord("b", "Engaged", NOON), first)
+        await write_cluster_record(cluster, name, ClusterRecord("b", "Engaged", NOON, ""), first)
     found = await read_cluster_records(cluster)
-    assert found[name].record == ClusterRecord("a", "Engaged", NOON)
+    assert found[name].record == ClusterRecord("a", "Engaged", NOON, "")
     assert await accept_cluster(cluster, name, "b") == "a"
     stored = await read_cluster_record(cluster, name)
     assert stored is not None
-    assert stored.record == ClusterRecord("b", "Engaged", NOON)
+    assert stored.record == ClusterRecord("b", "Engaged", NOON, "")
     assert stored.live["data"]["progress"] == "3"
     assert await accept_cluster(cluster, name, "b") == "b"
 
@@ -126,7 +128,7 @@ async def test_a_cluster_that_was_never_met_can_be_accepted(cluster: KubeCluster
     assert await accept_cluster(cluster, name, "a") == ""
     stored = await read_cluster_record(cluster, name)
     assert stored is not None
-    assert stored.record == ClusterRecord("a", "", None)
+    assert stored.record == ClusterRecord("a", "", None, "")
 
 
 @pytest.mark.parametrize(("first", "second"), [(ONE, TWO), (TWO, ONE)])

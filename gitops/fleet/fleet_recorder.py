@@ -1,0 +1,173 @@
+"""The records of a fleet on the hub: who the clusters are and how they stand, and which clusters and placements are in force.
+
+What changes often is written rarely: at most once in `WRITE_INTERVAL_SECONDS` for each record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from functools import partial
+from typing import Final
+
+import orjson
+
+from applier.cluster import Cluster, ClusterName, Reader
+from applier.errors import ClusterError, StaleWrite
+from gitops.clock import Clock, wait_for_any
+from gitops.fleet.cluster_record import (
+    HUB_MANAGER,
+    NEW_RECORD,
+    ClusterRecord,
+    StoredClusterRecord,
+    cluster_record_key,
+    read_cluster_record,
+    read_cluster_records,
+    record_configmap,
+    write_cluster_record,
+)
+from gitops.records.installation import ensure_namespace
+from gitops.rollouts.source_rules import StoredRules
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
+
+WRITE_INTERVAL_SECONDS: Final = 2.0
+"""Seconds between two writes of one record, but for who a cluster is, which is written at once."""
+
+FLEET_RECORD: Final = "fleet"
+"""Value of the label `internal.levelgate.dev/record` of what is in force of a source: ConfigMap `fleet-SOURCE`."""
+
+_PREFIX: Final = "fleet-"
+_MAX_TRIES: Final = 5
+
+RecordChange = Callable[[ClusterRecord], ClusterRecord]
+
+
+async def read_accepted(hub: Reader) -> dict[str, StoredRules]:
+    """Return the clusters and placements in force, by source. Raises ClusterError."""
+    selector = f"{well_known.RECORD}={FLEET_RECORD}"
+    found = await hub.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=selector)
+    return {live["metadata"]["name"].removeprefix(_PREFIX): _parse_accepted(live.get("data") or {}) for live in found}
+
+
+def _parse_accepted(data: Mapping[str, str]) -> StoredRules:
+    try:
+        accepted = orjson.loads(data.get("accepted", ""))
+    except orjson.JSONDecodeError:
+        return {}
+    return accepted if isinstance(accepted, dict) else {}
+
+
+@dataclass
+class FleetRecorder:
+    """Writes the records of one hub. Only the process that leads writes them, and people who accept or forget a cluster."""
+
+    hub: Cluster
+    clock: Clock
+    notice: Callable[[str, str], None]
+    _stored: dict[ClusterName, StoredClusterRecord] = field(default_factory=dict, init=False)
+    _changes: dict[ClusterName, RecordChange] = field(default_factory=dict, init=False)
+    _accepted: Mapping[str, StoredRules] = field(default_factory=dict, init=False)
+    _stored_accepted: dict[str, StoredRules] = field(default_factory=dict, init=False)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    async def load(self) -> dict[ClusterName, ClusterRecord]:
+        """Read the records that the hub has. Raises ClusterError."""
+        self._stored, self._stored_accepted = await read_cluster_records(self.hub), await read_accepted(self.hub)
+        return {name: stored.record for name, stored in self._stored.items()}
+
+    @property
+    def accepted(self) -> dict[str, StoredRules]:
+        """The clusters and placements in force, by source, as they were stored last."""
+        return dict(self._stored_accepted)
+
+    def keep_accepted(self, accepted: Mapping[str, StoredRules]) -> None:
+        """Store what is in force now."""
+        self._accepted = accepted
+        if accepted != self._stored_accepted:
+            self._wake.set()
+
+    def update(self, name: ClusterName, change: RecordChange) -> None:
+        """Change the record of a cluster soon."""
+        earlier = self._changes.get(name)
+        self._changes[name] = change if earlier is None else partial(_both, earlier, change)
+        self._wake.set()
+
+    async def write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
+        """Change the record of a cluster now, and return it. Raises ClusterError."""
+        for remaining in range(_MAX_TRIES, 0, -1):
+            stored = self._stored.get(name)
+            before = stored.record if stored else NEW_RECORD
+            if stored and change(before) == before:
+                return before
+            try:
+                self._stored[name] = await write_cluster_record(self.hub, name, change(before), stored)
+            except StaleWrite:
+                if remaining == 1:
+                    raise
+                await self.refresh(name)
+            else:
+                return self._stored[name].record
+        raise AssertionError("unreachable")
+
+    async def refresh(self, name: ClusterName) -> ClusterRecord | None:
+        """Read the record of a cluster anew; None where there is none. Raises ClusterError."""
+        self._stored.pop(name, None)
+        if found := await read_cluster_record(self.hub, name):
+            self._stored[name] = found
+        return found.record if found else None
+
+    async def delete(self, name: ClusterName) -> None:
+        """Forget a cluster. Raises ClusterError."""
+        self._changes.pop(name, None)
+        if stored := self._stored.pop(name, None):
+            await self.hub.delete(cluster_record_key(name), uid=stored.live["metadata"]["uid"], resource_version=None)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Write what changes, until `stop` is set; what has changed by then is written, too."""
+        while not stop.is_set():
+            await wait_for_any(self._wake.wait(), stop.wait())
+            await self.flush()
+            await wait_for_any(self.clock.sleep(WRITE_INTERVAL_SECONDS), stop.wait())
+
+    async def flush(self) -> None:
+        """Write what has changed. What the hub does not take is tried again with the next change."""
+        self._wake.clear()
+        changes, self._changes = self._changes, {}
+        for name, change in changes.items():
+            try:
+                await self.write(name, change)
+            except ClusterError as error:
+                self._changes[name] = partial(_both, change, self._changes[name]) if name in self._changes else change
+                self.notice("fleet", f"the record of cluster {name} cannot be written: {error}")
+        for source in sorted(self._accepted.keys() | self._stored_accepted.keys()):
+            accepted = self._accepted.get(source, {})
+            if accepted != self._stored_accepted.get(source, {}):
+                try:
+                    await self._write_accepted(source, accepted)
+                except ClusterError as error:
+                    self.notice("fleet", f"the clusters and placements of source {source} cannot be stored: {error}")
+
+    async def _write_accepted(self, source: str, accepted: StoredRules) -> None:
+        key = ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{_PREFIX}{source}")
+        await ensure_namespace(self.hub)
+        text = orjson.dumps(accepted, option=orjson.OPT_SORT_KEYS).decode()
+        body = {**record_configmap(key, FLEET_RECORD), "data": {"accepted": text}}
+        await self.hub.apply(body, manager=HUB_MANAGER)
+        self._stored_accepted[source] = accepted
+
+
+def _both(first: RecordChange, second: RecordChange, record: ClusterRecord) -> ClusterRecord:
+    return second(first(record))
+
+
+def with_standing(state: str, message: str, clock: Clock) -> RecordChange:
+    """Return the change of a record to this state; the time stays where the state does."""
+
+    def change(record: ClusterRecord) -> ClusterRecord:
+        since = record.since if record.state == state and record.since else clock.now()
+        return replace(record, state=state, message=message, since=since)
+
+    return change
