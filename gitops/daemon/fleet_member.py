@@ -54,6 +54,9 @@ MAX_RETRY_SECONDS: Final = 60.0
 UNREACHABLE_SECONDS: Final = 5.0
 """Seconds for which a call to a cluster that cannot be reached is tried again."""
 
+IDENTIFY_SECONDS: Final = 30.0
+"""Seconds within which a cluster says who it is: one that answers without end would be waited for without end."""
+
 CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
 """Seconds between two looks at the credentials of a cluster. A token that is refused is read anew at once."""
 
@@ -123,6 +126,7 @@ class FleetMember:
     async def run(self) -> None:
         """Engage the cluster again and again, until `stop`."""
         failed_count = 0
+        self._record_standing()
         while not self._stop.is_set():
             if self.spec.is_paused:
                 self._stand(ReachState.PAUSED, "paused in Git; nothing is read or written there")
@@ -216,7 +220,18 @@ class FleetMember:
 
     async def _identify(self, cluster: Cluster) -> None:
         """Record who the cluster is. Raises NotEngaged where it is another one than recorded, or has another name as well."""
-        seen_uid = await read_cluster_uid(cluster)
+        try:
+            async with asyncio.timeout(IDENTIFY_SECONDS):
+                seen_uid = await read_cluster_uid(cluster)
+        except TimeoutError:
+            raise NotEngaged(
+                f"cluster {self.name} did not say who it is within {IDENTIFY_SECONDS:g} s; check what its credentials lead to"
+            ) from None
+        # Two names of one cluster are told apart only by who is recorded first.
+        async with self.environment.recorder.identifying:
+            await self._record_identity(seen_uid)
+
+    async def _record_identity(self, seen_uid: str) -> None:
         records = await read_cluster_records(self.environment.hub)
         before = records.get(self.name)
         judgement = judge_identity(
@@ -255,8 +270,12 @@ class FleetMember:
         if (state, message) != (self.standing.state, self.standing.message):
             since = self.environment.clock.now() if state != self.standing.state else self.standing.since
             self.standing = ClusterStanding(state, since, message)
-            self.environment.recorder.update(self.name, with_standing(str(state), message, self.environment.clock))
+            self._record_standing()
             self.observer.print_notice("cluster", f"{state}: {message}" if message else str(state))
+
+    def _record_standing(self) -> None:
+        state, message = str(self.standing.state), self.standing.message
+        self.environment.recorder.update(self.name, with_standing(state, message, self.environment.clock))
 
 
 @dataclass(frozen=True, slots=True)

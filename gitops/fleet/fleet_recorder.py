@@ -62,11 +62,15 @@ def _parse_accepted(data: Mapping[str, str]) -> StoredRules:
 
 @dataclass
 class FleetRecorder:
-    """Writes the records of one hub. Only the process that leads writes them, and people who accept or forget a cluster."""
+    """Writes the records of one hub. Only the process that leads writes them, and people who accept or forget a cluster.
+
+    Hold `identifying` between the look at the records of all clusters and the write of who one of them is.
+    """
 
     hub: Cluster
     clock: Clock
     notice: Callable[[str, str], None]
+    identifying: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _stored: dict[ClusterName, StoredClusterRecord] = field(default_factory=dict, init=False)
     _changes: dict[ClusterName, RecordChange] = field(default_factory=dict, init=False)
     _accepted: Mapping[str, StoredRules] = field(default_factory=dict, init=False)
@@ -97,9 +101,11 @@ class FleetRecorder:
 
     async def write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
         """Change the record of a cluster now, and return it. Raises ClusterError."""
+        before = NEW_RECORD
         for remaining in range(_MAX_TRIES, 0, -1):
+            # A record that somebody has deleted is written again as it was: who the cluster is must not be lost with it.
             stored = self._stored.get(name)
-            before = stored.record if stored else NEW_RECORD
+            before = stored.record if stored else before
             if stored and change(before) == before:
                 return before
             try:

@@ -38,7 +38,7 @@ class ClusterClaimed(GitopsError):
 
     def __init__(self, name: ClusterName, hub_id: str) -> None:
         super().__init__(
-            f"cluster {name} belongs to hub {hub_id} (the UID of that hub's namespace kube-system), so nothing is written to it; "
+            f"ClusterClaimed: cluster {name} belongs to hub {hub_id} (the UID of that hub's namespace kube-system), so nothing is written to it; "
             f"if that hub is gone or is to give it up: levelgate cluster release {name}"
         )
         self.hub_id = hub_id
