@@ -8,7 +8,7 @@ from renderer.identity import OWN_NAMESPACE
 from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually
 from tests.scenarios.definitions import config_map
-from tests.scenarios.test_fleet import FleetPlatform, everything, fleet
+from tests.scenarios.fleet_platform import FleetPlatform, everything, fleet
 
 __all__ = ["fleet"]
 

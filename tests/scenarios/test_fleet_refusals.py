@@ -19,8 +19,8 @@ from tests.controlplane.audit import AuditEvent, AuditLog
 from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually
 from tests.scenarios.definitions import config_map
+from tests.scenarios.fleet_platform import EVERYWHERE, FleetPlatform, cluster, document, fleet
 from tests.scenarios.process import Running
-from tests.scenarios.test_fleet import EVERYWHERE, FleetPlatform, cluster, document, fleet
 
 __all__ = ["fleet"]
 
