@@ -33,7 +33,7 @@ class Fleet:
     scopes: Callable[[], Mapping[GroupKind, bool]]
     members: dict[ClusterName, FleetMember] = field(default_factory=dict, init=False)
     _tasks: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
-    _ending: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _ending: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
     async def restore(self) -> None:
         """Take up the clusters and placements that were in force before this start. Raises ClusterError."""
@@ -55,8 +55,7 @@ class Fleet:
                 member.spec = spec
                 member.sources_changed()
             else:
-                self._end(name)
-                self._begin(spec)
+                self._begin(spec, after=self._end(name))
 
     @property
     def local_states(self) -> list[SourceState]:
@@ -79,24 +78,30 @@ class Fleet:
         finally:
             for name in list(self.members):
                 self._end(name)
-            await asyncio.gather(*self._ending, return_exceptions=True)
+            await asyncio.gather(*self._ending.values(), return_exceptions=True)
             await self.environment.recorder.flush()
 
-    def _begin(self, spec: ClusterSpec) -> None:
+    def _begin(self, spec: ClusterSpec, *, after: asyncio.Task[None] | None) -> None:
         member = self.members[spec.name] = FleetMember(
             spec,
             self.environment,
             states=partial(self.projections.states_of, spec.name),
             observer=self.observe(spec.name),
         )
-        self._tasks[spec.name] = asyncio.create_task(member.run(), name=f"cluster {spec.name}")
+        self._tasks[spec.name] = asyncio.create_task(member.run(after=after), name=f"cluster {spec.name}")
 
-    def _end(self, name: ClusterName) -> None:
-        if member := self.members.pop(name, None):
-            member.stop()
-            ending = self._tasks.pop(name)
-            self._ending.add(ending)
-            ending.add_done_callback(self._ending.discard)
+    def _end(self, name: ClusterName) -> asyncio.Task[None] | None:
+        """Let the member of a cluster stop. Return its task, which lasts until it has; None where there is none."""
+        if (member := self.members.pop(name, None)) is None:
+            return self._ending.get(name)
+        member.stop()
+        ending = self._ending[name] = self._tasks.pop(name)
+        ending.add_done_callback(partial(self._ended, name))
+        return ending
+
+    def _ended(self, name: ClusterName, ending: asyncio.Task[None]) -> None:
+        if self._ending.get(name) is ending:
+            del self._ending[name]
 
 
 def _connects_alike(before: ClusterSpec, after: ClusterSpec) -> bool:

@@ -6,12 +6,13 @@ A cluster that cannot be engaged costs nobody else anything: it is tried again, 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 from applier.backoff import exponential_backoff
 from applier.cluster import Cluster, ClusterName
@@ -47,6 +48,13 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from renderer.frozen import dataclass
 
+if TYPE_CHECKING:
+    from applier.kube.cluster import KubeCluster
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
 FIRST_RETRY_SECONDS: Final = 1.0
 MAX_RETRY_SECONDS: Final = 60.0
 """Seconds before a cluster that could not be engaged is tried again: the first time, and at most."""
@@ -59,6 +67,10 @@ IDENTIFY_SECONDS: Final = 30.0
 
 CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
 """Seconds between two looks at the credentials of a cluster. A token that is refused is read anew at once."""
+
+
+class _Stopped(GitopsError):
+    """The work on a cluster is to end."""
 
 
 class NotEngaged(GitopsError):
@@ -123,23 +135,40 @@ class FleetMember:
     def name(self) -> ClusterName:
         return self.spec.name
 
-    async def run(self) -> None:
-        """Engage the cluster again and again, until `stop`."""
+    async def run(self, *, after: asyncio.Task[None] | None = None) -> None:
+        """Engage the cluster again and again, until `stop`; begin once `after`, the work of an earlier member on it, has ended."""
+        if after is not None:
+            await asyncio.wait({after})
         failed_count = 0
         self._record_standing()
         while not self._stop.is_set():
-            if self.spec.is_paused:
-                self._stand(ReachState.PAUSED, "paused in Git; nothing is read or written there")
-                await self._stop.wait()
-                return
+            begun = asyncio.get_running_loop().time()
             try:
-                await self._engage()
+                await self._work_once()
+                return
+            except _Stopped:
+                return
             except (ConfigurationError, ClusterError, GitopsError) as error:
-                failed_count = 0 if self._monitor and self._monitor.reach.has_answered else failed_count
-                self._stand(ReachState.UNREACHABLE, str(error))
-                retry_seconds = exponential_backoff(failed_count, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
-                await wait_for_any(self.environment.clock.sleep(retry_seconds), self._stop.wait())
-                failed_count += 1
+                message = str(error)
+            except Exception as error:  # it ends the work on no other cluster
+                _log.debug("the work on cluster %s has failed", self.name, exc_info=True)
+                message = (
+                    f"a fault of Levelgate has ended the work here ({type(error).__name__}: {error}); it begins anew"
+                )
+            if asyncio.get_running_loop().time() - begun > MAX_RETRY_SECONDS:  # it was worked on meanwhile
+                failed_count = 0
+            self._stand(ReachState.UNREACHABLE, message)
+            retry_seconds = exponential_backoff(failed_count, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
+            await wait_for_any(self.environment.clock.sleep(retry_seconds), self._stop.wait())
+            failed_count += 1
+
+    async def _work_once(self) -> None:
+        """Do what the declaration says, until `stop`. Raises what ends that before."""
+        if self.spec.is_paused:
+            self._stand(ReachState.PAUSED, "paused in Git; nothing is read or written there")
+            await self._stop.wait()
+        else:
+            await self._engage()
 
     def stop(self) -> None:
         """Finish the rounds under way, and begin no other."""
@@ -158,34 +187,56 @@ class FleetMember:
 
     async def _engage(self) -> None:
         """Work on the cluster, until it is to stop. Raises what ends that before."""
+        async with AsyncExitStack() as stack:
+            cluster, source = await self._unless_stopped(self._connect(stack))
+            self._monitor = ReachMonitor(self.name, cluster.probe, self.environment.clock, self._reach_changed)
+            reachable = ReachableCluster(cluster, self._monitor)
+            renewing = self._renew_credentials(cluster.renew_credentials)
+            await run_while_held(
+                self._monitor.keep_probing(), run_while_held(renewing, self._take_over(stack, source, reachable))
+            )
+
+    async def _take_over(self, stack: AsyncExitStack, source: AccessSource, cluster: Cluster) -> None:
+        leadership = await self._unless_stopped(self._lead(stack, source, cluster))
+        self._reach_changed()
+        await run_while_held(leadership.hold(), self._work(cluster, leadership))
+        if self._is_removed:
+            await release_cluster(cluster)
+
+    async def _unless_stopped(self, waiting: Coroutine[Any, Any, T]) -> T:
+        """Return what it comes to. Raises _Stopped where `stop` comes before that: nothing of it is written any more."""
+        return await run_while_held(self._until_stopped(), waiting)
+
+    async def _until_stopped(self) -> NoReturn:
+        await self._stop.wait()
+        raise _Stopped
+
+    async def _connect(self, stack: AsyncExitStack) -> tuple[KubeCluster, AccessSource]:
         environment, name = self.environment, self.name
         assert self.spec.access is not None
         source = AccessSource(name, self.spec.access, environment.access, environment.hub)
-        async with AsyncExitStack() as stack:
-            cluster = await connect_to(
-                source, name=name, concurrency=environment.concurrency, unreachable_seconds=UNREACHABLE_SECONDS
+        cluster = await connect_to(
+            source, name=name, concurrency=environment.concurrency, unreachable_seconds=UNREACHABLE_SECONDS
+        )
+        stack.push_async_callback(cluster.close)
+        return cluster, source
+
+    async def _lead(self, stack: AsyncExitStack, source: AccessSource, cluster: Cluster) -> ThreadLeadership:
+        """Wait until this process leads in the cluster, which is this hub's and the one that was recorded."""
+        environment = self.environment
+        await self._identify(cluster)
+        await claim_cluster(cluster, self.name, environment.hub_id)
+        connect = partial(_connect_in_thread, source, self.name, asyncio.get_running_loop())
+        leadership = await stack.enter_async_context(
+            ThreadLeadership(
+                environment.lease_thread, connect, environment.identity, environment.clock, FLEET_LEASE_TIMES
             )
-            stack.push_async_callback(cluster.close)
-            self._monitor = ReachMonitor(name, cluster.probe, environment.clock, self._reach_changed)
-            reachable = ReachableCluster(cluster, self._monitor)
-            await stack.enter_async_context(background(self._monitor.keep_probing()))
-            await self._identify(reachable)
-            await claim_cluster(reachable, name, environment.hub_id)
-            connect = partial(_connect_in_thread, source, name, asyncio.get_running_loop())
-            leadership = await stack.enter_async_context(
-                ThreadLeadership(
-                    environment.lease_thread, connect, environment.identity, environment.clock, FLEET_LEASE_TIMES
-                )
-            )
-            await leadership.acquire(
-                lambda other: self.observer.print_notice("cluster", f"waits for the lease: {other} leads"), patient=True
-            )
-            stack.push_async_callback(leadership.release)
-            self._reach_changed()
-            renewing = self._renew_credentials(cluster.renew_credentials)
-            await run_while_held(leadership.hold(), run_while_held(renewing, self._work(reachable, leadership)))
-            if self._is_removed:
-                await release_cluster(reachable)
+        )
+        stack.push_async_callback(leadership.release)
+        await leadership.acquire(
+            lambda other: self.observer.print_notice("cluster", f"waits for the lease: {other} leads"), patient=True
+        )
+        return leadership
 
     async def _work(self, cluster: Cluster, leadership: ThreadLeadership) -> None:
         environment = self.environment
@@ -298,15 +349,3 @@ async def _connect_in_thread(
         yield cluster
     finally:
         await cluster.close()
-
-
-@asynccontextmanager
-async def background(coroutine: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run it beside the block; what it raises is raised at the end of the block."""
-    task = asyncio.ensure_future(coroutine)
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task

@@ -76,6 +76,7 @@ class FleetRecorder:
     _accepted: Mapping[str, StoredRules] = field(default_factory=dict, init=False)
     _stored_accepted: dict[str, StoredRules] = field(default_factory=dict, init=False)
     _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def load(self) -> dict[ClusterName, ClusterRecord]:
         """Read the records that the hub has. Raises ClusterError."""
@@ -100,7 +101,12 @@ class FleetRecorder:
         self._wake.set()
 
     async def write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
-        """Change the record of a cluster now, and return it. Raises ClusterError."""
+        """Change the record of a cluster now, after what was to be changed soon, and return it. Raises ClusterError."""
+        async with self._writing:
+            earlier = self._changes.pop(name, None)
+            return await self._write(name, change if earlier is None else partial(_both, earlier, change))
+
+    async def _write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
         before = NEW_RECORD
         for remaining in range(_MAX_TRIES, 0, -1):
             # A record that somebody has deleted is written again as it was: who the cluster is must not be lost with it.
@@ -127,9 +133,12 @@ class FleetRecorder:
 
     async def delete(self, name: ClusterName) -> None:
         """Forget a cluster. Raises ClusterError."""
-        self._changes.pop(name, None)
-        if stored := self._stored.pop(name, None):
-            await self.hub.delete(cluster_record_key(name), uid=stored.live["metadata"]["uid"], resource_version=None)
+        async with self._writing:
+            self._changes.pop(name, None)
+            if (await self.refresh(name)) is not None:
+                uid = self._stored[name].live["metadata"]["uid"]
+                await self.hub.delete(cluster_record_key(name), uid=uid, resource_version=None)
+                del self._stored[name]
 
     async def run(self, stop: asyncio.Event) -> None:
         """Write what changes, until `stop` is set; what has changed by then is written, too."""
@@ -141,13 +150,16 @@ class FleetRecorder:
     async def flush(self) -> None:
         """Write what has changed. What the hub does not take is tried again with the next change."""
         self._wake.clear()
-        changes, self._changes = self._changes, {}
-        for name, change in changes.items():
-            try:
-                await self.write(name, change)
-            except ClusterError as error:
-                self._changes[name] = partial(_both, change, self._changes[name]) if name in self._changes else change
-                self.notice("fleet", f"the record of cluster {name} cannot be written: {error}")
+        for name in list(self._changes):
+            async with self._writing:  # what is deleted meanwhile is not written again
+                if (change := self._changes.pop(name, None)) is None:
+                    continue
+                try:
+                    await self._write(name, change)
+                except ClusterError as error:
+                    later = self._changes.get(name)
+                    self._changes[name] = change if later is None else partial(_both, change, later)
+                    self.notice("fleet", f"the record of cluster {name} cannot be written: {error}")
         for source in sorted(self._accepted.keys() | self._stored_accepted.keys()):
             accepted = self._accepted.get(source, {})
             if accepted != self._stored_accepted.get(source, {}):

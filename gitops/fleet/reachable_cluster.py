@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import field, replace
 from datetime import datetime, timedelta
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from applier.cluster import Cluster, ClusterName, Discovery, Object, WatchEvent, WatchTarget
 from applier.errors import ClusterError, ConfigurationError, Denied, Unavailable, UnknownOutcome
@@ -68,7 +68,7 @@ class ReachMonitor:
                 "and nothing else is sent there until it answers"
             )
 
-    async def keep_probing(self) -> None:
+    async def keep_probing(self) -> NoReturn:
         """Until cancelled: probe the cluster while it does not answer."""
         while True:
             await self._opened.wait()

@@ -1,0 +1,163 @@
+"""The members of a fleet: what goes wrong with one of them ends nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+import pytest
+
+from applier.cluster import ClusterName
+from applier.errors import Unavailable
+from gitops.daemon.fleet import Fleet
+from gitops.daemon.fleet_member import FleetEnvironment
+from gitops.fleet.access import AccessSettings
+from gitops.fleet.fleet_recorder import FleetRecorder
+from gitops.fleet.projections import FleetProjections
+from gitops.fleet.reach import ReachState
+from gitops.leadership import run_while_held
+from gitops.reconcile.sources import SourceState
+from tests.controlplane.waiting import until
+from tests.gitops.fleets.documents import Files, cluster, read
+
+NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
+
+
+@dataclass
+class FastClock:
+    """Sleeps at once, and remembers for how long it should have."""
+
+    slept: list[float] = field(default_factory=list)
+
+    def now(self) -> datetime:
+        return NOON
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0.001)
+
+
+@dataclass
+class Hub:
+    """Fails with `error` whenever the credentials of eu-1 are read; the others do not answer."""
+
+    error: BaseException
+    name: str = "local"
+
+    async def get(self, key: Any, **_: Any) -> NoReturn:
+        if key.name == "eu":
+            raise self.error
+        raise Unavailable(f"{key}: no answer")
+
+
+@dataclass
+class Observer:
+    notices: list[str] = field(default_factory=list)
+
+    def report_pass(self, reconcile_result: Any) -> None: ...
+
+    def print_result(self, result: Any) -> None: ...
+
+    def print_notice(self, source: str, text: str) -> None:
+        self.notices.append(text)
+
+
+@dataclass
+class Made:
+    fleet: Fleet
+    clock: FastClock
+    observers: dict[str, Observer]
+
+    def update(self, files: Files) -> None:
+        self.fleet.update([SourceState(read(files))])
+
+
+def make(error: BaseException) -> Made:
+    clock, observers = FastClock(), dict[str, Observer]()
+    hub: Any = Hub(error)
+    absent: Any = None
+    environment = FleetEnvironment(
+        hub=hub,
+        hub_id="hub",
+        recorder=FleetRecorder(hub, clock, lambda *_: None),
+        access=AccessSettings(None, (), "clusters"),
+        clock=clock,
+        version="1",
+        identity="test",
+        lease_thread=absent,
+        facts=absent,
+        stage=absent,
+        concurrency=2,
+        max_concurrent=1,
+    )
+
+    def observe(name: ClusterName) -> Observer:
+        return observers.setdefault(name, Observer())
+
+    return Made(Fleet(environment, FleetProjections("platform"), observe=observe, scopes=dict), clock, observers)
+
+
+@contextmanager
+def ended(made: Made) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for task in list(made.fleet._tasks.values()):
+            task.cancel()
+
+
+BOTH = {
+    "eu": cluster("eu-1", access={"secretRef": {"name": "eu", "key": "value"}}),
+    "us": cluster("us-1", access={"secretRef": {"name": "us", "key": "value"}}),
+}
+
+
+async def test_a_fault_in_one_member_ends_nothing_else_and_is_tried_again() -> None:
+    made = make(RuntimeError("boom"))
+    made.update(BOTH)
+    with ended(made):
+        await until(lambda: len(made.clock.slept) >= 20)
+        assert all(not task.done() for task in made.fleet._tasks.values())
+        standing = made.fleet.members[ClusterName("eu-1")].standing
+        assert standing.state is ReachState.UNREACHABLE
+        assert "RuntimeError: boom" in standing.message
+        assert [notice for notice in made.observers["eu-1"].notices if "boom" in notice] == [
+            f"Unreachable: {standing.message}"
+        ]
+        assert "no answer" in made.fleet.members[ClusterName("us-1")].standing.message
+        assert max(made.clock.slept) > 1.0  # ever more rarely
+
+
+async def test_a_cancelled_member_is_cancelled() -> None:
+    made = make(RuntimeError("boom"))
+    made.update(BOTH)
+    task = made.fleet._tasks[ClusterName("eu-1")]
+    with ended(made):
+        await until(lambda: bool(made.clock.slept))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_a_fault_of_what_runs_beside_the_work_ends_it_now() -> None:
+    async def fail() -> NoReturn:
+        raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        async with asyncio.timeout(5):
+            await run_while_held(fail(), asyncio.Event().wait())
+
+
+async def test_a_member_that_is_stopped_while_it_waits_ends_at_once() -> None:
+    made = make(Unavailable("no answer"))
+    made.update(BOTH)
+    with ended(made):
+        await until(lambda: bool(made.clock.slept))
+        for member in made.fleet.members.values():
+            member.stop()
+        async with asyncio.timeout(5):
+            await asyncio.gather(*made.fleet._tasks.values())
