@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from gitops.config import Config
 
 
+_LOCAL_ONLY = "Note: this is the hub's own cluster, `local`, alone; what goes to other clusters is not in it: --cluster all shows it."
+
+
 @click.command()
 @click.argument("place", metavar="PATH|URL")
 @click.argument("refs", metavar="[REF]...", nargs=-1)
@@ -56,6 +59,13 @@ if TYPE_CHECKING:
     metavar="NAME",
     default="",
     help="The source that this repository is in the cluster.  [default: the one whose URL and path fit]",
+)
+@click.option(
+    "--cluster",
+    "wanted",
+    metavar="all|NAME",
+    default="",
+    help="Plan against these clusters of the fleet of --config, each with what is placed there.",
 )
 @adopt_option
 @conflicts_option
@@ -88,6 +98,7 @@ def command(
     revision: str,
     against: str,
     source: str,
+    wanted: str,
     adopt: Adoption,
     conflicts: ConflictPolicy,
     file: Path | None,
@@ -111,6 +122,7 @@ def command(
     levelgate plan . --base main --head topic -o markdown
     levelgate plan . --base main --against cluster webapp/cart -n prod
     levelgate plan . --source platform --against prod-eu.json -o sarif
+    levelgate plan . --config levelgate.yaml --cluster all
     """
     if file:
         refuse_with_config(adopt="--adopt", conflicts="--conflicts")
@@ -121,6 +133,8 @@ def command(
     against = against or ("git" if base else "cluster")
     parsed_refs = [parse_ref([word]) for word in refs]
     config = _read_configuration(file) if file else None
+    if wanted:
+        _check_fleet_usage(config, against, output)
     with disable_garbage_collection(), ThreadPoolExecutor(max_workers=2) as executor, stop_tick_on_exit() as tick:
         commits = executor.submit(locations.read_comparison, place, base, head or revision, tick)
         if against == "cluster":
@@ -131,7 +145,24 @@ def command(
         from gitops.text import TimeFormat
 
         inputs = PlanInputs(place, base, head or revision, against, source, adopt, conflicts, config)
+        if wanted:
+            from gitops.cli.plan_fleet import show_fleet
+
+            fleet_report, title = asyncio.run(inputs.make_fleet_report(choice, commits, wanted))
+            return show_fleet(
+                fleet_report,
+                title,
+                refs,
+                parsed_refs,
+                namespace,
+                output,
+                TimeFormat(utc),
+                color_setting(color),
+                exit_code=exit_code,
+            )
         report, title = asyncio.run(inputs.make_report(choice, commits))
+    if config and config.fleet and against == "cluster":
+        echo(_LOCAL_ONLY, err=True)
     narrowed_report = filter_report(report, parsed_refs, namespace)
     for typed_ref, ref in zip(refs, parsed_refs, strict=True):
         if not filter_report(report, [ref], namespace).changes:
@@ -159,13 +190,27 @@ def command(
             print_document(as_sarif(narrowed_report, program_version(), path=commits.result().path), "json")
         case _:
             header = f"{title}\n{times.format_full(report.at)}. Nothing was written."
-            click.echo("\n".join([header, *text(narrowed_report, times, full=bool(refs))]), color=_color_setting(color))
+            click.echo("\n".join([header, *text(narrowed_report, times, full=bool(refs))]), color=color_setting(color))
     if report.problem_count:
         return 1
     return 2 if exit_code and report.has_changes else 0
 
 
-def _color_setting(color: str) -> bool | None:
+def _check_fleet_usage(config: Config | None, against: str, output: str) -> None:
+    """Raise UsageError where the clusters of a fleet cannot be planned like this."""
+    if config is None or config.fleet is None:
+        raise click.UsageError(
+            "--cluster chooses among the clusters of a fleet, and needs `fleet` in the configuration: name the hub's with --config FILE"
+        )
+    if against != "cluster":
+        raise click.UsageError(
+            "--cluster asks the clusters themselves; leave it out to compare commits or to plan against a file, or add --against cluster"
+        )
+    if output in {"junit", "sarif"}:
+        raise click.UsageError(f"-o {output} is for one plan; with --cluster use text, json or markdown")
+
+
+def color_setting(color: str) -> bool | None:
     """As click takes it: None where the terminal decides."""
     default_setting = False if os.environ.get("NO_COLOR") else None
     return {"always": True, "never": False}.get(color, default_setting)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from applier.applyset.adoption import Adoption
-from applier.cluster import Object
+from applier.cluster import LOCAL_CLUSTER, Object
 from applier.errors import ConfigurationError, Unavailable
 from applier.state.field_conflicts import ConflictPolicy
 from gitops import source_config
@@ -20,6 +21,7 @@ from gitops.clock import SystemClock
 from gitops.errors import SourceError
 from gitops.gates.evaluate import ExternalFact
 from gitops.plan import planner
+from gitops.plan.before_placement import strip_placement, warn_before_placement
 from gitops.plan.report import PlanWarning, Report, WarningKind
 from gitops.plan.snapshot import read_snapshot
 from gitops.reconcile.sources import SourceState
@@ -35,7 +37,9 @@ from renderer.identity import ObjectKey
 from renderer.phrasing import suggestion_or_names
 
 if TYPE_CHECKING:
+    from applier.kube.cluster import KubeCluster
     from gitops.config import Config
+    from gitops.plan.fleet_report import FleetReport
 
 
 _ALTERNATIVES = (
@@ -65,11 +69,41 @@ class PlanInputs:
             return await self._report_between_commits(await reading)
         return await self._report_against_file(await reading, Path(self.against))
 
+    async def make_fleet_report(
+        self, choice: ClusterChoice, commits: Future[ComparedCommits], wanted: str
+    ) -> tuple[FleetReport, str]:
+        """The plans of the cluster with this name, or of `all` that the commit declares, and the line that says of what they are."""
+        from gitops.plan.fleet_planner import FleetPlanner, place_as_hub
+
+        config, reading = self.config, asyncio.wrap_future(commits)
+        assert config
+        assert config.fleet
+        async with self._connect(choice, reading) as hub:
+            compared = await reading
+            records = source_records(await read_own_configmaps(hub))
+            known_source = self.source or _find_source(records, self.place) or _find_configured(config, self.place)
+            name = known_source or source_config.derive_name(self.place)
+            placed = await place_as_hub(hub, self._source_state(name, compared), config.fleet.source)
+            fleet_planner = FleetPlanner(
+                hub=hub,
+                hub_name=config.cluster,
+                access=config.fleet.access,
+                clock=SystemClock(),
+                facts=self._unknown_facts(),
+                knows_deletions=bool(known_source),
+            )
+            report = await fleet_planner.plan(placed, wanted, {entry.name for entry in config.sources} - {name})
+        return report, self._format_title(name, compared, f"by the hub {hub.name}")
+
     async def _report_between_commits(self, commits: ComparedCommits) -> tuple[Report, str]:
         assert commits.base
         name = self.source or source_config.derive_name(self.place)
         base_catalog = source_config.load_catalog(commits.base, source=name)
         state = self._source_state(name, commits, base_catalog)
+        fleet = self.config.fleet if self.config else None
+        if fleet:
+            base_catalog = strip_placement(base_catalog, fleet.source)
+            state = replace(state, catalog=strip_placement(state.catalog, fleet.source))
         report = await planner.plan_commits(
             base_catalog,
             state,
@@ -78,37 +112,38 @@ class PlanInputs:
             cluster_name=self._cluster_name(()),
             facts=self._unknown_facts(),
         )
+        if fleet:
+            report = warn_before_placement(report)
         return report, self._format_title(name, commits, "Git only")
 
     async def _report_against_cluster(
         self, reading: Awaitable[ComparedCommits], choice: ClusterChoice
     ) -> tuple[Report, str]:
         """While Git answers, the kubeconfig is read, and what speaks to the cluster is imported."""
-        cluster_choice = choice.with_default_context(self.config.context) if self.config else choice
-        try:
-            async with cluster_choice.connect() as cluster:
-                commits = await reading
-                own_objects = await read_own_configmaps(cluster)
-                records = source_records(own_objects)
-                known_source = self.source or _find_source(records, self.place)
-                name = known_source or source_config.derive_name(self.place)
-                state = self._source_state(name, commits)
-                report, warnings = await asyncio.gather(
-                    planner.plan_against_cluster(
-                        cluster,
-                        state,
-                        clock=SystemClock(),
-                        cluster_name=self._cluster_name(own_objects),
-                        facts=self._unknown_facts(),
-                        own_configmaps=own_objects,
-                    ),
-                    self._history_warnings(records.get(name, SourceRecord()).target, commits.head.revision),
-                )
-        except ConfigurationError as error:
-            await reading  # what is wrong with the place is told first
-            raise ConfigurationError(f"{error}; {_ALTERNATIVES}") from None
-        except Unavailable as error:
-            raise error.with_rewritten_text(lambda said: f"{said}; try again, {_ALTERNATIVES}") from None
+        async with self._connect(choice, reading) as cluster:
+            commits = await reading
+            own_objects = await read_own_configmaps(cluster)
+            records = source_records(own_objects)
+            known_source = self.source or _find_source(records, self.place)
+            if self.config and self.config.fleet:
+                known_source = known_source or _find_configured(self.config, self.place)
+            name = known_source or source_config.derive_name(self.place)
+            state = self._source_state(name, commits)
+            if self.config and self.config.fleet:
+                from gitops.plan.fleet_planner import place_as_hub
+
+                state = (await place_as_hub(cluster, state, self.config.fleet.source)).state_of(LOCAL_CLUSTER)
+            report, warnings = await asyncio.gather(
+                planner.plan_against_cluster(
+                    cluster,
+                    state,
+                    clock=SystemClock(),
+                    cluster_name=self._cluster_name(own_objects),
+                    facts=self._unknown_facts(),
+                    own_configmaps=own_objects,
+                ),
+                self._history_warnings(records.get(name, SourceRecord()).target, commits.head.revision),
+            )
         report = replace(
             report,
             warnings=(*report.warnings, *warnings),
@@ -116,6 +151,19 @@ class PlanInputs:
             knows_deletions=bool(known_source),
         )
         return report, self._format_title(name, commits, f"against cluster {cluster.name}")
+
+    @asynccontextmanager
+    async def _connect(self, choice: ClusterChoice, reading: Awaitable[ComparedCommits]) -> AsyncIterator[KubeCluster]:
+        """The chosen cluster. What is wrong with it is raised with what can be planned without it, after what is wrong with the place."""
+        cluster_choice = choice.with_default_context(self.config.context) if self.config else choice
+        try:
+            async with cluster_choice.connect() as cluster:
+                yield cluster
+        except ConfigurationError as error:
+            await reading
+            raise ConfigurationError(f"{error}; {_ALTERNATIVES}") from None
+        except Unavailable as error:
+            raise error.with_rewritten_text(lambda said: f"{said}; try again, {_ALTERNATIVES}") from None
 
     async def _history_warnings(self, previous_commit: str, commit: str) -> Sequence[PlanWarning]:
         """Does the commit follow from the one that the source is at? Git is asked while the cluster answers."""
@@ -137,13 +185,19 @@ class PlanInputs:
         known_source = self.source or _find_source(source_records(own), self.place)
         await record.close()
         name = known_source or source_config.derive_name(self.place)
+        state = self._source_state(name, commits)
+        fleet = self.config.fleet if self.config else None
+        if fleet:
+            state = replace(state, catalog=strip_placement(state.catalog, fleet.source))
         report = await planner.plan_against_snapshot(
             snapshot,
-            self._source_state(name, commits),
+            state,
             clock=SystemClock(),
             cluster_name=self._cluster_name(own),
             facts=self._unknown_facts(),
         )
+        if fleet:
+            report = warn_before_placement(report)
         report = replace(report, base=commits.base.revision if commits.base else "", knows_deletions=bool(known_source))
         snapshot_title = f"a snapshot of cluster {snapshot.cluster}, {format_age(snapshot.taken_at, report.at)} old"
         return report, self._format_title(name, commits, f"against {snapshot_title}")
@@ -192,6 +246,13 @@ def _with_configuration(state: SourceState, name: str, config: Config | None) ->
             advice="name it: --source",
         )
     return state.configured(sources[name], config.governors)
+
+
+def _find_configured(config: Config, place: str) -> str:
+    """The one source of the configuration whose repository and path this place is; empty if there is none or more than one."""
+    urls, path = locations.list_identities(place)
+    names = [entry.name for entry in config.sources if identity(entry.target.url) in urls and entry.target.path == path]
+    return names[0] if len(names) == 1 else ""
 
 
 def _find_source(records: Mapping[str, SourceRecord], place: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from gitops.config.fields import ListenAddress, parse_address
 from gitops.source import Credentials, Mirror, default_cache, stop_tick_on_exit
 
 if TYPE_CHECKING:
+    from gitops.plan.isolated_process import PlanRequest
+    from gitops.plan.report import Report
     from gitops.pull_requests.reviewer import Reviewer
 
 
@@ -95,6 +98,7 @@ def command(
     listen_address = _parse_listen_address(listen, secret_file, once=once)
     config = source_config.parse_source(f"{source}={url}" if source else url, path=path)
     cluster_name = read_cluster_name(file)
+    plan_pull = _choose_planner(file)
     credentials = Credentials(token_file=_git_token_file(url, token_file))
 
     async def review(tick: Callable[[], None]) -> bool:
@@ -107,7 +111,14 @@ def command(
         try:
             mirror = Mirror(config.target, default_cache(), credentials=credentials, tick=tick)
             reviewer = Reviewer(
-                forge_project, mirror, config.name, clock, program_version(), cluster_name, notice=_print_notice
+                forge_project,
+                mirror,
+                config.name,
+                clock,
+                program_version(),
+                cluster_name,
+                notice=_print_notice,
+                plan=plan_pull,
             )
             if number:
                 return await reviewer.review_one(number)
@@ -130,6 +141,17 @@ def command(
             return await review(tick)
 
     return 0 if asyncio.run(interruptible()) else 1
+
+
+def _choose_planner(file: Path | None) -> Callable[[PlanRequest], Awaitable[Report]]:
+    """How a pull request is planned: with a fleet in this configuration, before placements, of which its comment warns."""
+    from gitops.config import read_config
+    from gitops.plan.isolated_process import compute_plan_isolated
+
+    fleet = read_config(file).fleet if file else None
+    if fleet is None:
+        return compute_plan_isolated
+    return lambda request: compute_plan_isolated(replace(request, fleet_source=fleet.source))
 
 
 def _git_token_file(url: str, token_file: Path) -> Path | None:

@@ -24,6 +24,7 @@ from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.gates.evaluate import ExternalFact
 from gitops.plan import planner
+from gitops.plan.before_placement import strip_placement, warn_before_placement
 from gitops.plan.report import Report
 from gitops.reconcile.sources import state_of
 from gitops.source import SourceSnapshot, SourceTarget
@@ -55,7 +56,7 @@ class Defect(PlanError):
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What `head` changes of what is as `base` says."""
+    """What `head` changes of what is as `base` says. `fleet_source` is the source that declares clusters, empty where there is no fleet."""
 
     source: str
     target: SourceTarget
@@ -64,6 +65,7 @@ class PlanRequest:
     clock: Clock
     version: str
     cluster_name: str
+    fleet_source: str = ""
 
 
 async def compute_plan(request: PlanRequest) -> Report:
@@ -71,15 +73,19 @@ async def compute_plan(request: PlanRequest) -> Report:
     try:
         base = source_config.load_catalog(request.base, source=request.source)
         head = state_of(request.source, request.target, request.head, base)
+        if request.fleet_source:
+            base = strip_placement(base, request.fleet_source)
+            head = replace(head, catalog=strip_placement(head.catalog, request.fleet_source))
         facts = {
             name: ExternalFact(None, "a review does not ask")
             for definition in head.catalog.definitions.values()
             for gate in definition.gates
             for name in gate.externals
         }
-        return await planner.plan_commits(
+        report = await planner.plan_commits(
             base, head, clock=request.clock, version=request.version, cluster_name=request.cluster_name, facts=facts
         )
+        return warn_before_placement(report) if request.fleet_source else report
     except (GitopsError, ApplierError, RendererError, RecursionError) as error:
         raise PlanError(str(error) or type(error).__name__) from None
     except Exception as error:  # whatever others wrote, it ends no more than its own plan

@@ -12,6 +12,7 @@ import pytest
 
 from gitops.cli import EXIT_USAGE, invoke
 from gitops.cli.review import command
+from tests.gitops.fleets.documents import placement
 from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
 from tests.scenarios.conftest import repository
 from tests.scenarios.platform import Repository
@@ -70,6 +71,31 @@ def test_one_command_plans_one_pull_request(
     assert ("1 problem" in forge.bodies(2)[0], forge.bodies(3)) == (True, [])
     assert [one["state"] for one in forge.states] == ["success", "failure"]
     assert TOKEN not in said.out + said.err
+
+
+def test_with_a_fleet_the_comment_says_that_no_placement_is_in_the_plan(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where only a placement changes, which changes nothing in Git but that."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    forge, token, config = FakeForge("github"), tmp_path / "token", tmp_path / "levelgate.yaml"
+    token.write_text(TOKEN)
+    header = "apiVersion: levelgate.dev/v1alpha1\nkind: Config\nfleet: {source: platform}\n"
+    config.write_text(f"{header}sources:\n- {{name: platform, url: {repository.path}}}\n")
+    repository.commit({"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: prod}\n"})
+    repository.git("checkout", "--quiet", "--detach", "main")
+    head = repository.commit({"all.json": placement("all")})
+    repository.git("update-ref", "refs/pull/1/head", head)
+    forge.pulls[1] = Pull(1, head)
+
+    async def called() -> int:
+        async with forge.serving():
+            options = ["--forge", "github", "--api", forge.url, "--project", "acme/platform", "--source", "platform"]
+            line = ["review", str(repository.path), "--token-file", str(token), *options, "--config", str(config)]
+            return await asyncio.to_thread(invoke, [*line, "--once", "--pr", "1"])
+
+    assert asyncio.run(called()) == 0
+    assert "before placements, overrides and namespace maps" in forge.bodies(1)[0]
 
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.iterdir()), ids=lambda path: path.stem)

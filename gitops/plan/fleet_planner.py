@@ -1,0 +1,233 @@
+"""Plan a commit against the clusters of a fleet: placed by the commit's own clusters and placements, each cluster asked by itself.
+
+As the daemon sees the commit: what it cannot say of clusters and placements is as what is in force. Nothing is written, to no hub and no cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from datetime import datetime
+from typing import Final
+
+from applier.cluster import LOCAL_CLUSTER, Cluster, ClusterName, parse_cluster_name
+from applier.errors import ClusterError, ConfigurationError
+from applier.kube import connect_to
+from gitops.clock import Clock
+from gitops.errors import GitopsError
+from gitops.fleet.access import AccessSettings, AccessSource
+from gitops.fleet.cluster_record import StoredClusterRecord, read_cluster_records
+from gitops.fleet.fleet_recorder import read_accepted
+from gitops.fleet.identity import AcceptedIdentity, judge_identity, read_cluster_uid
+from gitops.fleet.projections import FleetProjections, removed_clusters
+from gitops.fleet.reach import ReachState
+from gitops.plan import planner
+from gitops.plan.fleet_report import ClusterPlan, FleetReport, PlanOutcome
+from gitops.plan.report import Report
+from gitops.reconcile.sources import SourceState, unavailable_state
+from gitops.records.source_record import read_own_configmaps
+from gitops.rollouts.source_rules import StoredRules, stored_documents
+from gitops.source import SourceTarget
+from renderer.catalog.catalog import Catalog
+from renderer.catalog.projection import scopes_in
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind
+from renderer.kinds import CLUSTER
+from renderer.phrasing import join_names, suggestion_or_names
+
+MAX_CLUSTERS_AT_ONCE: Final = 8
+UNREACHABLE_SECONDS: Final = 5.0
+"""Seconds for which a call to a cluster that cannot be reached is tried again."""
+
+ANSWER_SECONDS: Final = 10.0
+"""Seconds within which a cluster has to say who it is."""
+
+ALL_CLUSTERS: Final = "all"
+
+
+class UnknownCluster(GitopsError):
+    """The commit declares no cluster of this name."""
+
+
+class NotPlanned(GitopsError):
+    """A cluster does not say who it is, or is not the one that the hub has recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSource:
+    """One source as the clusters of a fleet get it. `in_force` are the clusters that the hub knew before."""
+
+    catalog: Catalog
+    projections: FleetProjections
+    in_force: frozenset[ClusterName]
+
+    @property
+    def source(self) -> str:
+        return self.catalog.source
+
+    @property
+    def removed(self) -> frozenset[ClusterName]:
+        return removed_clusters(self.in_force, self.projections)
+
+    def state_of(self, cluster: ClusterName) -> SourceState:
+        states = self.projections.states_of(cluster)
+        return next(state for state in states if state.catalog.source == self.source)
+
+
+def place_source(
+    state: SourceState, *, fleet_source: str, accepted: Mapping[str, StoredRules], scopes: Mapping[GroupKind, bool]
+) -> PlacedSource:
+    """Return what each cluster gets of this source. The clusters of another source are those in force, since that is not read."""
+    projections = FleetProjections(fleet_source, dict(accepted))
+    states = [state]
+    if state.catalog.source != fleet_source:
+        states.append(
+            unavailable_state(fleet_source, SourceTarget("unread"), "", "a plan of another source does not read it")
+        )
+    projections.update(states, scopes)
+    documents = stored_documents(accepted.get(fleet_source, {}))
+    names = (document.manifest["metadata"]["name"] for document in documents if document.group_kind.kind == CLUSTER)
+    return PlacedSource(state.catalog, projections, frozenset(map(parse_cluster_name, names)))
+
+
+async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> PlacedSource:
+    """Return what each cluster gets of this source, beside what is in force in the hub. Raises ClusterError."""
+    accepted, discovery = await asyncio.gather(read_accepted(hub), hub.discover())
+    scopes = {kind: resource.namespaced for kind, resource in discovery.resources.items()}
+    return place_source(state, fleet_source=fleet_source, accepted=accepted, scopes=scopes)
+
+
+@dataclass(frozen=True, slots=True)
+class _StillClock:
+    """All clusters are planned at one moment, so that equal plans have equal times."""
+
+    moment: datetime
+
+    def now(self) -> datetime:
+        return self.moment
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+@dataclass
+class FleetPlanner:
+    """`hub_name` is the name by which windows select the hub's own cluster; other clusters have their own. `knows_deletions` is as in `Report`."""
+
+    hub: Cluster
+    hub_name: str
+    access: AccessSettings
+    clock: Clock
+    facts: planner.Facts | None
+    knows_deletions: bool
+    _turns: asyncio.Semaphore = field(init=False)
+    _records: Mapping[ClusterName, StoredClusterRecord] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._turns = asyncio.Semaphore(MAX_CLUSTERS_AT_ONCE)
+
+    async def plan(self, placed: PlacedSource, wanted: str, other_sources: Collection[str]) -> FleetReport:
+        """Plan the cluster with this name, or `all`. Raises UnknownCluster, and ClusterError where the hub cannot be read."""
+        names = _choose(placed, wanted)
+        self._records = await read_cluster_records(self.hub)
+        clock = _StillClock(self.clock.now())
+        plans = list(await asyncio.gather(*(self._plan_cluster(placed, name, clock) for name in names)))
+        if wanted == ALL_CLUSTERS:
+            message = "removed by this commit; what lives there stays"
+            plans += [
+                ClusterPlan(name, PlanOutcome.REMOVED, is_added=False, message=message)
+                for name in sorted(placed.removed)
+            ]
+        return FleetReport(
+            source=placed.source,
+            head=placed.catalog.commit,
+            at=clock.moment,
+            clusters=tuple(plans),
+            problems=() if LOCAL_CLUSTER in names else placed.state_of(LOCAL_CLUSTER).catalog.problems,
+            notes=tuple(_notes(placed, other_sources)),
+        )
+
+    async def _plan_cluster(self, placed: PlacedSource, name: ClusterName, clock: Clock) -> ClusterPlan:
+        is_added = name not in placed.in_force and name in placed.projections.clusters
+        spec = placed.projections.clusters.get(name)
+        if spec is not None and spec.is_paused and name != LOCAL_CLUSTER:
+            message = "paused in Git; nothing is read or written there"
+            return ClusterPlan(name, PlanOutcome.PAUSED, is_added, message=message)
+        try:
+            async with self._turns:
+                if name == LOCAL_CLUSTER:
+                    report = await self._plan_against(self.hub, placed.state_of(name), clock, self.hub_name)
+                else:
+                    assert spec is not None
+                    assert spec.access is not None
+                    cluster = await connect_to(
+                        AccessSource(name, spec.access, self.access, self.hub),
+                        name=name,
+                        unreachable_seconds=UNREACHABLE_SECONDS,
+                    )
+                    try:
+                        await self._identify(cluster, name)
+                        report = await self._plan_against(cluster, placed.state_of(name), clock, name)
+                    finally:
+                        await cluster.close()
+        except (ConfigurationError, ClusterError, GitopsError) as error:
+            if name == LOCAL_CLUSTER:
+                raise
+            return ClusterPlan(
+                name, PlanOutcome.UNKNOWN, is_added, message=str(error), since=self._unreachable_since(name)
+            )
+        return ClusterPlan(name, PlanOutcome.PLANNED, is_added, replace(report, knows_deletions=self.knows_deletions))
+
+    async def _plan_against(self, cluster: Cluster, state: SourceState, clock: Clock, window_name: str) -> Report:
+        own_configmaps = await read_own_configmaps(cluster)
+        return await planner.plan_against_cluster(
+            cluster, state, clock=clock, cluster_name=window_name, facts=self.facts, own_configmaps=own_configmaps
+        )
+
+    async def _identify(self, cluster: Cluster, name: ClusterName) -> None:
+        """Raise NotPlanned where it is not the cluster that the hub has recorded, which the daemon would not write to."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                seen_uid = await read_cluster_uid(cluster)
+        except TimeoutError:
+            raise NotPlanned(f"cluster {name} did not answer within {ANSWER_SECONDS:.0f} s") from None
+        uids = {known: stored.record.uid for known, stored in self._records.items()}
+        judgement = judge_identity(
+            name,
+            recorded_uid=uids.get(name, ""),
+            seen_uid=seen_uid,
+            other_uids={known: uid for known, uid in uids.items() if known != name},
+        )
+        if not isinstance(judgement, AcceptedIdentity):
+            raise NotPlanned(judgement.message)
+
+    def _unreachable_since(self, name: ClusterName) -> datetime | None:
+        stored = self._records.get(name)
+        return stored.record.since if stored and stored.record.state == ReachState.UNREACHABLE else None
+
+
+def _choose(placed: PlacedSource, wanted: str) -> Sequence[ClusterName]:
+    others = sorted(name for name in placed.projections.clusters if name != LOCAL_CLUSTER)
+    names = [LOCAL_CLUSTER, *others]
+    if wanted == ALL_CLUSTERS:
+        return names
+    if chosen := [name for name in names if name == wanted]:
+        return chosen
+    if wanted in placed.removed:
+        raise UnknownCluster(f"cluster {wanted} is removed by this commit; what lives there stays")
+    raise UnknownCluster(
+        f"no cluster {wanted!r}{suggestion_or_names(wanted, names)}; declare it in source {placed.projections.fleet_source}, or use all"
+    )
+
+
+def _notes(placed: PlacedSource, other_sources: Collection[str]) -> Iterator[str]:
+    """Yield what cannot be told without the definitions of other sources."""
+    catalog = placed.catalog
+    known = catalog.definitions.keys() | catalog.broken.keys() | scopes_in(catalog).keys()
+    foreign = [kind for kind in catalog.kinds - known if "." in kind.group and not kind.group.endswith("k8s.io")]
+    if other_sources and foreign:
+        yield (
+            f"definitions of other sources ({join_names(sorted(other_sources), limit=8)}) are not read: where a placement selects their "
+            f"instances by `rgds`, these are missing here ({join_names(map(str, sorted(foreign)), limit=8)})"
+        )
