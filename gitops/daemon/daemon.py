@@ -9,15 +9,17 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from applier.cluster import ClusterName
 from gitops import source_config
 from gitops.config import Config
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.file_watch import RefWatch
+from gitops.daemon.fleet import Fleet
 from gitops.daemon.follower import Follower
 from gitops.daemon.live_config import LiveConfig
 from gitops.daemon.timers import Timers
@@ -70,6 +72,8 @@ class Daemon:
                 self.follower.set_timer = lambda moment: (
                     timers.call_at("gates", moment, self.follower.on_timer) if moment else timers.cancel("gates")
                 )
+                if self.follower.fleet is not None:
+                    self.follower.fleet.set_timer = partial(self._set_cluster_timer, self.follower.fleet)
                 timers.call_every("resync", self.resync, self.follower.resync)
                 if self._fact_requests:
                     await asyncio.wait(self._fact_requests.values(), timeout=_FIRST_FACTS_TIMEOUT_SECONDS)
@@ -79,6 +83,13 @@ class Daemon:
                 async with event_router as self.follower.event_router:
                     await self.follower.run_forever()
                 await self._delivery.finish(_DELIVERY_TIMEOUT_SECONDS)
+
+    def _set_cluster_timer(self, fleet: Fleet, name: ClusterName, moment: datetime | None) -> None:
+        """When to look at another cluster of a fleet because of the time alone."""
+        if moment is None:
+            self._timers.cancel(f"gates {name}")
+        else:
+            self._timers.call_at(f"gates {name}", moment, partial(fleet.on_timer, name))
 
     def _on_pass(self, report: Callable[[ReconcileResult], None], result: ReconcileResult) -> None:
         report(result)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from datetime import datetime
 from functools import partial
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
@@ -25,12 +26,16 @@ from renderer.identity import GroupKind
 
 @dataclass
 class Fleet:
-    """`observe` gives who hears of a cluster; `scopes` say of the kinds that are served whether they are namespaced."""
+    """`observe` gives who hears of a cluster; `scopes` say of the kinds that are served whether they are namespaced.
+
+    `set_timer` hears when `on_timer` of a cluster is to be called; None: not at all.
+    """
 
     environment: FleetEnvironment
     projections: FleetProjections
     observe: Callable[[ClusterName], ClusterObserver]
     scopes: Callable[[], Mapping[GroupKind, bool]]
+    set_timer: Callable[[ClusterName, datetime | None], None] = field(default=lambda _name, _moment: None, init=False)
     members: dict[ClusterName, FleetMember] = field(default_factory=dict, init=False)
     _tasks: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
     _ending: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
@@ -71,6 +76,16 @@ class Fleet:
                 LOCAL_CLUSTER, lambda record: standing(replace(record, uid=self.environment.hub_id, sources=summaries))
             )
 
+    def resync(self) -> None:
+        """Look at everything anew in all clusters, as in the hub's own."""
+        for member in self.members.values():
+            member.resync()
+
+    def on_timer(self, name: ClusterName) -> None:
+        """A moment that `set_timer` was told of: look at whom it concerns in this cluster."""
+        if member := self.members.get(name):
+            member.on_timer()
+
     async def run(self, stop: asyncio.Event) -> None:
         """Keep the records until `stop` is set, then wait until the rounds under way in all clusters are finished."""
         try:
@@ -87,6 +102,7 @@ class Fleet:
             self.environment,
             states=partial(self.projections.states_of, spec.name),
             observer=self.observe(spec.name),
+            wake_at=lambda moment: self.set_timer(spec.name, moment),
         )
         self._tasks[spec.name] = asyncio.create_task(member.run(after=after), name=f"cluster {spec.name}")
 

@@ -116,12 +116,16 @@ class ClusterStanding:
 
 @dataclass
 class FleetMember:
-    """One declared cluster. `states` gives the sources as it gets them; `observer` hears what is done there."""
+    """One declared cluster. `states` gives the sources as it gets them; `observer` hears what is done there.
+
+    `wake_at` hears when `on_timer` is to be called; None: not at all.
+    """
 
     spec: ClusterSpec
     environment: FleetEnvironment
     states: Callable[[], Sequence[SourceState]]
     observer: ClusterObserver
+    wake_at: Callable[[datetime | None], None]
     standing: ClusterStanding = field(init=False)
     loop: ClusterLoop | None = field(default=None, init=False)
     _monitor: ReachMonitor | None = field(default=None, init=False)
@@ -184,6 +188,16 @@ class FleetMember:
         """Look at what the sources say otherwise now."""
         if self.loop is not None:
             self.loop.sources_changed()
+
+    def resync(self) -> None:
+        """Look at everything anew; where the cluster is not engaged, it is looked at when it is."""
+        if self.loop is not None:
+            self.loop.resync()
+
+    def on_timer(self) -> None:
+        """Look at whom the time alone concerns now."""
+        if self.loop is not None:
+            self.loop.on_timer()
 
     async def _engage(self) -> None:
         """Work on the cluster, until it is to stop. Raises what ends that before."""
@@ -308,6 +322,7 @@ class FleetMember:
 
     def _on_pass(self, result: ReconcileResult) -> None:
         self.observer.report_pass(result)
+        self.wake_at(result.propagation.wake_at)
         summaries = summarize_sources(result)
         self.environment.recorder.update(self.name, lambda record: replace(record, sources=summaries))
 

@@ -173,6 +173,8 @@ class Follower:
     def resync(self) -> None:
         """Look at everything anew, and search for members that were left behind as well."""
         self.cluster_loop.resync()
+        if self.fleet is not None:
+            self.fleet.resync()
 
     def on_timer(self) -> None:
         """A moment that `set_timer` was told of: look at whom it concerns; at everything where a pin has ended."""
