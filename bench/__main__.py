@@ -3,7 +3,7 @@
 A ratio below 1 means that Levelgate took less. Times are seconds of wall clock, for start-up seconds of CPU; each is the least of several runs, so
 that what else the machine does counts little. It ends with exit code 1 where a figure of the daemon is more than is wanted.
 
-Not among them, since it takes long and builds kro: `python -m bench.beside_kro`.
+Not among them, since they take long: `python -m bench.beside_kro`, which builds kro, and `python -m bench.fleet`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,44 @@
+"""The bench of many clusters, with few: it comes to its end with all of its figures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.fleet import WANTED, Options, Report, percentile
+
+ROOT = Path(__file__).resolve().parents[1]
+LONGEST = 300.0
+FEW = ("--clusters", "4", "--instances", "5", "--idle", "2", "--events", "5", "--still", "2")
+
+
+def test_a_small_fleet_is_measured_to_the_end() -> None:
+    """Whether times are as wanted depends on the machine; numbers of requests do not."""
+    command = (sys.executable, "-m", "bench.fleet", *FEW)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LONGEST)
+    assert "a wait" not in done.stderr, done.stdout + done.stderr
+    assert [label for label in WANTED if label not in done.stdout] == [], done.stdout + done.stderr
+    assert "requests of a cluster" not in done.stderr, done.stdout
+
+
+def test_a_figure_that_is_missed_is_told() -> None:
+    report = Report()
+    report.row("seconds until all are engaged", 60.0)
+    report.row("CPU seconds until then", 1_000.0)
+    assert report.found == []
+    report.row("seconds until all are engaged", 61.0)
+    assert report.found == ["seconds until all are engaged: 61, wanted 60 at most"]
+
+
+@pytest.mark.parametrize(("percent", "expected"), [(50, 2.0), (99, 4.0), (25, 1.0)])
+def test_a_percentile_is_one_of_the_values(percent: int, expected: float) -> None:
+    assert percentile([1.0, 2.0, 3.0, 4.0], percent) == expected
+
+
+@pytest.mark.parametrize("flag", ["--clusters", "--instances", "--events", "--idle", "--still"])
+def test_nothing_can_be_measured_of_none(flag: str) -> None:
+    with pytest.raises(SystemExit):
+        Options.parse([flag, "0"])
