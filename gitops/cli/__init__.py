@@ -53,6 +53,7 @@ _COMMANDS = {
     "break-glass": "Bypass maintenance windows for a short time.",
     "pin": "Keep a source at one commit.",
     "unpin": "Let a pinned source follow its ref again.",
+    "cluster": "The clusters of a fleet: list, accept, release, forget.",
     "check": "Check a cluster before the first run or an upgrade.",
     "uninstall": "Remove what Levelgate added to a cluster; deployed objects remain.",
     "explain": "Why an object differs from Git, until when, and who can act.",

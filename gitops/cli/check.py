@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from gitops.cli import program_version
-from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.options import ClusterChoice, member_options
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.maintenance.cluster_check import CheckFinding, CheckLevel, check_cluster
@@ -23,7 +23,7 @@ _MAX_OBJECTS = 5
 
 @click.command()
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@cluster_options
+@member_options
 def command(output: str, choice: ClusterChoice) -> int:
     """Check a cluster before the first run, and before an upgrade: is it reachable, what may Levelgate do there, do records fit, is
     anything left over, does kro run. Nothing is written. Exit code 1 where there is a problem.

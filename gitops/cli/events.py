@@ -6,7 +6,7 @@ import asyncio
 
 import click
 
-from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable, utc_option
+from gitops.cli.options import ClusterChoice, member_options, parse_ref, report_unreadable, utc_option
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.explain.journal import JournalLine, lines_about, read_transitions
@@ -22,7 +22,7 @@ from renderer.identity import SOURCE_PREFIX, ObjectKey
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @utc_option
-@cluster_options
+@member_options
 def command(
     ref: tuple[str, ...], namespace: str | None, all_namespaces: bool, output: str, utc: bool, choice: ClusterChoice
 ) -> int:

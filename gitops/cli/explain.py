@@ -7,25 +7,37 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import chain, islice
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from applier.causes import Cause, CauseRef, Reason
-from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable, utc_option
+from gitops.cli.options import ClusterChoice, member_options, parse_ref, report_unreadable, utc_option
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.explain.explainer import explain
 from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
+from gitops.explain.fleet_presence import is_fleet_hub
+from gitops.explain.permitted_cluster import PermittedCluster
 from gitops.explain.phrasing import describe_unconfigured, describe_unreadable, format_links, suggest_actions
 from gitops.explain.pods import find_pod_problems
 from gitops.records.instance_state import describe_suspension
-from gitops.records.references import Ref
+from gitops.records.references import Ref, RefError
 from gitops.text import TimeFormat, align_table, title
 from gitops.timestamps import optional_timestamp
 from gitops.windows.verdict import start_state
 from gitops.windows.window import Window
 from renderer.levelgate_status import RevisionAtCommit
+from renderer.phrasing import suggestion_or_names
+
+if TYPE_CHECKING:
+    from gitops.explain.fleet_overview import FleetOverview
+
+_FLEET_TYPES = {
+    **dict.fromkeys(("cluster", "clusters"), "cluster"),
+    **dict.fromkeys(("placement", "placements"), "placement"),
+}
+"""Types that the hub of a fleet knows; elsewhere a kind of the cluster may be called so."""
 
 _MAX_ROWS = 10
 _WIDTH = 79
@@ -40,13 +52,14 @@ _PROGRESS_REASONS = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALT
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the object.  [default: the context's]")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @utc_option
-@cluster_options
+@member_options
 def command(
     ref: tuple[str, ...], event: str | None, namespace: str | None, output: str, utc: bool, choice: ClusterChoice
 ) -> int:
     """Show why REF differs from Git: what it waits for, what that waits for, when it can end, and who can act.
 
-    REF is an instance, one of its nodes, any object from Git, a source, a rollout or a window. The command reads the cluster only,
+    REF is an instance, one of its nodes, any object from Git, a source, a rollout or a window; on the hub of a fleet also
+    cluster/NAME and placement/NAME. The command reads the cluster only,
     and shows what the last reconciliation recorded.
 
     With --event it shows which instances are reconciled when that object is created, changed or deleted; with a REF only whether REF
@@ -58,6 +71,7 @@ def command(
     levelgate explain deployment/shop -n prod
     levelgate explain rollout/webapp.kro.run
     levelgate explain source/platform -o json
+    levelgate explain cluster/eu-1
     levelgate explain --event configmap/settings -n prod
     levelgate explain webapp/shop --event configmap/settings -n prod
     """
@@ -70,6 +84,12 @@ def command(
 async def _explain(ref: Ref, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice) -> int:
     now = SystemClock().now()
     async with choice.connect_readable(namespace) as (cluster, place):
+        if ref.type.lower() in _FLEET_TYPES and not (ref.node or choice.member) and await is_fleet_hub(cluster):
+            from gitops.explain.fleet_overview import FleetOverview
+
+            fleet = await FleetOverview.from_hub(cluster)
+            if await _is_of_fleet(cluster, fleet, ref):
+                return _explain_fleet(cluster, fleet, ref, output, times, now, choice)
         explanation = await explain(cluster, ref, place, now=now)
         pods = await find_pod_problems(cluster, workload) if (workload := explanation.last_object) else ()
         suspension = await describe_suspension(cluster, now)
@@ -78,6 +98,53 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: TimeForm
     else:
         header = format_header(cluster.name, times.format_full(now))
         echo("\n".join([header, *filter(None, [suspension]), "", *_text(explanation, pods, times, now, choice)]))
+    return report_unreadable(cluster)
+
+
+async def _is_of_fleet(cluster: PermittedCluster, fleet: FleetOverview, ref: Ref) -> bool:
+    """Return whether a cluster or placement of the fleet is meant. Raises RefError where nothing of that name can be.
+
+    What the fleet does not know may be an object of a kind that is called the same.
+    """
+    is_cluster = _FLEET_TYPES[ref.type.lower()] == "cluster"
+    known = {*fleet.names} if is_cluster else {progress.placement.name for progress in fleet.placements}
+    if ref.name in known:
+        return True
+    kinds = (await cluster.discover()).resources.values()
+    if any(ref.type.lower() in {kind.kind.lower(), kind.plural, *kind.short_names} for kind in kinds):
+        return False
+    hint = suggestion_or_names(ref.name, known)
+    raise RefError(f"the fleet of this hub has no {_FLEET_TYPES[ref.type.lower()]} {ref.name!r}{hint}")
+
+
+def _explain_fleet(
+    cluster: PermittedCluster,
+    fleet: FleetOverview,
+    ref: Ref,
+    output: str,
+    times: TimeFormat,
+    now: datetime,
+    choice: ClusterChoice,
+) -> int:
+    from gitops.cli.fleet_status import (
+        explain_cluster,
+        explain_placement,
+        fleet_reference_as_json,
+        placement_as_json,
+    )
+
+    if _FLEET_TYPES[ref.type.lower()] == "cluster":
+        name = fleet.find(ref.name)
+        lines, document = explain_cluster(fleet, name, choice, times, now), fleet_reference_as_json(fleet, name)
+    else:
+        found = fleet.placements_called(ref.name)
+        texts = ([*explain_placement(progress, fleet), ""] for progress in found)
+        lines = iter([*chain.from_iterable(texts)][:-1])
+        document = {"placements": [placement_as_json(progress) for progress in found]}
+    if output == "json":
+        print_document(document, "json")
+    else:
+        echo("\n".join([format_header(cluster.name, times.format_full(now)), "", *lines]))
     return report_unreadable(cluster)
 
 

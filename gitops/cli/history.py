@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from applier.cluster import Cluster
-from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, utc_option
+from gitops.cli.options import ClusterChoice, member_options, parse_ref, utc_option
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.errors import GitopsError
@@ -34,7 +34,7 @@ from renderer.identity import ObjectKey
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @utc_option
-@cluster_options
+@member_options
 def command(
     ref: tuple[str, ...], commit: str, namespace: str | None, output: str, utc: bool, choice: ClusterChoice
 ) -> int:

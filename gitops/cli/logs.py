@@ -8,7 +8,7 @@ import click
 import orjson
 
 from gitops.cli.events import format_subject, parse_reference
-from gitops.cli.options import ClusterChoice, cluster_options, report_unreadable
+from gitops.cli.options import ClusterChoice, member_options, report_unreadable
 from gitops.cli.terminal import echo, unreachable_reporter
 from gitops.explain.journal import WATCH_TARGETS, JournalLine, lines_about, read_journal
 from gitops.explain.wait import wait_until
@@ -23,7 +23,7 @@ from gitops.timestamps import timestamp
 @click.option("--tail", metavar="N", type=click.IntRange(1), help="Begin with the last N lines.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show its lines only.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@cluster_options
+@member_options
 def command(
     ref: tuple[str, ...], follow: bool, tail: int | None, namespace: str | None, output: str, choice: ClusterChoice
 ) -> int:

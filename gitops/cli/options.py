@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -141,17 +142,25 @@ def refuse_with_config(**flags: str) -> None:
         )
 
 
+CONFIG_VARIABLE: Final = "LEVELGATE_CONFIG"
+"""The variable that names a configuration where no option does."""
+
 CONNECT_TIMEOUT_SECONDS: Final = 2.0
 """Seconds for which a command tries to reach a server: a person reads the error sooner than that it would come up."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterChoice:
-    """Which cluster a person named; nothing named: as kubectl chooses it, and never the sandbox."""
+    """Which cluster a person named; nothing named: as kubectl chooses it, and never the sandbox.
+
+    `member` is a cluster of the fleet whose hub that cluster is; None: the cluster itself. `config` says where its credentials may be.
+    """
 
     kubeconfig: str | None = None
     context: str | None = None
     sandbox: bool = False
+    member: str | None = None
+    config: Path | None = None
 
     def with_default_context(self, context: str) -> ClusterChoice:
         """This context of the kubeconfig, where a person named neither one nor the sandbox."""
@@ -159,17 +168,38 @@ class ClusterChoice:
 
     def format_command(self, command: str) -> str:
         """A command of ours as a person can repeat it, who may have chosen the cluster by options; anything else as it is."""
-        options = {"--kubeconfig": self.kubeconfig, "--context": self.context}
-        cluster_flags = (
-            ["--sandbox"] if self.sandbox else [f"{name} {quote(value)}" for name, value in options.items() if value]
-        )
+        options = {
+            "--kubeconfig": None if self.sandbox else self.kubeconfig,
+            "--context": None if self.sandbox else self.context,
+            "--cluster": self.member,
+        }
+        cluster_flags = [
+            *(["--sandbox"] if self.sandbox else []),
+            *(f"{name} {quote(value)}" for name, value in options.items() if value),
+        ]
         return " ".join([command, *cluster_flags]) if command.startswith("levelgate ") else command
 
     @asynccontextmanager
     async def connect(
         self, *, concurrency: int = 16, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
     ) -> AsyncIterator[KubeCluster]:
-        """The chosen cluster, for as long as the block runs. Raises ConfigurationError."""
+        """The chosen cluster, for as long as the block runs. Raises ConfigurationError, UnknownCluster."""
+        async with self.connect_hub(concurrency=concurrency, timeout_seconds=timeout_seconds) as hub:
+            if self.member is None:
+                yield hub
+                return
+            from gitops.cli.fleet_cluster import connect_member
+
+            async with connect_member(
+                hub, self.member, self.config, concurrency=concurrency, timeout_seconds=timeout_seconds
+            ) as cluster:
+                yield cluster
+
+    @asynccontextmanager
+    async def connect_hub(
+        self, *, concurrency: int = 16, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
+    ) -> AsyncIterator[KubeCluster]:
+        """The cluster that the kubeconfig leads to, whichever of its fleet is chosen. Raises ConfigurationError."""
         from applier.kube import connect
 
         kubeconfig = self.kubeconfig
@@ -235,6 +265,24 @@ def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
     ):
         chosen = option(chosen)
     return chosen
+
+
+def member_options(command: Callable[..., int]) -> Callable[..., int]:
+    """As `cluster_options`, and `--cluster`, which chooses a cluster of the fleet whose hub the chosen one is."""
+
+    @wraps(command)
+    def chosen(*, choice: ClusterChoice, cluster_name: str | None, **others: Any) -> int:
+        config = others.get("file") or (Path(named) if (named := os.environ.get(CONFIG_VARIABLE)) else None)
+        if cluster_name:
+            choice = replace(choice, member=cluster_name, config=config)
+        return command(choice=choice, **others)
+
+    return click.option(
+        "--cluster",
+        "cluster_name",
+        metavar="NAME",
+        help="The cluster of this name in the fleet whose hub the chosen cluster is; `local` is the hub itself.",
+    )(cluster_options(chosen))
 
 
 def parse_ref(words: Sequence[str]) -> Ref:

@@ -13,7 +13,7 @@ import click
 from applier.cluster import CLI_MANAGER, Object
 from applier.kube.cluster import KubeCluster
 from applier.state.observed import annotation, label
-from gitops.cli.options import ClusterChoice, Duration, cluster_options, parse_ref
+from gitops.cli.options import ClusterChoice, Duration, member_options, parse_ref
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.records.installation import INSTALLATION, configured_sources
@@ -137,7 +137,8 @@ class RequestCommand:
                     f"no source is known in cluster {cluster.name}; start it with levelgate run --source NAME=URL"
                 )
             namespace = self.namespace or cluster.namespace
-            finder = _SubjectFinder(cluster, namespace, verb, self.git, takes_plain_objects)
+            person = await self._find_person(cluster)
+            finder = _SubjectFinder(cluster, person, namespace, verb, self.git, takes_plain_objects)
             requests = [make_request(await finder.find(ref)) for ref in refs]
             is_preview = self.dry_run or self.git
             header = f"Cluster {cluster.name}, {format_local_time(requests[0].subject.now)}"
@@ -164,6 +165,13 @@ class RequestCommand:
             *([f"Undo: {self.choice.format_command(request.undo)}"] if request.undo else []),
         ]
 
+    async def _find_person(self, cluster: KubeCluster) -> str:
+        """Who asks. In a cluster of a fleet all come with the credentials of the hub, so the hub says it."""
+        if self.choice.member is None:
+            return await find_person(cluster)
+        async with self.choice.connect_hub() as hub:
+            return await find_person(hub)
+
     async def _kubectl_options(self) -> list[str]:
         """kubectl's options for the same cluster."""
         kubeconfig = self.choice.kubeconfig
@@ -173,6 +181,12 @@ class RequestCommand:
             kubeconfig = str(await find_kubeconfig())
         options = {"--kubeconfig": kubeconfig, "--context": self.choice.context}
         return [argument for option, value in options.items() if value for argument in (option, value)]
+
+
+async def find_person(cluster: KubeCluster) -> str:
+    """Return who we are in a cluster, by its word; empty for nobody in particular. Raises ClusterError."""
+    user = await cluster.user()
+    return "" if user == _ANONYMOUS_USER else user
 
 
 def _format_accepted(accepted: Sequence[str]) -> str:
@@ -189,9 +203,11 @@ def request_options(command: Callable[..., int]) -> Callable[..., int]:
     ) -> int:
         if dry_run and git:
             raise click.UsageError("--dry-run and --git cannot be combined; choose one")
+        if dry_run and choice.member:
+            raise click.UsageError("--dry-run prints a kubectl command, and kubectl knows no --cluster; leave out one")
         return command(give=RequestCommand(ref, namespace, dry_run, git, choice), **others)
 
-    wrapped = cluster_options(giving)
+    wrapped = member_options(giving)
     for option in (
         click.option("--git", is_flag=True, help="Print the lines to commit instead; write nothing."),
         click.option("--dry-run", is_flag=True, help="Print the same as a kubectl command; write nothing."),
@@ -207,6 +223,7 @@ class _SubjectFinder:
     """Finds what the order `verb` is for. What Git is to say of an object may be said before it exists (`may_be_missing`)."""
 
     cluster: KubeCluster
+    person: str
     namespace: str
     verb: str
     may_be_missing: bool
@@ -232,9 +249,7 @@ class _SubjectFinder:
         is_instance = is_object and await _is_instance(cluster, key)
         if is_object and not is_instance:
             await self._expect_plain_object(key, live)
-        user = await cluster.user()
-        by = "" if user == _ANONYMOUS_USER else user
-        return RequestSubject(key, live, ref, by, SystemClock().now(), is_instance)
+        return RequestSubject(key, live, ref, self.person, SystemClock().now(), is_instance)
 
     async def _expect_plain_object(self, key: ObjectKey, live: Object) -> None:
         """Raises RequestError unless this is a plain object of a source, and one may be named."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gitops.cli.options import ClusterChoice, cluster_options
+from gitops.cli.options import ClusterChoice, member_options
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
 from gitops.plan.snapshot import ClusterSnapshot, SnapshotError, serialize, take_snapshot
@@ -18,7 +18,7 @@ from renderer.phrasing import format_count
 @click.option(
     "-o", "--output", "file", metavar="FILE", type=click.Path(path_type=Path), help="Write it here, not to stdout."
 )
-@cluster_options
+@member_options
 def command(file: Path | None, choice: ClusterChoice) -> int:
     """Record what a plan needs to know of a cluster: what Levelgate manages there, and the kinds that it serves. Values of Secrets are masked.
 

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from applier.causes import Cause, Reason
-from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable, utc_option
+from gitops.cli.options import ClusterChoice, member_options, parse_ref, report_unreadable, utc_option
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
+from gitops.explain.fleet_presence import is_fleet_hub
 from gitops.explain.overview import Overview, RolloutOverview
 from gitops.explain.permitted_cluster import PermittedCluster
 from gitops.explain.phrasing import (
@@ -31,6 +32,9 @@ from gitops.text import TimeFormat, align_table, format_age
 from gitops.timestamps import parse_timestamp, timestamp
 from renderer.identity import ObjectKey
 
+if TYPE_CHECKING:
+    from gitops.explain.fleet_overview import FleetOverview
+
 
 @click.command()
 @click.argument("ref", nargs=-1)
@@ -40,7 +44,7 @@ from renderer.identity import ObjectKey
     "-o", "--output", type=click.Choice(["table", "wide", "json", "yaml", "name"]), default="table", show_default=True
 )
 @utc_option
-@cluster_options
+@member_options
 def command(
     ref: tuple[str, ...],
     namespace: str | None,
@@ -51,12 +55,14 @@ def command(
 ) -> int:
     """Show every source, every rollout that is not settled, and everything that differs from Git, with the reason.
 
-    With REF, one source, rollout or instance only. -o wide shows every cause, with its node and its message;
+    On the hub of a fleet its clusters and placements come first; --cluster shows one of them. With REF, one source, rollout or
+    instance only. -o wide shows every cause, with its node and its message;
     -o name prints references for other commands.
 
     \b
     levelgate status
     levelgate status -n prod --context prod-eu
+    levelgate status --cluster eu-1
     levelgate status webapp/shop -n prod
     levelgate status rollout/webapp.kro.run -o wide
     """
@@ -68,7 +74,10 @@ def command(
 
 async def _status(ref: Ref | None, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice) -> int:
     now = SystemClock().now()
+    fleet = None
     async with choice.connect_readable(namespace) as (cluster, place):
+        if not (ref or namespace or choice.member) and await is_fleet_hub(cluster):
+            fleet = await _read_fleet(cluster)
         overview = await Overview.from_cluster(cluster, now=now)
         suspension, key = await describe_suspension(cluster, now), None
         if ref and ref.own_type in {"rollout", "rgd"}:
@@ -85,14 +94,23 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
             suggestion = await suggest_name(cluster, ref, key or rollout_key(ref.name))
             advice = suggestion or "; `levelgate status` lists what there is"
             raise RefError(f"nothing is known of {ref}{namespace_text} in cluster {cluster.name}{advice}")
-        if not overview.sources and cluster.denied and not ref:
+        if not overview.sources and cluster.denied and not ref and fleet is None:
             raise RefError("nothing can be shown; name an instance that you may read: levelgate status TYPE/NAME -n NS")
     if output in {"json", "yaml"}:
-        print_document(_as_json(cluster, overview), output, is_sorted=True)
+        print_document(_as_json(cluster, overview, fleet), output, is_sorted=True)
         return report_unreadable(cluster)
     if output == "name":
-        echo("\n".join(_names(overview)))
+        echo("\n".join([*_fleet_names(fleet), *_names(overview)]))
         return report_unreadable(cluster)
+    hub_lines = []
+    if fleet is not None:
+        from gitops.cli.fleet_status import fleet_lines
+
+        hub_lines = [*fleet_lines(fleet, times, wide=output == "wide")]
+        if not (overview.sources or overview.rollouts or overview.instances):
+            echo("\n".join([format_header(cluster.name, times.format_full(now)), "", *hub_lines]))
+            return report_unreadable(cluster)
+        hub_lines += [""]
     single_instance = overview.instances[0] if ref and not ref.own_type else None
     settled_message = _describe_settled(
         overview, "" if ref or overview.instances else namespace or "", is_complete=not cluster.denied
@@ -108,12 +126,28 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
                 format_header(cluster.name, times.format_full(now)),
                 *filter(None, [suspension]),
                 "",
+                *hub_lines,
                 *lines,
                 *_cause_lines(overview, times, choice, wide=output == "wide", settled_message=settled_message),
             ]
         )
     )
     return report_unreadable(cluster)
+
+
+async def _read_fleet(hub: PermittedCluster) -> FleetOverview:
+    """Raises ClusterError."""
+    from gitops.explain.fleet_overview import FleetOverview  # a cluster without a fleet pays nothing for it
+
+    return await FleetOverview.from_hub(hub)
+
+
+def _fleet_names(fleet: FleetOverview | None) -> list[str]:
+    """As `explain` takes them."""
+    if fleet is None:
+        return []
+    names = [f"cluster/{name}" for name in fleet.names]
+    return names + list(dict.fromkeys(f"placement/{progress.placement.name}" for progress in fleet.placements))
 
 
 def _names(overview: Overview) -> Iterator[str]:
@@ -276,11 +310,12 @@ def _place(key: ObjectKey) -> str:
     return "  ".join(filter(None, (key.namespace, f"{key.kind.lower()}/{key.name}")))
 
 
-def _as_json(cluster: PermittedCluster, overview: Overview) -> dict[str, Any]:
+def _as_json(cluster: PermittedCluster, overview: Overview, fleet: FleetOverview | None) -> dict[str, Any]:
     """The stable contract of `status -o json` (docs/reference.md)."""
     return {
         "cluster": cluster.name,
         "denied": sorted(map(str, cluster.denied)),
+        **(_fleet_as_json(fleet) if fleet else {}),
         "sources": [
             {
                 "name": name,
@@ -330,4 +365,13 @@ def _as_json(cluster: PermittedCluster, overview: Overview) -> dict[str, Any]:
             for instance_state in overview.instances
             for cause in instance_state.display_causes
         ],
+    }
+
+
+def _fleet_as_json(fleet: FleetOverview) -> dict[str, Any]:
+    from gitops.cli.fleet_status import cluster_as_json, placement_as_json
+
+    return {
+        "clusters": [cluster_as_json(fleet, name) for name in fleet.names],
+        "placements": [placement_as_json(progress) for progress in fleet.placements],
     }

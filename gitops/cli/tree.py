@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gitops.cli.options import ClusterChoice, cluster_options, parse_ref, report_unreadable
+from gitops.cli.options import ClusterChoice, member_options, parse_ref, report_unreadable
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.explain.tree import TreeNode, read_tree, walk
@@ -22,7 +22,7 @@ from gitops.text import align_table, format_local_time, title
 @click.option(
     "-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table", show_default=True
 )
-@cluster_options
+@member_options
 def command(ref: tuple[str, ...], namespace: str | None, output: str, choice: ClusterChoice) -> int:
     """Show what is below REF, such as webapp/shop or source/platform: level, node, object, health.
 

@@ -13,7 +13,7 @@ import click
 from applier.cluster import Object
 from applier.errors import ClusterError
 from gitops.cli import EXIT_WAITING, program_version
-from gitops.cli.options import ClusterChoice, Duration, cluster_options
+from gitops.cli.options import ClusterChoice, Duration, member_options
 from gitops.cli.terminal import echo, format_header
 from gitops.clock import SystemClock
 from gitops.leadership import LEASE_TIMES, own_identity, run_while_held
@@ -38,7 +38,7 @@ from renderer.identity import ObjectKey
     show_default=True,
     help="With --with-workloads: wait so long for what is being deleted.",
 )
-@cluster_options
+@member_options
 def command(with_workloads: bool, yes: bool, wait: timedelta, choice: ClusterChoice) -> int:
     """Remove everything that Levelgate added to a cluster: labels, annotations, finalizers, status, records. Deployed objects remain, without an
     owner: instances, their CRDs and everything else. First the command shows what it would do, and asks.

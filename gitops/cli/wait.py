@@ -12,7 +12,7 @@ import click
 from applier.cluster import WatchTarget
 from applier.kube.cluster import KubeCluster
 from gitops.cli import EXIT_WAITING
-from gitops.cli.options import ClusterChoice, Duration, cluster_options, parse_ref
+from gitops.cli.options import ClusterChoice, Duration, member_options, parse_ref
 from gitops.cli.terminal import echo, unreachable_reporter
 from gitops.clock import SystemClock
 from gitops.durations import format_duration
@@ -43,7 +43,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 @click.option("--revision", metavar="SHA", default="", help="At this commit, by at least 7 characters of its id.")
 @click.option("--timeout", type=Duration(), default="10m", show_default=True, help="Give up after so long.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
-@cluster_options
+@member_options
 def command(
     ref: tuple[str, ...], goal: str, revision: str, timeout: timedelta, namespace: str | None, choice: ClusterChoice
 ) -> int:

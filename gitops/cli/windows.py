@@ -14,7 +14,7 @@ from gitops import source_config
 from gitops.cli.options import (
     ClusterChoice,
     cluster_name_option,
-    cluster_options,
+    member_options,
     read_cluster_name,
     revision_option,
     typed_time,
@@ -49,7 +49,7 @@ from renderer.render.render import render
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @click.option("--utc", is_flag=True, help="Show and read times in UTC instead of the zone of the terminal.")
 @cluster_name_option
-@cluster_options
+@member_options
 def command(
     place: str | None,
     revision: str,

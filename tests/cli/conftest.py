@@ -41,7 +41,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
             yield cluster_of(fleet.sandbox.answer, name="prod-eu", concurrency=concurrency)
 
         with monkeypatch.context() as patched:
-            patched.setattr(ClusterChoice, "connect", connected)
+            patched.setattr(ClusterChoice, "connect_hub", connected)
             patched.setattr(SystemClock, "now", lambda _: fleet.clock.moment)
             found = invoke(list(arguments))
         captured = capsys.readouterr()

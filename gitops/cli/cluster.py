@@ -1,0 +1,223 @@
+"""`levelgate cluster`: the clusters of a fleet, and what only a person may decide of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import click
+
+from applier.cluster import LOCAL_CLUSTER, ClusterName
+from applier.errors import StaleWrite
+from applier.kube.cluster import KubeCluster
+from gitops.cli.fleet_cluster import connect_member
+from gitops.cli.fleet_status import cluster_as_json
+from gitops.cli.options import (
+    CONFIG_VARIABLE,
+    CONNECT_TIMEOUT_SECONDS,
+    ClusterChoice,
+    cluster_options,
+    config_option,
+    report_unreadable,
+    utc_option,
+)
+from gitops.cli.person_requests import find_person, reason_option
+from gitops.cli.terminal import echo, print_document
+from gitops.errors import GitopsError
+from gitops.explain.fleet_overview import FleetOverview
+from gitops.fleet.cluster_record import NEW_RECORD, ClusterRecord, read_cluster_record, write_cluster_record
+from gitops.fleet.identity import accept_cluster, read_cluster_uid, release_cluster
+from gitops.fleet.reach import ReachState
+from gitops.text import TimeFormat, align_table, one_line
+
+_MAX_TRIES: Final = 5
+
+_config_option = config_option(
+    "The configuration whose fleet.directory and fleet.plugins have the credentials; a Secret of the hub needs none.",
+    envvar=CONFIG_VARIABLE,
+)
+_name_argument = click.argument("name")
+
+
+class ClusterRefused(GitopsError):
+    """What was asked of a cluster is not done; the text says what to do instead."""
+
+
+@click.group(name="cluster")
+def command() -> None:
+    """The clusters of a fleet: which there are, and what only a person may decide.
+
+    --context and --kubeconfig choose the hub. To work in a cluster of its fleet, give other commands --cluster NAME.
+    """
+
+
+@command.command(name="list")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table")
+@utc_option
+@cluster_options
+def list_command(output: str, utc: bool, choice: ClusterChoice) -> int:
+    """List the clusters of the fleet: how each stands, since when, and why.
+
+    The UID is that of the namespace kube-system, by which a cluster is known.
+
+    \b
+    levelgate cluster list
+    levelgate cluster list --context hub -o json
+    """
+    return asyncio.run(_list(output, TimeFormat(utc), choice))
+
+
+async def _list(output: str, times: TimeFormat, choice: ClusterChoice) -> int:
+    async with choice.connect_readable(None) as (hub, _):
+        overview = await FleetOverview.from_hub(hub)
+    if output in {"json", "yaml"}:
+        print_document({"clusters": [cluster_as_json(overview, name) for name in overview.names]}, output)
+    elif output == "name":
+        echo("\n".join(f"cluster/{name}" for name in overview.names))
+    elif overview.names:
+        echo("\n".join(format_clusters(overview, times)))
+    elif not hub.denied:
+        echo(
+            f"No cluster is recorded in {hub.name}: it is no hub of a fleet, or has not run as one yet (docs/fleet.md)."
+        )
+    return report_unreadable(hub)
+
+
+def format_clusters(overview: FleetOverview, times: TimeFormat) -> Iterator[str]:
+    """Yield the table of clusters."""
+    rows = [("CLUSTER", "STATE", "SINCE", "UID", "MESSAGE")]
+    for name in overview.names:
+        record = overview.records.get(name, NEW_RECORD)
+        since = times.format_minute(record.since) if record.since else ""
+        rows.append((name, record.state, since, record.uid, one_line(record.forgotten or record.message)))
+    return align_table(rows)
+
+
+@command.command()
+@_name_argument
+@_config_option
+@cluster_options
+def accept(name: str, file: Path | None, choice: ClusterChoice) -> int:
+    """Accept the cluster that the credentials of NAME lead to now, as the one of this name.
+
+    For a cluster that was built anew, or that is meant to have two names: nothing is written to it before. Everything of its sources is
+    applied there, as to a new cluster.
+
+    \b
+    levelgate cluster accept eu-1 --config levelgate.yaml
+    """
+    return asyncio.run(_accept(name, file, choice))
+
+
+async def _accept(text: str, file: Path | None, choice: ClusterChoice) -> int:
+    async with choice.connect() as hub:
+        name = _find_member(await FleetOverview.from_hub(hub), text)
+        async with _connect(hub, name, file) as cluster:
+            uid = await read_cluster_uid(cluster)
+        before = await read_cluster_record(hub, name)
+        if before and before.record.uid == uid:
+            echo(f"Cluster {name} is the one with UID {uid} already; nothing was written.")
+            return 0
+        old_uid = await accept_cluster(hub, name, uid)
+    was = f"before, it was the one with UID {old_uid}" if old_uid else "before, none was recorded"
+    echo(f"Cluster {name} is the one with UID {uid} from here on; {was}.\nThe daemon tries it again within a minute.")
+    return 0
+
+
+@command.command()
+@_name_argument
+@_config_option
+@cluster_options
+def release(name: str, file: Path | None, choice: ClusterChoice) -> int:
+    """Take the mark of a hub off cluster NAME, so that another hub may write to it.
+
+    For a cluster that the hub before has lost or is to give up; stop that hub, or remove the cluster from its Git, first. What lives there
+    stays as it is.
+
+    \b
+    levelgate cluster release eu-1 --config levelgate.yaml
+    """
+    return asyncio.run(_release(name, file, choice))
+
+
+async def _release(text: str, file: Path | None, choice: ClusterChoice) -> int:
+    async with choice.connect() as hub:
+        overview = await FleetOverview.from_hub(hub)
+        name = _find_member(overview, text)
+        hub_id = await read_cluster_uid(hub)
+        async with _connect(hub, name, file) as cluster:
+            owner = await release_cluster(cluster)
+    if not owner:
+        echo(f"Cluster {name} belongs to no hub; nothing was written.")
+        return 0
+    which = "this hub" if owner == hub_id else "another hub"
+    echo(f"Cluster {name} belonged to hub {owner} ({which}); any hub may take it now.")
+    if name in overview.declared:
+        echo("Git still declares it here, so the daemon of this hub takes it when it tries it again.")
+    return 0
+
+
+@command.command()
+@_name_argument
+@reason_option
+@cluster_options
+def forget(name: str, reason: str, choice: ClusterChoice) -> int:
+    """Give up the removal of cluster NAME, which Git no longer declares and which does not answer any more.
+
+    What lives there is not touched, and the mark of this hub stays; should the cluster come back, another hub needs `levelgate cluster
+    release` for it. Who gave it up, and why, is recorded.
+
+    \b
+    levelgate cluster forget eu-1 --reason "the site was closed"
+    """
+    return asyncio.run(_forget(name, reason, choice))
+
+
+async def _forget(text: str, reason: str, choice: ClusterChoice) -> int:
+    async with choice.connect() as hub:
+        overview = await FleetOverview.from_hub(hub)
+        name = _find_member(overview, text)
+        spec, record = overview.declared.get(name), overview.records.get(name)
+        if spec is not None and (record is None or record.state != ReachState.REMOVED):
+            raise ClusterRefused(
+                f"Git declares cluster {name} ({spec.origin}), so it is not forgotten; remove its Cluster from Git first; forget is for a "
+                f"removal that cannot be finished (spec.paused: true stops all work on a cluster)"
+            )
+        person = await find_person(hub) or "unknown"
+        await _write_forgotten(hub, name, f"{person}: {reason}")
+    echo(
+        f"Cluster {name} is given up, by {person}: {reason}\n"
+        "The daemon deletes its record; nothing in the cluster itself is touched."
+    )
+    return 0
+
+
+async def _write_forgotten(hub: KubeCluster, name: ClusterName, forgotten: str) -> None:
+    """Raises ClusterError."""
+    for remaining in range(_MAX_TRIES, 0, -1):
+        before = await read_cluster_record(hub, name)
+        if before is None:
+            return  # the daemon has finished the removal meanwhile
+        record: ClusterRecord = replace(before.record, forgotten=forgotten)
+        try:
+            await write_cluster_record(hub, name, record, before)
+        except StaleWrite:
+            if remaining == 1:
+                raise
+        else:
+            return
+
+
+def _find_member(overview: FleetOverview, text: str) -> ClusterName:
+    """Raises UnknownCluster, ClusterRefused."""
+    if (name := overview.find(text)) == LOCAL_CLUSTER:
+        raise ClusterRefused(f"{name} is the hub itself: it is always its own, and goes with the hub")
+    return name
+
+
+def _connect(hub: KubeCluster, name: ClusterName, file: Path | None) -> AbstractAsyncContextManager[KubeCluster]:
+    return connect_member(hub, name, file, concurrency=2, timeout_seconds=CONNECT_TIMEOUT_SECONDS)

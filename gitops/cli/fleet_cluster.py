@@ -1,0 +1,62 @@
+"""A cluster of a fleet, by its name, from the hub: what Git says of its access, and the connection that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from applier.cluster import LOCAL_CLUSTER
+from applier.errors import Unavailable
+from applier.kube.cluster import KubeCluster
+from gitops.cli.options import CONFIG_VARIABLE
+from gitops.explain.fleet_overview import FleetOverview, UnknownCluster
+from gitops.fleet.access import AccessSettings
+from gitops.fleet.cluster_spec import ClusterAccess, FileAccess, SecretAccess
+from gitops.fleet.connection import connect_cluster
+from gitops.fleet.kubeconfig_check import AccessRefused
+from renderer.identity import OWN_NAMESPACE
+
+
+@asynccontextmanager
+async def connect_member(
+    hub: KubeCluster, text: str, config: Path | None, *, concurrency: int, timeout_seconds: float
+) -> AsyncIterator[KubeCluster]:
+    """The cluster that a person has named. Raises UnknownCluster, ConfigurationError, ConfigErrors, ClusterError."""
+    overview = await FleetOverview.from_hub(hub)
+    name = overview.find(text)
+    if name == LOCAL_CLUSTER:
+        yield hub
+        return
+    spec = overview.spec_of(name)
+    if spec is None or spec.access is None:
+        raise UnknownCluster(
+            f"it is not recorded how cluster {name} is reached, and Git no longer declares it; use its own --context"
+        )
+    settings = read_access_settings(name, spec.access, config)
+    async with connect_cluster(
+        name, spec.access, settings, hub, concurrency=concurrency, unreachable_seconds=timeout_seconds
+    ) as cluster:
+        try:
+            yield cluster
+        except Unavailable as error:
+            advice = f"`levelgate explain cluster/{name}` says how the hub finds it"
+            if error.status:
+                raise
+            raise error.with_rewritten_text(lambda said: f"{said} (cluster {name}: {advice})") from None
+
+
+def read_access_settings(name: str, access: ClusterAccess, config: Path | None) -> AccessSettings:
+    """Return where the operator has credentials; a Secret of the hub needs no configuration. Raises AccessRefused, ConfigErrors."""
+    if config and not isinstance(access, SecretAccess):
+        from gitops.config import read_config
+
+        if fleet := read_config(config).fleet:
+            return fleet.access
+    if isinstance(access, FileAccess):
+        which = f"{config} has no fleet" if config else "no configuration is named"
+        raise AccessRefused(
+            f"cluster {name}: its kubeconfig is the file {access.name!r} in the fleet.directory of levelgate.yaml, and {which}; name that "
+            f"configuration: --config FILE where the command has it, else {CONFIG_VARIABLE}=FILE"
+        )
+    return AccessSettings(None, (), OWN_NAMESPACE)

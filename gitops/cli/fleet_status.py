@@ -1,0 +1,214 @@
+"""What `status` and `explain` show of a fleet, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from applier.cluster import LOCAL_CLUSTER, ClusterName
+from gitops.cli.options import ClusterChoice
+from gitops.explain.fleet_overview import FleetOverview, PlacementProgress, describe_wait
+from gitops.fleet.cluster_record import NEW_RECORD, ClusterRecord, SourceSummary
+from gitops.fleet.placement import Placement
+from gitops.fleet.reach import ReachState
+from gitops.text import TimeFormat, align_table, one_line
+from gitops.timestamps import optional_timestamp
+from renderer.phrasing import format_count
+
+_ADVICE: Final = {
+    ReachState.DEGRADED: "It answers, and something cannot be read; nothing is taken away of what cannot be read.",
+    ReachState.UNREACHABLE: "It is tried again by itself, at most a minute apart; what lives there stays as it is.",
+    ReachState.PAUSED: "Nothing is read or written there until spec.paused is removed from its Cluster in Git.",
+    ReachState.REMOVED: "Git no longer declares it; what lives there stays, and another hub may take it.",
+}
+_NO_SUMMARY: Final = SourceSummary("", "", 0, 0, "", None)
+
+
+def fleet_lines(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> Iterator[str]:
+    """Yield the table of clusters, why some of them are not Engaged, and how far each placement is."""
+    yield from align_table(_cluster_rows(overview, times, wide=wide))
+    troubled = [(name, record) for name, record in overview.records.items() if record.message]
+    if troubled:
+        yield ""
+        yield from (one_line(f"{record.state}: cluster/{name}: {record.message}") for name, record in troubled)
+    if overview.placements:
+        yield ""
+        has_sources = len({progress.source for progress in overview.placements}) > 1
+        rows = [("PLACEMENT", "SOURCE", "SETTLED", "NOT SETTLED")]
+        for progress in overview.placements:
+            settled = f"{progress.settled_count}/{len(progress.chosen)}"
+            rows.append((progress.placement.name, progress.source, settled, ", ".join(progress.unsettled)))
+        yield from align_table([row if has_sources else (row[0], *row[2:]) for row in rows])
+
+
+def _cluster_rows(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> list[tuple[str, ...]]:
+    sources = {source for record in overview.records.values() for source in record.sources}
+    rows: list[tuple[str, ...]] = [
+        ("CLUSTER", "SOURCE", "STATE", "COMMIT", "INSTANCES", "FAILED", "WAITS-FOR", "UNTIL")
+    ]
+    for name in overview.names:
+        record = overview.records.get(name, NEW_RECORD)
+        for source, summary in sorted(record.sources.items()) or [("", _NO_SUMMARY)]:
+            counts = (str(summary.instances), str(summary.failed)) if source else ("", "")
+            waits_for = describe_wait(summary) if source else ""
+            shown = one_line(waits_for) if wide else waits_for.partition(":")[0]
+            until = times.format_minute(summary.until) if summary.until else ""
+            rows.append((name, source, record.state, summary.commit[:7], *counts, shown, until))
+    return rows if len(sources) > 1 else [(row[0], *row[2:]) for row in rows]
+
+
+def cluster_as_json(overview: FleetOverview, name: ClusterName) -> dict[str, Any]:
+    """The stable contract of a cluster in `cluster list -o json` and `status -o json` (docs/reference.md)."""
+    record, spec = overview.records.get(name, NEW_RECORD), overview.spec_of(name)
+    return {
+        "name": name,
+        "state": record.state,
+        "since": optional_timestamp(record.since),
+        "message": record.message,
+        "uid": record.uid,
+        "declared": name in overview.declared,
+        "labels": dict(spec.labels) if spec else {},
+        "forgotten": record.forgotten,
+        "sources": [
+            {
+                "name": source,
+                "commit": summary.commit,
+                "state": summary.state,
+                "instances": summary.instances,
+                "failed": summary.failed,
+                "waitsFor": summary.waits_for,
+                "until": optional_timestamp(summary.until),
+            }
+            for source, summary in sorted(record.sources.items())
+        ],
+    }
+
+
+def placement_as_json(progress: PlacementProgress) -> dict[str, Any]:
+    """The stable contract of a placement in `status -o json` and `explain -o json` (docs/reference.md)."""
+    return {
+        "name": progress.placement.name,
+        "source": progress.source,
+        "selected": list(progress.selected),
+        "clusters": list(progress.chosen),
+        "settled": progress.settled_count,
+        "unsettled": dict(progress.unsettled),
+    }
+
+
+def explain_cluster(
+    overview: FleetOverview, name: ClusterName, choice: ClusterChoice, times: TimeFormat, now: datetime
+) -> Iterator[str]:
+    """Yield how a cluster stands, since when and why, what waits there, and who can act."""
+    record, spec = overview.records.get(name, NEW_RECORD), overview.spec_of(name)
+    since = f" since {times.format_short(record.since, now)}" if record.since else ""
+    yield f"Cluster {name} is {record.state or 'declared, and the hub has not met it yet'}{since}."
+    if record.message:
+        yield one_line(record.message)
+    if advice := _ADVICE.get(ReachState(record.state)) if record.state in {*ReachState} else "":
+        yield advice
+    if record.forgotten:
+        yield one_line(f"Its removal is given up, by {record.forgotten}")
+    if spec is not None:
+        where = "Declared" if name in overview.declared else "Last declared"
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(spec.labels.items())) or "no labels"
+        yield f"{where} at {spec.origin}, with {labels}."
+    if record.uid:
+        yield f"It is known by UID {record.uid} of its namespace kube-system."
+    yield ""
+    yield from _source_lines(record, times)
+    if mine := [progress for progress in overview.placements if name in progress.chosen]:
+        yield f"Placements: {', '.join(progress.placement.name for progress in mine)}."
+    if actions := [*_actions(overview, name, record)]:
+        yield from ("", "Who can act")
+        width = max(len(text) for text, _ in actions)
+        hub = ClusterChoice(choice.kubeconfig, choice.context, choice.sandbox)
+        yield from (f"  {text:<{width}}  {hub.format_command(line)}".rstrip() for text, line in actions)
+
+
+def _source_lines(record: ClusterRecord, times: TimeFormat) -> Iterator[str]:
+    if not record.sources:
+        yield "Nothing of any source was applied there yet."
+        return
+    stale = "" if record.state in {ReachState.ENGAGED, ReachState.DEGRADED} else " (as it was known last)"
+    yield f"Sources there{stale}:"
+    for source, summary in sorted(record.sources.items()):
+        until = f", not before {times.format_full(summary.until)}" if summary.until else ""
+        failed = f", {summary.failed} failed" if summary.failed else ""
+        waits_for = f"; waits for {one_line(summary.waits_for)}{until}" if summary.waits_for else ""
+        counts = format_count(summary.instances, "instance")
+        yield f"  source/{source} at {summary.commit[:7]}: {summary.state}, {counts}{failed}{waits_for}"
+
+
+def _actions(overview: FleetOverview, name: ClusterName, record: ClusterRecord) -> Iterator[tuple[str, str]]:
+    """Yield what people can do, and the command."""
+    for command in ("accept", "release"):
+        if f"levelgate cluster {command} {name}" in record.message:
+            what = "it is the right one, built anew" if command == "accept" else "the other hub is to give it up"
+            yield what, f"levelgate cluster {command} {name}"
+    if name not in overview.declared and name != LOCAL_CLUSTER and not record.forgotten:
+        yield "it never comes back", f"levelgate cluster forget {name} --reason TEXT"
+    if record.state == ReachState.PAUSED:
+        yield "remove spec.paused from its Cluster in Git", ""
+    if record.state in {ReachState.ENGAGED, ReachState.DEGRADED}:
+        member = "" if name == LOCAL_CLUSTER else f" --cluster {name}"
+        for source, summary in sorted(record.sources.items()):
+            if describe_wait(summary):
+                yield f"see what source {source} waits for there", f"levelgate explain source/{source}{member}"
+
+
+def explain_placement(progress: PlacementProgress, overview: FleetOverview) -> Iterator[str]:
+    """Yield which clusters a placement goes to, how far it is there, and what differs."""
+    placement, total = progress.placement, len(progress.chosen)
+    yield (
+        f"Placement {placement.name} of source {progress.source} ({placement.origin}): "
+        f"{progress.settled_count} of {format_count(total, 'cluster')} settled."
+    )
+    if placement.count is not None:
+        fit = format_count(len(progress.selected), "cluster")
+        yield f"Its labels select {fit}, and count takes {placement.count} of them, always the same ones."
+    elif not total:
+        yield "Its labels select no cluster: correct spec.clusters, or the labels of a Cluster."
+    yield from ("", *align_table(_placement_rows(progress, overview))) if total else ()
+    if other := [name for name in progress.selected if name not in progress.chosen]:
+        yield f"Selected and not taken: {', '.join(other)}."
+    if placement.overrides:
+        yield ""
+        yield from _override_lines(placement, progress, overview)
+
+
+def _placement_rows(progress: PlacementProgress, overview: FleetOverview) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("CLUSTER", "COMMIT", "STATE", "WHY")]
+    for name in progress.chosen:
+        summary = overview.records.get(name, NEW_RECORD).sources.get(progress.source, _NO_SUMMARY)
+        rows.append((name, summary.commit[:7], summary.state, one_line(progress.unsettled.get(name, ""))))
+    return rows
+
+
+def _override_lines(placement: Placement, progress: PlacementProgress, overview: FleetOverview) -> Iterator[str]:
+    for override in placement.overrides:
+        names = [name for name in progress.chosen if override.clusters.matches(overview.declared[name].labels)]
+        fields = ", ".join(_patched_fields(override.patch.value))
+        of = f" of {', '.join(override.rgds)}" if override.rgds else ""
+        yield f"Differs in {', '.join(names) or 'no cluster'}: {fields}{of} ({override.patch.origin})."
+
+
+def _patched_fields(patch: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the fields that a merge patch sets."""
+    for name, value in patch.items():
+        if isinstance(value, dict) and value:
+            yield from _patched_fields(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def fleet_reference_as_json(overview: FleetOverview, name: ClusterName) -> dict[str, Any]:
+    """As `explain cluster/NAME -o json` has it (docs/reference.md)."""
+    placements = [progress.placement.name for progress in overview.placements if name in progress.chosen]
+    record = overview.records.get(name, NEW_RECORD)
+    return {
+        **cluster_as_json(overview, name),
+        "placements": placements,
+        "actions": [{"when": text, "command": line} for text, line in _actions(overview, name, record)],
+    }

@@ -1,0 +1,147 @@
+"""A fleet as the hub's records tell it: its clusters, what Git declares, and how far each placement is. Nothing else is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from applier.cluster import LOCAL_CLUSTER, ClusterName, Reader, parse_cluster_name
+from gitops.errors import GitopsError
+from gitops.fleet.cluster_record import ClusterRecord, SourceSummary, read_cluster_records
+from gitops.fleet.cluster_spec import ClusterSpec, find_unsupported, read_cluster
+from gitops.fleet.fleet_recorder import read_accepted
+from gitops.fleet.placement import Placement, read_placement
+from gitops.fleet.placing import choose_clusters
+from gitops.fleet.reach import ReachState
+from gitops.records.display_state import DisplayState
+from gitops.rollouts.source_rules import StoredRules, stored_documents
+from renderer.catalog.file_content import DeclaredObject
+from renderer.frozen import dataclass
+from renderer.kinds import CLUSTER, PLACEMENT
+from renderer.phrasing import suggestion_or_names
+
+_TELLING_STATES: Final = frozenset({ReachState.ENGAGED, ReachState.DEGRADED})
+"""States in which what was recorded of the sources of a cluster still holds."""
+
+
+class UnknownCluster(GitopsError):
+    """The fleet has no such cluster; the text says which there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementProgress:
+    """One placement of a source: the clusters that its labels select, those that are chosen of them, and why each that is not settled is not."""
+
+    source: str
+    placement: Placement
+    selected: tuple[ClusterName, ...]
+    chosen: tuple[ClusterName, ...]
+    unsettled: Mapping[ClusterName, str]
+
+    @property
+    def settled_count(self) -> int:
+        return len(self.chosen) - len(self.unsettled)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOverview:
+    """`records` are what the hub keeps of clusters, `declared` the clusters in force as Git says them. Without records there is no fleet."""
+
+    records: Mapping[ClusterName, ClusterRecord]
+    declared: Mapping[ClusterName, ClusterSpec]
+    placements: tuple[PlacementProgress, ...]
+
+    @classmethod
+    async def from_hub(cls, hub: Reader) -> FleetOverview:
+        """Raises ClusterError."""
+        records = {name: stored.record for name, stored in (await read_cluster_records(hub)).items()}
+        return cls.from_records(records, await read_accepted(hub) if records else {})
+
+    @classmethod
+    def from_records(
+        cls, records: Mapping[ClusterName, ClusterRecord], accepted: Mapping[str, StoredRules]
+    ) -> FleetOverview:
+        """Return the fleet of these records, and of the clusters and placements in force by source."""
+        documents = {source: tuple(stored_documents(rules)) for source, rules in sorted(accepted.items())}
+        clusters = (cluster for found in documents.values() for cluster in _clusters(found))
+        declared = {cluster.name: cluster for cluster in sorted(clusters, key=lambda cluster: cluster.name)}
+        placements = (
+            _progress(source, placement, declared, records)
+            for source, found in documents.items()
+            for placement in sorted(_placements(found), key=lambda placement: placement.name)
+        )
+        return cls(records, declared, tuple(placements))
+
+    @property
+    def names(self) -> tuple[ClusterName, ...]:
+        """All clusters that are recorded or declared."""
+        return tuple(sorted({*self.records, *self.declared}))
+
+    def find(self, text: str) -> ClusterName:
+        """Return the cluster that a person has named. Raises UnknownCluster."""
+        try:
+            name = parse_cluster_name(text)
+        except ValueError as error:
+            raise UnknownCluster(str(error)) from None
+        if name not in self.names and name != LOCAL_CLUSTER:
+            hint = suggestion_or_names(text, self.names)
+            raise UnknownCluster(
+                f"the fleet of this hub has no cluster {text!r}"
+                f"{hint or '; no hub has recorded any cluster here, so choose the hub with --context or --kubeconfig'}"
+            )
+        return name
+
+    def spec_of(self, name: ClusterName) -> ClusterSpec | None:
+        """Return how Git declares a cluster, or declared it last; None where that was never recorded."""
+        record = self.records.get(name)
+        return self.declared.get(name) or (record.spec if record else None)
+
+    def placements_called(self, name: str) -> tuple[PlacementProgress, ...]:
+        """Return the placements of this name, of which each source may have one."""
+        return tuple(progress for progress in self.placements if progress.placement.name == name)
+
+
+def _clusters(documents: Iterable[DeclaredObject]) -> Iterable[ClusterSpec]:
+    for document in documents:
+        if document.group_kind.kind == CLUSTER:
+            cluster = read_cluster(document)
+            if isinstance(cluster, ClusterSpec) and not any(find_unsupported(cluster)):
+                yield cluster
+
+
+def _placements(documents: Iterable[DeclaredObject]) -> Iterable[Placement]:
+    for document in documents:
+        if document.group_kind.kind == PLACEMENT and isinstance(placement := read_placement(document), Placement):
+            yield placement
+
+
+def _progress(
+    source: str,
+    placement: Placement,
+    declared: Mapping[ClusterName, ClusterSpec],
+    records: Mapping[ClusterName, ClusterRecord],
+) -> PlacementProgress:
+    chosen = tuple(sorted(choose_clusters(placement, declared.values())))
+    reasons = ((name, _unsettled_reason(records.get(name), source)) for name in chosen)
+    return PlacementProgress(
+        source=source,
+        placement=placement,
+        selected=tuple(name for name, spec in declared.items() if placement.clusters.matches(spec.labels)),
+        chosen=chosen,
+        unsettled={name: reason for name, reason in reasons if reason},
+    )
+
+
+def _unsettled_reason(record: ClusterRecord | None, source: str) -> str:
+    """Why it cannot be said that a source is settled in a cluster; empty where it can."""
+    if record is None:
+        return "not met yet"
+    if record.state not in _TELLING_STATES:
+        return f"{record.state or 'not met yet'}{f': {record.message}' if record.message else ''}"
+    summary = record.sources.get(source)
+    return "nothing of it was applied there yet" if summary is None else describe_wait(summary)
+
+
+def describe_wait(summary: SourceSummary) -> str:
+    """Return what a source waits for in a cluster, as `Reason: message`, or its state; empty where it is settled."""
+    return summary.waits_for or ("" if summary.state == DisplayState.SETTLED else summary.state)
