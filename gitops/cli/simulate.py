@@ -8,11 +8,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gitops.cli import EXIT_INTERRUPTED, program_version
-from gitops.cli.options import EXISTING_FILE, ParsedValue, cluster_name_option, read_cluster_name, typed_time
+from gitops.cli.options import EXISTING_FILE, ParsedValue, config_option, typed_time
 from gitops.cli.terminal import echo_lines, print_document
 from gitops.clock import SystemClock
 from gitops.durations import format_duration
@@ -23,7 +24,11 @@ from gitops.simulate.svg import render_svg
 from gitops.simulate.timeline import BacktestResult, Timeline, TimelineEvent, compare, held_time
 from gitops.simulate.timeline_json import as_json, backtest_as_json
 from gitops.text import TimeFormat, align_table
+from gitops.windows.window import LOCAL
 from renderer.phrasing import format_count, join_names
+
+if TYPE_CHECKING:
+    from gitops.config import Config
 
 DEFAULT_DURATION = timedelta(days=14)
 
@@ -55,7 +60,10 @@ class AssumptionsOption(ParsedValue[Assumptions]):
     help="Replay all commits from --base to --head, each at its own time, under these windows and policies instead of their own.",
 )
 @click.option("--source", default="", metavar="NAME", help="The name of the source.  [default: that of the directory]")
-@cluster_name_option
+@config_option(
+    "Judge windows for the cluster that `cluster.name` of this configuration names; with `fleet` simulate each cluster.  [default: local]"
+)
+@click.option("--cluster", "wanted", default="", metavar="NAME", help="Simulate this cluster of the fleet alone.")
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**63 - 1),
@@ -76,6 +84,7 @@ def command(
     policy: Path | None,
     source: str,
     file: Path | None,
+    wanted: str,
     seed: int,
     output: str,
     utc: bool,
@@ -90,10 +99,16 @@ def command(
     levelgate simulate . --base main --head my-branch --start 2026-12-18T11:00 -o svg > freeze.svg
     levelgate simulate . --base main --assume ready=1m..10m,fail=web-7
     levelgate simulate . --base v1.0 --policy stricter.yaml
+    levelgate simulate . --base main --config levelgate.yaml --cluster eu-1
     """
     times = TimeFormat(utc)
     start_time = typed_time(times, start, "--start") if start else None
-    cluster_name = read_cluster_name(file)
+    config = _read_configuration(file) if file else None
+    cluster_name = config.cluster if config else LOCAL
+    if wanted and (config is None or config.fleet is None):
+        raise click.UsageError(
+            "--cluster chooses among the clusters of a fleet, and needs `fleet` in the configuration: --config FILE"
+        )
     repository = HistoryReader(place, source)
     now = SystemClock().now().replace(microsecond=0)
     commits = (
@@ -105,20 +120,35 @@ def command(
     if end_time <= commits.pushes[0].at:
         raise click.BadParameter("is not after the first commit arrives", param_hint="--until")
     assumptions = replace(assume, seed=seed)
+    rules = read_rules(policy) if policy else None
+    if config and config.fleet:
+        from gitops.cli.simulate_fleet import simulate_fleet
+        from gitops.simulate.fleet_series import project_series
+
+        fleet = project_series(
+            commits, fleet_source=config.fleet.source, hub_name=cluster_name, tested_rules=rules, wanted=wanted
+        )
+        return simulate_fleet(fleet, assumptions, end_time, rules, output, times)
     echo_lines(map(str, commits.problems), err=True)
-    simulate = partial(_run_simulation, assumptions=assumptions, end_time=end_time, cluster_name=cluster_name)
+    simulate = partial(run_simulation, assumptions=assumptions, end_time=end_time, cluster_name=cluster_name)
     timeline, is_interrupted = simulate(commits)
-    if policy and not is_interrupted:
-        tested_timeline, is_interrupted = simulate(commits.with_rules(read_rules(policy)))
+    if rules and not is_interrupted:
+        tested_timeline, is_interrupted = simulate(commits.with_rules(rules))
         results = compare(timeline, tested_timeline)
-        lines = _comparison_lines(results, tested_timeline, times, assumptions)
+        lines = comparison_lines(results, tested_timeline, times, assumptions)
         _show(tested_timeline, output, lines, assumptions, comparison=backtest_as_json(results))
     else:
-        _show(timeline, output, _text(timeline, times, assumptions), assumptions)
+        _show(timeline, output, timeline_lines(timeline, times, assumptions), assumptions)
     return EXIT_INTERRUPTED if is_interrupted else 1 if commits.problems else 0
 
 
-def _run_simulation(
+def _read_configuration(file: Path) -> Config:
+    from gitops.config import read_config
+
+    return read_config(file)
+
+
+def run_simulation(
     commits: CommitSeries, assumptions: Assumptions, end_time: datetime, cluster_name: str
 ) -> tuple[Timeline, bool]:
     """The timeline, and whether somebody broke it off."""
@@ -142,7 +172,8 @@ def _show(
         echo_lines(lines)
 
 
-def _text(timeline: Timeline, times: TimeFormat, assumptions: Assumptions) -> Iterator[str]:
+def timeline_lines(timeline: Timeline, times: TimeFormat, assumptions: Assumptions) -> Iterator[str]:
+    """Yield a timeline as people read it."""
     first = timeline.arrivals[0] if timeline.arrivals else None
     arrival_text = f": {first.commit[:7]} ({first.subject}) arrives" if first else ""
     yield f"Simulation of {timeline.source}{arrival_text} {times.format_full(timeline.begins)}; assumed {assumptions}"
@@ -191,7 +222,7 @@ def _join_writes(texts: list[str], action: str) -> str:
     return f"{head}  {join_names(names, limit=4)} {action}"
 
 
-def _comparison_lines(
+def comparison_lines(
     results: tuple[BacktestResult, ...], tested: Timeline, times: TimeFormat, assumptions: Assumptions
 ) -> Iterator[str]:
     period = f"{times.format_full(tested.begins)} to {times.format_full(tested.ends)}"

@@ -65,7 +65,7 @@ class HistoryReader:
         )
         head_state = self._make_state(snapshot, base_state.catalog)
         push = CommitPush(start, head_state, snapshot.subject or snapshot.description)
-        return CommitSeries(base_state, (push,), _collect_problems(head_state.catalog))
+        return CommitSeries(base_state, (push,), collect_problems(head_state.catalog))
 
     def read_history(self, base: str, head: str, start: datetime | None) -> CommitSeries:
         """The first-parent history from `base`, which is there at the beginning, to `head`, each commit at its committer's time; with `start` all
@@ -88,7 +88,7 @@ class HistoryReader:
         if start:
             offset = start - pushes[0].at
             pushes = [replace(push, at=push.at + offset) for push in pushes]
-        return CommitSeries(base_state, tuple(pushes), _collect_problems(state.catalog))
+        return CommitSeries(base_state, tuple(pushes), collect_problems(state.catalog))
 
     def _make_state(self, snapshot: SourceSnapshot, previous: Catalog | None = None) -> SourceState:
         return state_of(self.name, self._target, snapshot, previous)
@@ -119,6 +119,6 @@ def _with_rules(state: SourceState, rules: Catalog) -> SourceState:
     return replace(state, catalog=replace(state.catalog, rules=rules.rules))
 
 
-def _collect_problems(catalog: Catalog) -> tuple[Problem, ...]:
+def collect_problems(catalog: Catalog) -> tuple[Problem, ...]:
     """The mistakes of a commit, as `levelgate lint` finds them without a cluster."""
     return tuple(sorted({*render([catalog]).problems, *resolve_rules(catalog, {}).problems}))

@@ -1,0 +1,116 @@
+"""A simulation of each cluster of a fleet: one timeline for clusters in which the same happens at the same times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import click
+
+from applier.cluster import ClusterName
+from gitops.cli import EXIT_INTERRUPTED
+from gitops.cli.simulate import comparison_lines, run_simulation, timeline_lines
+from gitops.cli.terminal import echo_lines, print_document
+from gitops.simulate.assumptions import Assumptions
+from gitops.simulate.fleet_series import FleetSeries
+from gitops.simulate.svg import render_svg
+from gitops.simulate.timeline import BacktestResult, Timeline, compare
+from gitops.simulate.timeline_json import as_json, backtest_as_json
+from gitops.text import TimeFormat
+from renderer.catalog.catalog import Catalog
+from renderer.frozen import dataclass
+from renderer.phrasing import join_names
+
+_MAX_NAMES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTimeline:
+    """What happens in some clusters; `comparison` is None unless other rules were tried, of which the timeline is then."""
+
+    clusters: tuple[ClusterName, ...]
+    timeline: Timeline
+    comparison: tuple[BacktestResult, ...] | None
+
+    @property
+    def title(self) -> str:
+        names = join_names(self.clusters, limit=_MAX_NAMES)
+        return f"{names}: the same" if self.clusters[1:] else names
+
+
+def simulate_fleet(
+    fleet: FleetSeries,
+    assumptions: Assumptions,
+    end_time: datetime,
+    rules: Catalog | None,
+    output: str,
+    times: TimeFormat,
+) -> int:
+    """Simulate each cluster, print what happens, and return the exit code. What somebody breaks off is printed as far as it went."""
+    echo_lines(map(str, fleet.problems), err=True)
+    found: list[ClusterTimeline] = []
+    is_interrupted = False
+    for series in fleet.series:
+        timeline, is_interrupted = run_simulation(series.commits, assumptions, end_time, series.window_name)
+        comparison = None
+        if rules and not is_interrupted:
+            tested, is_interrupted = run_simulation(
+                series.commits.with_rules(rules), assumptions, end_time, series.window_name
+            )
+            timeline, comparison = tested, compare(timeline, tested)
+        found.append(ClusterTimeline(series.clusters, timeline, comparison))
+        if is_interrupted:
+            break
+    timelines = merge_equal(found)
+    if output == "svg":
+        if len(timelines) != 1:
+            titles = "; ".join(one.title for one in timelines) or "none"
+            raise click.UsageError(
+                f"-o svg shows one timeline, and there are: {titles}; choose one with --cluster NAME"
+            )
+        click.echo(render_svg(timelines[0].timeline))
+    elif output == "json":
+        print_document(_as_json(timelines, fleet, assumptions), "json", is_sorted=True)
+    else:
+        echo_lines(_lines(timelines, fleet, assumptions, times))
+    return EXIT_INTERRUPTED if is_interrupted else 1 if fleet.problems else 0
+
+
+def merge_equal(timelines: Sequence[ClusterTimeline]) -> list[ClusterTimeline]:
+    """Return them in order; clusters in which the same happens at the same times are one."""
+    merged: list[ClusterTimeline] = []
+    for new in timelines:
+        for index, known in enumerate(merged):
+            if (known.timeline, known.comparison) == (new.timeline, new.comparison):
+                merged[index] = replace(known, clusters=(*known.clusters, *new.clusters))
+                break
+        else:
+            merged.append(new)
+    return merged
+
+
+def _lines(
+    timelines: Sequence[ClusterTimeline], fleet: FleetSeries, assumptions: Assumptions, times: TimeFormat
+) -> Iterator[str]:
+    for one in timelines:
+        yield from (one.title, "=" * min(len(one.title), 80))
+        if one.comparison is None:
+            yield from timeline_lines(one.timeline, times, assumptions)
+        else:
+            yield from comparison_lines(one.comparison, one.timeline, times, assumptions)
+        yield ""
+    yield from (f"{name}: {reason}" for name, reason in fleet.not_simulated.items())
+
+
+def _as_json(timelines: Sequence[ClusterTimeline], fleet: FleetSeries, assumptions: Assumptions) -> dict[str, Any]:
+    def row(one: ClusterTimeline) -> dict[str, Any]:
+        comparison = {} if one.comparison is None else {"comparison": backtest_as_json(one.comparison)}
+        document = as_json(one.timeline, assumptions=str(assumptions), seed=assumptions.seed)
+        return {"names": list(one.clusters), **document, **comparison}
+
+    return {
+        "clusters": [row(one) for one in timelines],
+        "notSimulated": [{"name": name, "message": reason} for name, reason in fleet.not_simulated.items()],
+    }
