@@ -28,7 +28,7 @@ from gitops.daemon.live_config import LiveConfig
 from gitops.daemon.source_hints import SyncHintForwarder
 from gitops.durations import format_duration
 from gitops.external_facts import ExternalFactPoller
-from gitops.instrumentation import combine
+from gitops.instrumentation import Stage, combine
 from gitops.leadership import LEASE_TIMES, own_identity, run_while_held
 from gitops.lease_thread import LeaseThread, ThreadLeadership
 from gitops.loop_watch import LoopWatch
@@ -94,10 +94,15 @@ class Process:
             externals = ExternalFactPoller(clock)
             is_daemon = wait is None
             listen_address = parse_address(self.listen or str(DEFAULT_ADDRESS)) if is_daemon else None
-            observability = _create_observability(cluster, clock, leadership, loop_watch) if listen_address else None
-            stage = combine(
-                loop_watch.stage, tracing.stage_for(tracer), *([observability.stage] if observability else [])
+            observability = (
+                _create_observability(
+                    cluster, clock, leadership, loop_watch, has_fleet=is_daemon and self.config.fleet is not None
+                )
+                if listen_address
+                else None
             )
+            process_stage = combine(loop_watch.stage, tracing.stage_for(tracer))
+            stage = combine(process_stage, observability.stage) if observability else process_stage
             reconciler = Reconciler(
                 fenced,
                 program_version(),
@@ -109,7 +114,11 @@ class Process:
                 leadership,
                 stage,
             )
-            fleet = await self._create_fleet(fenced, reconciler, lease_thread, externals) if is_daemon else None
+            fleet = (
+                await self._create_fleet(fenced, reconciler, lease_thread, externals, observability, process_stage)
+                if is_daemon
+                else None
+            )
             follower = Follower(
                 source_config.create_mirrors(self.config.sources, stop.is_set),
                 reconciler,
@@ -149,7 +158,13 @@ class Process:
                 return await _run_until_signal(work, stop)
 
     async def _create_fleet(
-        self, hub: Cluster, reconciler: Reconciler, lease_thread: LeaseThread, externals: ExternalFactPoller
+        self,
+        hub: Cluster,
+        reconciler: Reconciler,
+        lease_thread: LeaseThread,
+        externals: ExternalFactPoller,
+        observability: Observability | None,
+        stage: Stage,
     ) -> Fleet | None:
         """Return None where the configuration names one cluster only. Raises ClusterError where the hub does not say who it is."""
         if self.config.fleet is None:
@@ -170,16 +185,20 @@ class Process:
             identity=own_identity(),
             lease_thread=lease_thread,
             facts=externals.facts,
-            stage=reconciler.stage,
+            stage_of=lambda name: combine(stage, observability.stage_of(name)) if observability else stage,
             concurrency=self.concurrency,
             max_concurrent=self.max_concurrent,
         )
-        return Fleet(
+        printer_of = self.progress.for_cluster
+        fleet = Fleet(
             environment,
             FleetProjections(self.config.fleet.source),
-            observe=self.progress.for_cluster,
+            observe=lambda name: observability.observe(name, printer_of(name)) if observability else printer_of(name),
             scopes=lambda: _served_scopes(reconciler),
         )
+        if observability and observability.fleet:
+            observability.fleet.fleet = fleet
+        return fleet
 
     def _warn_of_hold(self, seconds: float, stage: str) -> None:
         where = f" in stage {stage}" if stage else ""
@@ -278,7 +297,7 @@ async def _run_daemon(daemon: Daemon) -> int:
 
 
 def _create_observability(
-    cluster: KubeCluster, clock: SystemClock, leadership: ThreadLeadership, loop_watch: LoopWatch
+    cluster: KubeCluster, clock: SystemClock, leadership: ThreadLeadership, loop_watch: LoopWatch, *, has_fleet: bool
 ) -> Observability:
     from gitops.server.observability import Observability
 
@@ -289,6 +308,7 @@ def _create_observability(
         lambda: leadership.leads,
         lambda: leadership.stands_by,
         lambda: loop_watch.longest_seconds,
+        has_fleet=has_fleet,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import field, replace
@@ -90,7 +91,7 @@ class FleetEnvironment:
     identity: str
     lease_thread: LeaseThread
     facts: FactsAt
-    stage: Stage
+    stage_of: Callable[[ClusterName], Stage]
     concurrency: int
     max_concurrent: int
 
@@ -118,7 +119,7 @@ class ClusterStanding:
 class FleetMember:
     """One declared cluster. `states` gives the sources as it gets them; `observer` hears what is done there.
 
-    `wake_at` hears when `on_timer` is to be called; None: not at all.
+    `wake_at` hears when `on_timer` is to be called; None: not at all. `answers` counts those of its server, by verb and status.
     """
 
     spec: ClusterSpec
@@ -128,6 +129,7 @@ class FleetMember:
     wake_at: Callable[[datetime | None], None]
     standing: ClusterStanding = field(init=False)
     loop: ClusterLoop | None = field(default=None, init=False)
+    answers: Counter[tuple[str, int]] = field(default_factory=Counter, init=False)
     _monitor: ReachMonitor | None = field(default=None, init=False)
     _stop: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _is_removed: bool = field(default=False, init=False)
@@ -233,6 +235,7 @@ class FleetMember:
             source, name=name, concurrency=environment.concurrency, unreachable_seconds=UNREACHABLE_SECONDS
         )
         stack.push_async_callback(cluster.close)
+        self.answers = cluster.answers
         return cluster, source
 
     async def _lead(self, stack: AsyncExitStack, source: AccessSource, cluster: Cluster) -> ThreadLeadership:
@@ -263,7 +266,7 @@ class FleetMember:
             stopping=self._stop.is_set,
             facts=environment.facts,
             lead=leadership,
-            stage=environment.stage,
+            stage=environment.stage_of(self.name),
         )
         reconciler.follows = frozenset(state.catalog.source for state in self.states())
         loop = ClusterLoop(

@@ -88,6 +88,14 @@ class FleetRecorder:
         """The clusters and placements in force, by source, as they were stored last."""
         return dict(self._stored_accepted)
 
+    @property
+    def records(self) -> dict[ClusterName, ClusterRecord]:
+        """The records of the clusters, as far as this process has read or written them, with what is to be written soon."""
+        return {
+            name: self._changes.get(name, _unchanged)(self._stored[name].record if name in self._stored else NEW_RECORD)
+            for name in self._stored.keys() | self._changes.keys()
+        }
+
     def keep_accepted(self, accepted: Mapping[str, StoredRules]) -> None:
         """Store what is in force now."""
         self._accepted = accepted
@@ -175,6 +183,10 @@ class FleetRecorder:
         body = {**record_configmap(key, FLEET_RECORD), "data": {"accepted": text}}
         await self.hub.apply(body, manager=HUB_MANAGER)
         self._stored_accepted[source] = accepted
+
+
+def _unchanged(record: ClusterRecord) -> ClusterRecord:
+    return record
 
 
 def _both(first: RecordChange, second: RecordChange, record: ClusterRecord) -> ClusterRecord:

@@ -10,8 +10,8 @@ from dataclasses import field
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Final
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -21,10 +21,13 @@ from gitops.errors import GitopsError
 from gitops.forge.connect import ForgeKind
 from gitops.server import page, webhooks
 from gitops.server.metrics import CONTENT_TYPE, Metrics
-from gitops.server.monitor import Monitor, ProbeResult, check_liveness, check_readiness
+from gitops.server.monitor import ChangeCounter, Monitor, ProbeResult, check_liveness, check_readiness
 from gitops.server.webhook_endpoint import PATH, WebhookEndpoint
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
+
+if TYPE_CHECKING:
+    from gitops.server.fleet_view import FleetView
 
 _CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -62,6 +65,7 @@ class HttpServer:
     hint: Callable[..., Awaitable[None]]
     sources: Callable[[], tuple[SourceConfig, ...]]
     secrets: Callable[[], Mapping[str, Path]]
+    fleet: FleetView | None = None
     _streams: int = 0
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -83,6 +87,18 @@ class HttpServer:
                 web.post(PATH, webhook_endpoint.handle_request),
             ]
         )
+        if self.fleet:
+            app.add_routes(
+                [
+                    web.get("/clusters/{cluster:[^/]+}", _redirect_to_folder),
+                    web.get("/clusters/{cluster:[^/]+}/", self._serve_overview),
+                    web.get("/clusters/{cluster:[^/]+}/events", self._stream_events),
+                    web.get(
+                        "/clusters/{cluster:[^/]+}/instances/{group}/{kind}/{namespace:[^/]+}/{name:[^/]+}",
+                        self._serve_instance,
+                    ),
+                ]
+            )
         app.on_shutdown.append(self._shutdown)
         return app
 
@@ -98,35 +114,57 @@ class HttpServer:
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
     async def _serve_overview(self, request: web.Request) -> web.Response:
-        return _html_response(await page.render_overview(self.monitor, page.PageQuery.parse(request.query)))
+        query = page.PageQuery.parse(request.query)
+        if self.fleet is None:
+            return _html_response(await page.render_overview(self.monitor, query))
+        if "cluster" not in request.match_info:
+            return _html_response(page.render_fleet(self.fleet, query))
+        row = self.fleet.row(request.match_info["cluster"])
+        if row is None:
+            return _html_response(page.render_missing(self.monitor), status=404)
+        return _html_response(await page.render_overview(self.fleet.monitor_of(row.name), query, row))
 
     async def _serve_instance(self, request: web.Request) -> web.Response:
-        html = await page.render_instance(self.monitor, **request.match_info)
-        return _html_response(html or page.render_missing(self.monitor), status=200 if html else 404)
+        """Without a cluster in its path it is one of the hub's own."""
+        match = dict(request.match_info)
+        monitor = self._find_monitor(match.pop("cluster", None))
+        html = await page.render_instance(monitor, **match) if monitor else None
+        return _html_response(html or page.render_missing(monitor or self.monitor), status=200 if html else 404)
+
+    def _find_monitor(self, cluster: str | None) -> Monitor | None:
+        if cluster is None or self.fleet is None:
+            return self.monitor
+        row = self.fleet.row(cluster)
+        return self.fleet.monitor_of(row.name) if row else None
 
     async def _stream_events(self, request: web.Request) -> web.StreamResponse:
         """The number of each pass as it ends (server-sent events), and the last one again while nothing happens, as a sign of life."""
         if self._streams >= _MAX_STREAMS:
             raise web.HTTPServiceUnavailable(text="too many clients are connected; try again later\n")
+        cluster = request.match_info.get("cluster")
+        monitor = self._find_monitor(cluster)
+        if monitor is None:
+            raise web.HTTPNotFound
+        changes = self.fleet.changes if self.fleet and cluster is None else monitor.changes
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **_HEADERS})
         self._streams += 1
         try:
             await response.prepare(request)
-            pass_number: int | None = self.monitor.number
+            pass_number: int | None = changes.number
             await response.write(f"retry: {_RETRY_MILLISECONDS}\n".encode())
             while pass_number is not None:
                 await response.write(f"data: {pass_number}\n\n".encode())
-                pass_number = await self._wait_for_pass(pass_number)
+                pass_number = await self._wait_for_change(changes, pass_number)
         except ConnectionError:
             pass
         finally:
             self._streams -= 1
         return response
 
-    async def _wait_for_pass(self, known_number: int) -> int | None:
+    async def _wait_for_change(self, changes: ChangeCounter, known_number: int) -> int | None:
         """What is to be told next, after a pass that ended while that one was written too; None at the end."""
         tasks = {
-            asyncio.ensure_future(self.monitor.wait_for_pass(known_number)),
+            asyncio.ensure_future(changes.wait(known_number)),
             asyncio.ensure_future(self._stopping.wait()),
         }
         try:
@@ -134,7 +172,7 @@ class HttpServer:
         finally:
             for task in tasks:
                 task.cancel()
-        return None if self._stopping.is_set() else self.monitor.number
+        return None if self._stopping.is_set() else changes.number
 
 
 def _guard_requests(*, is_local: bool) -> Middleware:
@@ -164,6 +202,11 @@ def _host(request: web.Request) -> str:
 
 def _html_response(text: str, *, status: int = 200) -> web.Response:
     return web.Response(status=status, text=text, content_type="text/html")
+
+
+async def _redirect_to_folder(request: web.Request) -> web.Response:
+    """Names in it are relative to `/clusters/NAME/`."""
+    raise web.HTTPPermanentRedirect(f"/clusters/{quote(request.match_info['cluster'], safe='')}/")
 
 
 async def _serve_static(request: web.Request) -> web.Response:

@@ -1,7 +1,7 @@
 """What Prometheus reads: counters that grow as the work is done, and gauges of the last pass, made when they are asked for.
 
-Labels are bounded: they name sources, definitions, rollouts, and words of closed vocabularies; never an object. The only module that imports
-prometheus_client. docs/operations.md lists every metric.
+Labels are bounded: they name clusters (200 at most), sources, definitions, rollouts, and words of closed vocabularies; never an
+object. The only module that imports prometheus_client. docs/operations.md lists every metric.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import field
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
+from operator import add
+from typing import Final, Protocol, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -25,9 +27,12 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
+from applier.cluster import LOCAL_CLUSTER, ClusterName
 from applier.execute.results import Result
 from gitops.instrumentation import STAGES
+from gitops.reconcile.reconciler import Reconciler
 from gitops.records.display_state import count_states
 from gitops.server.dashboard import Dashboard
 from gitops.server.monitor import Monitor
@@ -50,8 +55,72 @@ QueueState = Callable[[], tuple[int, float]]
 """How many keys of work wait, and for how many seconds the one that has waited longest."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterReadings:
+    """What is read of one cluster whenever Prometheus asks."""
+
+    monitor: Monitor
+    answers: ResponseCounts
+    caches: Callable[[], Mapping[str, int]]
+    queue: QueueState
+
+
+class FleetReadings(Protocol):
+    """What is read of a fleet whenever Prometheus asks."""
+
+    def clusters(self) -> Mapping[ClusterName, ClusterReadings]:
+        """Return the declared clusters, without the hub's own."""
+        ...
+
+    def count_states(self) -> Mapping[str, int]:
+        """Return how many clusters have each state."""
+        ...
+
+
+MAX_CLUSTER_NAMES: Final = 200
+OTHER_CLUSTERS: Final = "other"
+
+
+@dataclass
+class ClusterLabels:
+    """The values of the label `cluster`: names as they come, and after `MAX_CLUSTER_NAMES` of them `other`. A name keeps its value."""
+
+    _names: set[ClusterName] = field(default_factory=set)
+
+    def label_of(self, name: ClusterName) -> str:
+        if name not in self._names and len(self._names) >= MAX_CLUSTER_NAMES:
+            return OTHER_CLUSTERS
+        self._names.add(name)
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class WorkMetrics:
+    """Counters of the work on one cluster; `labels` has its name, and nothing where there is no fleet."""
+
+    seconds: Histogram
+    failures: Counter
+    writes: Counter
+    drift: Counter
+    labels: tuple[str, ...]
+
+    @contextmanager
+    def stage(self, name: str, /, **_about: str) -> Iterator[None]:
+        """See `gitops.instrumentation.Stage`."""
+        failures = self.failures.labels(*self.labels, name)
+        with self.seconds.labels(*self.labels, name).time(), failures.count_exceptions(BaseException):
+            yield
+
+    def record_action(self, result: Result) -> None:
+        """Count an action, done or failed."""
+        outcome = "failed" if result.error else "done"
+        self.writes.labels(*self.labels, result.action.replace(" ", "_"), outcome).inc()
+        if result.action == "healed" and result.error is None:
+            (self.drift.labels(*self.labels) if self.labels else self.drift).inc()
+
+
 class Metrics:
-    """Those of one process, in a registry of their own."""
+    """Those of one process, in a registry of their own. With a `fleet`, what tells of work on a cluster has the label `cluster`."""
 
     def __init__(
         self,
@@ -59,51 +128,55 @@ class Metrics:
         answers: ResponseCounts,
         caches: Callable[[], Mapping[str, int]] = dict,
         queue: QueueState = lambda: (0, 0.0),
+        fleet: FleetReadings | None = None,
     ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # when a counter was made tells nothing that process_start_time_seconds does not
         self.registry = CollectorRegistry()
-        self._collector = _Gauges(monitor, answers, caches, queue)
+        self._labels = ClusterLabels() if fleet else None
+        self._collector = _Gauges(ClusterReadings(monitor, answers, caches, queue), fleet, self._cluster_labels)
+        of_cluster = ["cluster"] if fleet else []
         self.registry.register(self._collector)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._seconds = Histogram(
             "levelgate_stage_duration_seconds",
             "Duration of parts of a reconciliation; `pass` is all of it.",
-            ["stage"],
+            [*of_cluster, "stage"],
             buckets=_BUCKETS,
             registry=self.registry,
         )
         self._failures = Counter(
-            "levelgate_stage_failures", "Parts of a reconciliation that failed.", ["stage"], registry=self.registry
+            "levelgate_stage_failures",
+            "Parts of a reconciliation that failed.",
+            [*of_cluster, "stage"],
+            registry=self.registry,
         )
         self._writes = Counter(
             "levelgate_actions",
             "Actions on objects, by action and outcome.",
-            ["action", "result"],
+            [*of_cluster, "action", "result"],
             registry=self.registry,
         )
-        self._drift = Counter("levelgate_drift_healed", "Drifted objects that were healed.", registry=self.registry)
+        self._drift = Counter(
+            "levelgate_drift_healed", "Drifted objects that were healed.", of_cluster, registry=self.registry
+        )
         self._hooks = Counter(
             "levelgate_hook_calls",
             "Webhook calls, by outcome.",
             ["provider", "result"],
             registry=self.registry,
         )
+        self.work = self.work_on(LOCAL_CLUSTER)
         for stage in STAGES:
-            self._seconds.labels(stage)
-            self._failures.labels(stage)
+            self._seconds.labels(*self.work.labels, stage)
+            self._failures.labels(*self.work.labels, stage)
 
-    @contextmanager
-    def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """See `gitops.instrumentation.Stage`."""
-        with self._seconds.labels(name).time(), self._failures.labels(name).count_exceptions(BaseException):
-            yield
+    def work_on(self, cluster: ClusterName) -> WorkMetrics:
+        """Return the counters of a cluster; what is read from Git counts as work on the hub's own."""
+        return WorkMetrics(self._seconds, self._failures, self._writes, self._drift, self._cluster_labels(cluster))
 
-    def record_action(self, result: Result) -> None:
-        """One action, done or failed."""
-        self._writes.labels(result.action.replace(" ", "_"), "failed" if result.error else "done").inc()
-        if result.action == "healed" and result.error is None:
-            self._drift.inc()
+    def _cluster_labels(self, cluster: ClusterName) -> tuple[str, ...]:
+        return (self._labels.label_of(cluster),) if self._labels else ()
 
     def record_webhook(self, provider: str, result: str) -> None:
         self._hooks.labels(provider, result).inc()
@@ -118,28 +191,45 @@ class Metrics:
 class _Gauges(Collector):
     """Computed from the last pass at each scrape; `look` takes what is to be told."""
 
-    monitor: Monitor
-    answers: ResponseCounts
-    caches: Callable[[], Mapping[str, int]]
-    queue: QueueState
-    _dashboard: Dashboard | None = None
+    hub: ClusterReadings
+    fleet: FleetReadings | None
+    labels_of: Callable[[ClusterName], tuple[str, ...]]
+    _read: Mapping[ClusterName, tuple[ClusterReadings, Dashboard | None]] = field(default_factory=dict)
     _now: datetime | None = None
 
     async def refresh(self, now: datetime) -> None:
-        self._dashboard, self._now = await self.monitor.dashboard(), now
+        readings = {LOCAL_CLUSTER: self.hub, **(self.fleet.clusters() if self.fleet else {})}
+        self._read = {name: (reading, await reading.monitor.dashboard()) for name, reading in readings.items()}
+        self._now = now
 
     def collect(self) -> Iterable[Metric]:
-        yield from self._process_metrics()
-        if self._dashboard is not None and self._now is not None:
-            yield from _source_metrics(self._dashboard, self._now, set(self.monitor.errors()))
-            yield from _instance_metrics(self._dashboard)
-            yield from _window_metrics(self._dashboard, self._now)
+        if self.fleet is None:
+            yield from self._cluster_metrics(self.hub, self._read[LOCAL_CLUSTER][1] if self._read else None)
+            return
+        yield _gauge(
+            "levelgate_clusters",
+            "Clusters of the fleet by state.",
+            ("state",),
+            {(state,): count for state, count in self.fleet.count_states().items()},
+        )
+        yield from _merge_clusters(
+            (self.labels_of(name), family)
+            for name, (readings, board) in self._read.items()
+            for family in self._cluster_metrics(readings, board)
+        )
 
     def describe(self) -> Iterable[Metric]:
         return []
 
-    def _process_metrics(self) -> Iterator[Metric]:
-        monitor = self.monitor
+    def _cluster_metrics(self, readings: ClusterReadings, board: Dashboard | None) -> Iterator[Metric]:
+        yield from self._work_metrics(readings)
+        if board is not None and self._now is not None:
+            yield from _source_metrics(board, self._now, set(readings.monitor.errors()))
+            yield from _instance_metrics(board)
+            yield from _window_metrics(board, self._now)
+
+    def _work_metrics(self, readings: ClusterReadings) -> Iterator[Metric]:
+        monitor = readings.monitor
         yield _gauge("levelgate_build_info", "The running version.", ("version",), {(monitor.version,): 1})
         yield _gauge("levelgate_leader", "1 while this process leads.", (), {(): monitor.leads()})
         yield _gauge(
@@ -159,7 +249,7 @@ class _Gauges(Collector):
             "levelgate_api_requests",
             "Requests to the API server, by verb and status; code 0: no answer.",
             ("verb", "code"),
-            {(verb, str(code)): count for (verb, code), count in self.answers().items()},
+            {(verb, str(code)): count for (verb, code), count in readings.answers().items()},
         )
         yield _metric(
             CounterMetricFamily,
@@ -174,15 +264,20 @@ class _Gauges(Collector):
             (),
             {(): monitor.longest_hold_seconds()},
         )
-        depth, oldest = self.queue()
+        depth, oldest = readings.queue()
         yield _gauge("levelgate_queue_depth", "Keys in the queue that wait for a worker.", (), {(): depth})
         yield _gauge("levelgate_queue_oldest_seconds", "Waiting time of the oldest key in the queue.", (), {(): oldest})
         yield _gauge(
             "levelgate_cache_entries",
             "Entries kept in memory between reconciliations.",
             ("cache",),
-            {(name,): size for name, size in self.caches().items()},
+            {(name,): size for name, size in readings.caches().items()},
         )
+
+
+def count_cache_entries(reconciler: Reconciler) -> Mapping[str, int]:
+    """Return what a reconciler keeps in memory from pass to pass."""
+    return {"renderings": reconciler.decider.memo.size, "comparisons": reconciler.decider.comparisons.size}
 
 
 def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> Iterator[Metric]:
@@ -255,6 +350,45 @@ def _window_metrics(board: Dashboard, now: datetime) -> Iterator[Metric]:
         for window in rules.windows.values()
     )
     yield _gauge("levelgate_windows", "Windows in force, active now or not.", ("source", "kind", "state"), active)
+
+
+_OF_PROCESS: Final = frozenset(
+    {
+        "levelgate_build_info",
+        "levelgate_leader",
+        "levelgate_configuration_refused",
+        "levelgate_event_loop_longest_hold_seconds",
+        "levelgate_source_readable",
+    }
+)
+"""Metrics that are the same for all clusters: they have no label `cluster`."""
+
+_MERGED_BY: Final[Mapping[str, Callable[[float, float], float]]] = {
+    **dict.fromkeys(_OF_PROCESS, max),
+    "levelgate_source_readable": min,
+    "levelgate_last_pass_timestamp_seconds": min,
+    "levelgate_next_opening_timestamp_seconds": min,
+    "levelgate_source_lag_seconds": max,
+    "levelgate_source_state": max,
+    "levelgate_queue_oldest_seconds": max,
+}
+"""How values of several clusters become the one that the label `other` has; all others are added."""
+
+
+def _merge_clusters(families: Iterable[tuple[tuple[str, ...], Metric]]) -> Iterator[Metric]:
+    """Make one family of those of the same name, its samples told apart by the cluster."""
+    merged: dict[str, Metric] = {}
+    samples: dict[tuple[str, str, tuple[tuple[str, str], ...]], float] = {}
+    for labels, family in families:
+        merged.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+        merge: Callable[[float, float], float] = _MERGED_BY.get(family.name, add)
+        of_cluster = {} if family.name in _OF_PROCESS else dict(zip(("cluster",), labels, strict=True))
+        for sample in family.samples:
+            key = (family.name, sample.name, tuple(sorted({**of_cluster, **sample.labels}.items())))
+            samples[key] = merge(samples[key], sample.value) if key in samples else sample.value
+    for (family_name, sample_name, row), value in sorted(samples.items()):
+        merged[family_name].samples.append(Sample(sample_name, dict(row), value))
+    yield from merged.values()
 
 
 def _metric(

@@ -51,10 +51,31 @@ class PassLine:
 
 
 @dataclass
+class ChangeCounter:
+    """Counts what viewers are to be told, and lets them wait for the next change."""
+
+    number: int = 0
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def advance(self) -> None:
+        """Wake whoever waits."""
+        self.number += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait(self, known_number: int) -> int:
+        """Return the number, once it is not `known_number` any more."""
+        while self.number == known_number:
+            await self._changed.wait()
+        return self.number
+
+
+@dataclass
 class Monitor:
-    """Of one process. `elapsed` is a clock that only goes forward, in seconds. `leads`: does it work; `stands_by`: does it know
-    of another that does; `refused`: why is the configuration file as it is now not taken;
-    `longest_hold_seconds`: how long has the event loop stood still at most.
+    """Of one process, and of each further cluster of its fleet. `elapsed` is a clock that only goes forward, in seconds. `leads`:
+    does it work; `stands_by`: does it know of another that does; `refused`: why is the configuration file as it is now not taken;
+    `longest_hold_seconds`: how long has the event loop stood still at most. `root` is the path of the cluster's pages, empty
+    where there is no fleet; `changes` counts passes, and in a fleet other news of the cluster, too.
     """
 
     cluster: ClusterName
@@ -68,11 +89,11 @@ class Monitor:
     refused: Callable[[], str] = str
     passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=MAX_PASS_LINES))
     longest_hold_seconds: Callable[[], float] = lambda: 0.0
-    number: int = 0
+    changes: ChangeCounter = field(default_factory=ChangeCounter)
+    root: str = ""
     miscounts: int = 0
     _start_times: list[float] = field(default_factory=list)
     leading_since: float | None = None
-    _pass_ended: asyncio.Event = field(default_factory=asyncio.Event)
     _last_pass_seconds: float = 0.0
     _last_result: ReconcileResult | None = None
     _dashboard: Dashboard | None = None
@@ -106,16 +127,9 @@ class Monitor:
         if merged.passes > 1:
             self.passes.pop()
         self.passes.append(merged)
-        self._last_result, self.number = result, self.number + 1
+        self._last_result = result
         self.miscounts += len(result.miscounted)
-        self._pass_ended.set()
-        self._pass_ended = asyncio.Event()
-
-    async def wait_for_pass(self, known_number: int) -> int:
-        """The number of the last pass, once that is not the `known` one any more."""
-        while self.number == known_number:
-            await self._pass_ended.wait()
-        return self.number
+        self.changes.advance()
 
     async def dashboard(self) -> Dashboard | None:
         """Of the last pass; None before the first one. Made in a thread, once for all who look: with thousands of instances it takes a second."""
@@ -171,7 +185,7 @@ def check_readiness(monitor: Monitor) -> ProbeResult:
             return ProbeResult(True, "standing by: another replica leads")
         return ProbeResult(False, f"cluster {monitor.cluster} does not report a leader yet")
     unread_names = monitor.unread_sources()
-    if not monitor.number:
+    if not monitor.passes:
         unread_text = f"; not read yet: {', '.join(unread_names)}" if unread_names else ""
         return ProbeResult(False, f"the first reconciliation has not ended yet{unread_text}")
     leading_seconds = monitor.elapsed() - (monitor.leading_since or 0.0)

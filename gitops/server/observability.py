@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from applier.cluster import ClusterName
 from gitops.clock import Clock
@@ -14,8 +14,12 @@ from gitops.daemon.follower import Follower
 from gitops.daemon.live_config import LiveConfig
 from gitops.instrumentation import Stage, combine
 from gitops.server.http import HttpServer, listen
-from gitops.server.metrics import Metrics
+from gitops.server.metrics import Metrics, count_cache_entries
 from gitops.server.monitor import Monitor
+
+if TYPE_CHECKING:
+    from gitops.daemon.fleet_member import ClusterObserver
+    from gitops.server.fleet_view import FleetView
 
 
 class CountingCluster(Protocol):
@@ -39,6 +43,8 @@ class Observability:
         leads: Callable[[], bool],
         stands_by: Callable[[], bool],
         longest_hold_seconds: Callable[[], float],
+        *,
+        has_fleet: bool = False,
     ) -> None:
         self.monitor = Monitor(
             cluster.name,
@@ -48,10 +54,29 @@ class Observability:
             stands_by=stands_by,
             longest_hold_seconds=longest_hold_seconds,
         )
-        self.metrics = Metrics(self.monitor, lambda: cluster.answers, self._cache_sizes, self._queue_state)
-        self.stage: Stage = combine(self.monitor.stage, self.metrics.stage)
-        self.record_action, self.record_pass = self.metrics.record_action, self.monitor.record_pass
+        self.fleet: FleetView | None = None
+        self.record_pass = self.monitor.record_pass
+        if has_fleet:
+            from gitops.server.fleet_view import FleetView
+
+            self.fleet = FleetView(self.monitor)
+            self.record_pass = self.fleet.record_hub_pass
+        self.metrics = Metrics(
+            self.monitor, lambda: cluster.answers, self._cache_sizes, self._queue_state, fleet=self.fleet
+        )
+        self.stage: Stage = combine(self.monitor.stage, self.metrics.work.stage)
+        self.record_action = self.metrics.work.record_action
         self._follower: Follower | None = None
+
+    def observe(self, cluster: ClusterName, observer: ClusterObserver) -> ClusterObserver:
+        """Return who hears of the work on a cluster of the fleet: `observer`, the page and the metrics."""
+        assert self.fleet is not None
+        return self.fleet.observe(cluster, observer, self.metrics.work_on(cluster).record_action)
+
+    def stage_of(self, cluster: ClusterName) -> Stage:
+        """Return who is told of the stages of work on a cluster of the fleet."""
+        assert self.fleet is not None
+        return combine(self.fleet.monitor_of(cluster).stage, self.metrics.work_on(cluster).stage)
 
     def serve(
         self,
@@ -69,6 +94,7 @@ class Observability:
             hint,
             lambda: configuration.config.sources,
             lambda: configuration.config.hooks,
+            self.fleet,
         )
         return listen(server.create_app(is_local=address.is_loopback), address)
 
@@ -76,7 +102,4 @@ class Observability:
         return (len(self._follower.queue), self._follower.queue.oldest_age_seconds) if self._follower else (0, 0.0)
 
     def _cache_sizes(self) -> Mapping[str, int]:
-        if self._follower is None:
-            return {}
-        decider = self._follower.reconciler.decider
-        return {"renderings": decider.memo.size, "comparisons": decider.comparisons.size}
+        return count_cache_entries(self._follower.reconciler) if self._follower else {}

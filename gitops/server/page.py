@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from itertools import groupby
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -31,6 +31,9 @@ from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
+if TYPE_CHECKING:
+    from gitops.server.fleet_view import ClusterRow, FleetView
+
 T = TypeVar("T")
 
 MAX_ROWS: Final = 50
@@ -49,6 +52,18 @@ GLYPHS: Final = {
     DisplayState.SETTLED: "✓",
     DisplayState.TERMINATING: "⌫",
 }
+
+_STATE_ORDER: Final = ("Unreachable", "Degraded", "Removed", "Paused", "Engaged")
+"""States of clusters, those first that a person has to look at."""
+
+CLUSTER_STYLES: Final = {
+    "Unreachable": ("failed", GLYPHS[DisplayState.FAILED]),
+    "Degraded": ("halted", GLYPHS[DisplayState.HALTED]),
+    "Removed": ("terminating", GLYPHS[DisplayState.TERMINATING]),
+    "Paused": ("held", GLYPHS[DisplayState.HELD]),
+    "Engaged": ("settled", GLYPHS[DisplayState.SETTLED]),
+}
+"""How a state of a cluster looks: the colours and the sign of a state of instances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +127,31 @@ class ListPage(Generic[T]):
         return cls(rows[(number - 1) * MAX_ROWS : number * MAX_ROWS], number, pages, len(rows))
 
 
-async def render_overview(monitor: Monitor, query: PageQuery) -> str:
-    """The first page."""
+async def render_overview(monitor: Monitor, query: PageQuery, cluster: ClusterRow | None = None) -> str:
+    """The first page; `cluster` says how it stands in its fleet."""
     board, now = await monitor.dashboard(), monitor.clock.now()
-    return _render("overview.html", monitor, board, **(_overview_context(board, monitor, query, now) if board else {}))
+    context = _overview_context(board, monitor, query, now) if board else {}
+    return _render("overview.html", monitor, board, cluster=cluster, styles=CLUSTER_STYLES, **context)
+
+
+def render_fleet(view: FleetView, query: PageQuery) -> str:
+    """The first page where there is a fleet: its clusters, those that a person has to look at first."""
+    rows = sorted(
+        view.rows(), key=lambda row: (_STATE_ORDER.index(row.state), not row.failed, not row.waits_for, row.name)
+    )
+    return _render(
+        "fleet.html",
+        view.hub,
+        None,
+        as_of=view.last_pass_at,
+        number=view.changes.number,
+        events="/events",
+        clusters=ListPage.from_rows(rows, query.instances),
+        counts=Counter(row.state for row in rows),
+        states=_STATE_ORDER,
+        styles=CLUSTER_STYLES,
+        page_of=lambda **pages: replace(query, instances=pages["clusters"]).url,
+    )
 
 
 def _overview_context(board: Dashboard, monitor: Monitor, query: PageQuery, now: datetime) -> dict[str, Any]:
@@ -155,7 +191,7 @@ def _overview_context(board: Dashboard, monitor: Monitor, query: PageQuery, now:
         "scale": window_bars.SCALE,
         "passes": list(reversed(monitor.passes)),
         "problems": [str(problem) for problem in board.found.problems[:MAX_ROWS]],
-        "page_of": lambda **pages: replace(query, **pages).url,
+        "page_of": lambda **pages: monitor.root + replace(query, **pages).url,
     }
 
 
@@ -267,6 +303,12 @@ def path_of(key: ObjectKey) -> str:
 
 def _render(name: str, monitor: Monitor, board: Dashboard | None, **context: Any) -> str:
     now = monitor.clock.now()
+    common = {
+        "as_of": board.at if board else None,
+        "number": monitor.changes.number,
+        "events": f"{monitor.root}/events" if monitor.root else "",
+        "path_of": lambda key: monitor.root + path_of(key),
+    }
     return (
         _environment()
         .get_template(name)
@@ -276,7 +318,7 @@ def _render(name: str, monitor: Monitor, board: Dashboard | None, **context: Any
             now=now,
             leads=monitor.leads(),
             age=lambda since: format_age(since, now),
-            **context,
+            **{**common, **context},
         )
     )
 
@@ -291,7 +333,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(glyphs=GLYPHS, path_of=path_of, stamp=timestamp)
+    environment.globals.update(glyphs=GLYPHS, stamp=timestamp)
     environment.filters["short"] = lambda text: truncate(text, _MAX_TEXT_LENGTH)
     environment.filters["full"] = _UTC_FORMAT.format_full
     environment.filters["minute"] = lambda moment: f"{_UTC_FORMAT.format_minute(moment)} UTC"

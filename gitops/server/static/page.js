@@ -103,7 +103,7 @@ let away = false;
 
 function listen() {
   heard = Date.now();
-  events = new EventSource("/events");
+  events = new EventSource(document.body.dataset.events || "/events");
   events.onopen = () => {
     connected(true);
     if (away) soon(); // another process may be at the same number

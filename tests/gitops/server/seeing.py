@@ -93,7 +93,9 @@ class Scene:
                 raise self.refusal
             self.polled.append(names)
 
-        return HttpServer(self.seen.monitor, self.seen.metrics, hint, lambda: self.sources, lambda: self.secrets)
+        return HttpServer(
+            self.seen.monitor, self.seen.metrics, hint, lambda: self.sources, lambda: self.secrets, self.seen.fleet
+        )
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[TestClient[web.Request, web.Application]]:
@@ -111,11 +113,13 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(*, leads: bool = True, **fleet: Any) -> AsyncIterator[Scene]:
+async def scene(*, leads: bool = True, has_fleet: bool = False, **fleet: Any) -> AsyncIterator[Scene]:
     made = Fleet(**fleet)
     made.sandbox = Sandbox(clock=made.clock.seconds)
     made.restart()
-    seen = Observability(Answering(), "0.1.0", made.clock, lambda: leads, lambda: False, lambda: 0.25)
+    seen = Observability(
+        Answering(), "0.1.0", made.clock, lambda: leads, lambda: False, lambda: 0.25, has_fleet=has_fleet
+    )
     seen.monitor.elapsed = made.clock.seconds
     made.reconciler = Reconciler(made.cluster, "0", made.clock, LOCAL, seen.record_action, stage=seen.stage)
     yield Scene(made, seen)

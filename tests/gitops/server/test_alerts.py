@@ -64,7 +64,7 @@ async def seen() -> AsyncIterator[Scene]:
 
 def answers(seen: Scene) -> Counter[tuple[str, int]]:
     """Those of the API server so far."""
-    return cast(Counter[tuple[str, int]], seen.seen.metrics._collector.answers())
+    return cast(Counter[tuple[str, int]], seen.seen.metrics._collector.hub.answers())
 
 
 async def nothing(seen: Scene) -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan
+from gitops.fleet.reach import ReachState
 from gitops.reconcile.context import ReconcileResult
 from tests.gitops.server.browsing import Browsing
 from tests.gitops.server.seeing import planned, scene
+from tests.gitops.server.test_fleet_page import fleet_scene
 from tests.gitops.server.test_page import HOSTILE, held
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -131,7 +133,7 @@ async def test_a_page_outlasts_the_daemon(browsing: Browsing, monkeypatch: pytes
             port = await browsing.stop()
             await page.get_by_text("not connected, as of").wait_for()
             assert await page.text_content("#announce") == "Not connected"
-            assert after.seen.monitor.number == before.seen.monitor.number
+            assert after.seen.monitor.changes.number == before.seen.monitor.changes.number
             await browsing.serve(after, port)
             await page.locator("#connection.on").wait_for()
             await page.clock.run_for(1000)
@@ -260,3 +262,28 @@ async def test_a_screen_reader_finds_its_way(browsing: Browsing) -> None:
             assert await level.text_content() == "level 0: ✓1 Settled "
             assert await page.get_by_role("img", name="prod: not active now, ").count() == 1
             assert await page.evaluate(UNREACHABLE) == []
+
+
+async def test_a_fleet_is_read_from_its_table_and_changes_by_itself(browsing: Browsing) -> None:
+    """From the table to a cluster whose name has a `#` and back; a state that changes is seen without a click, on both pages."""
+    states = {"kind#eu-1": ReachState.ENGAGED, "us-1": ReachState.UNREACHABLE}
+    async with fleet_scene(states, names=("i0",)) as (seen, standing):
+        await seen.started()
+        standing.observers["kind#eu-1"].report_pass(await seen.step())
+        async with browsing.page(seen, color_scheme="dark", viewport={"width": 400, "height": 800}) as page:
+            assert await page.evaluate(WIDER) == []
+            assert min(contrast for contrast, *_ in await page.evaluate(CONTRASTS)) >= 4.5
+            assert await page.evaluate(UNREACHABLE) == []
+            await page.get_by_role("link", name="kind#eu-1").click()
+            await page.get_by_role("heading", name="1 instance").wait_for()
+            assert await page.evaluate(WIDER) == []
+            await page.get_by_role("link", name="i0").first.click()
+            await page.get_by_role("link", name="All instances").click()
+            await page.locator("#connection.on").wait_for()
+            standing.add("kind#eu-1", ReachState.DEGRADED, "Secret: forbidden").print_notice("cluster", "Degraded")
+            await page.get_by_text("Secret: forbidden").wait_for()
+            assert min(contrast for contrast, *_ in await page.evaluate(CONTRASTS)) >= 4.5
+            await page.get_by_role("link", name="All clusters").click()
+            await page.locator("#connection.on").wait_for()
+            standing.add("us-1").print_notice("cluster", "Engaged")
+            await page.get_by_text("1 Degraded, 2 Engaged").wait_for()

@@ -19,6 +19,7 @@ from applier.execute.results import Result
 from applier.read.leftovers import LeftoverSurvey
 from gitops.config import read_config
 from gitops.config.fields import parse_address
+from gitops.fleet.reach import ReachState
 from gitops.instrumentation import STAGES
 from gitops.maintenance.cluster_facts import needed_permissions
 from gitops.records.display_state import DisplayState
@@ -36,6 +37,7 @@ VALUES: Mapping[tuple[str, str], Set[str]] = {
     ("levelgate_source_state", "state"): set(DisplayState),
     ("levelgate_rollout_instances", "state"): ROLLOUT_STATES,
     ("levelgate_windows", "state"): {"active", "inactive"},
+    ("levelgate_clusters", "state"): set(ReachState),
     ("levelgate_blocked", "reason"): set(Reason),
     ("levelgate_stage_failures_total", "stage"): set(STAGES),
     ("levelgate_stage_duration_seconds_bucket", "stage"): set(STAGES),
@@ -59,11 +61,13 @@ def scraped() -> Scraped:
     """What a daemon that has seen everything tells."""
 
     async def told() -> str:
+        async with scene(has_fleet=True) as hub:
+            of_fleet = re.findall(r"^.*levelgate_clusters.*\n", await hub.metrics(), re.MULTILINE)
         async with scene(names=("i0",)) as seen:
             await held(seen)
             seen.seen.metrics.record_webhook("github", "accepted")
             seen.seen.record_action(Result(KEY, KEY, "healed"))
-            return await seen.metrics()
+            return "".join(of_fleet) + await seen.metrics()
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Observability, "_cache_sizes", lambda _: {"renderings": 7})

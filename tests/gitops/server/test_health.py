@@ -7,15 +7,17 @@ from dataclasses import dataclass
 import pytest
 
 from applier.cluster import parse_cluster_name
+from gitops.reconcile.tally import StateCounts
 from gitops.server.monitor import (
     FIRST_SYNC_TIMEOUT_SECONDS,
     STUCK_PASS_SECONDS,
     Monitor,
+    PassLine,
     ProbeResult,
     check_liveness,
     check_readiness,
 )
-from tests.gitops.fleet import StillClock
+from tests.gitops.fleet import START, StillClock
 from tests.gitops.server.seeing import scene
 
 
@@ -36,8 +38,9 @@ def monitor(*, leads: bool = True, unread: tuple[str, ...] = (), number: int = 1
         elapsed,
         lambda: leads,
         lambda: list(unread),
-        number=number,
     )
+    if number:
+        made.passes.append(PassLine(START, 1.0, {}, StateCounts({})))
     return made, elapsed
 
 

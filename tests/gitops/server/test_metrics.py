@@ -95,7 +95,7 @@ async def test_a_fleet_that_waits_for_a_window() -> None:
     assert values(text, "levelgate_source_lag_seconds")[("platform",)] >= 0
     assert values(text, "levelgate_source_state") == {("platform", "Held"): 1}
     assert values(text, "levelgate_api_requests_total") == {("200", "list"): 3, ("409", "patch"): 1}
-    assert values(text, "levelgate_stage_duration_seconds_count")[("pass",)] == seen.seen.monitor.number
+    assert values(text, "levelgate_stage_duration_seconds_count")[("pass",)] == seen.seen.monitor.changes.number
 
 
 async def test_a_source_that_lags_and_cannot_be_read() -> None:
@@ -223,9 +223,10 @@ async def test_names_are_conventional() -> None:
 
 
 async def test_every_metric_is_documented_and_there_are_no_others() -> None:
-    async with scene(names=("i0",)) as seen:
+    async with scene(names=("i0",), has_fleet=True) as seen:
         await seen.started()
         seen.seen.metrics.record_webhook("github", "accepted")
+        seen.seen.record_action(Result(KEY, KEY, "healed"))
         text = await seen.metrics()
     table = re.findall(r"^\| `(levelgate_\w+)` \|", OPERATIONS.read_text(), flags=re.MULTILINE)
     assert set(table) == set(names_in(text))
