@@ -476,4 +476,5 @@ def percentile(ordered: Sequence[float], percent: int) -> float:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # The processes end, and their files go.
     end(main(sys.argv[1:]))
