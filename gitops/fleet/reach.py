@@ -142,6 +142,6 @@ def reach_state(reach: Reach, *, is_paused: bool, is_removed: bool) -> ReachStat
 
 
 def describe_troubles(reach: Reach) -> tuple[str, ...]:
-    """Why a cluster is degraded, one sentence for each cause."""
-    slow = (f"its last {reach.slow_answers} answers took more than {SLOW_SECONDS:g} s each",) if reach.is_slow else ()
+    """Why a cluster is degraded, one sentence for each cause. A sentence stays as long as its cause: every other one is told and recorded anew."""
+    slow = (f"its last answers took more than {SLOW_SECONDS:g} s each",) if reach.is_slow else ()
     return (*(f"{subject}: {message}" for subject, message in sorted(reach.troubles.items())), *slow)
