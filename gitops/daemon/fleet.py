@@ -6,7 +6,7 @@ The hub's own cluster, `local`, is worked on as a single cluster is; it only get
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from functools import partial
@@ -37,27 +37,34 @@ class Fleet:
     scopes: Callable[[], Mapping[GroupKind, bool]]
     set_timer: Callable[[ClusterName, datetime | None], None] = field(default=lambda _name, _moment: None, init=False)
     members: dict[ClusterName, FleetMember] = field(default_factory=dict, init=False)
+    _recorded: Mapping[ClusterName, ClusterSpec] = field(default_factory=dict, init=False)
     _tasks: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
     _ending: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
     async def restore(self) -> None:
         """Take up the clusters and placements that were in force before this start. Raises ClusterError."""
-        await self.environment.recorder.load()
+        records = await self.environment.recorder.load()
+        self._recorded = {
+            name: record.spec for name, record in records.items() if name != LOCAL_CLUSTER and record.spec is not None
+        }
         self.projections.accepted = self.environment.recorder.accepted
 
     def update(self, states: Sequence[SourceState]) -> None:
         """Go by what the sources say now: engage clusters that are new, and tell the others what has changed."""
         self.projections.update(states, self.scopes())
         self.environment.recorder.keep_accepted(self.projections.accepted)
-        for name in removed_clusters(self.members.keys(), self.projections):
-            self.members[name].remove()
-            self._end(name)
+        known = {**self._recorded, **{name: member.spec for name, member in self.members.items()}}
+        for name in removed_clusters(known, self.projections):
+            if (member := self.members.get(name)) is None or not member.is_removed:
+                self._begin(known[name], after=self._end(name), is_removed=True)
+        if self.projections.declares_clusters:  # from here on members know better, but where some cannot be told yet
+            self._recorded = {name: self._recorded[name] for name in self._recorded if name not in self.members}
         for name, spec in self.projections.clusters.items():
             if name == LOCAL_CLUSTER:
                 continue
             member = self.members.get(name)
-            if member is not None and _connects_alike(member.spec, spec):
-                member.spec = spec
+            if member is not None and not member.is_removed and _connects_alike(member.spec, spec):
+                member.declare(spec)
                 member.sources_changed()
             else:
                 self._begin(spec, after=self._end(name))
@@ -96,15 +103,27 @@ class Fleet:
             await asyncio.gather(*self._ending.values(), return_exceptions=True)
             await self.environment.recorder.flush()
 
-    def _begin(self, spec: ClusterSpec, *, after: asyncio.Task[None] | None) -> None:
+    def _begin(self, spec: ClusterSpec, *, after: asyncio.Task[None] | None, is_removed: bool = False) -> None:
         member = self.members[spec.name] = FleetMember(
             spec,
             self.environment,
-            states=partial(self.projections.states_of, spec.name),
+            states=self.projections.empty_states if is_removed else partial(self._states_of, spec.name),
             observer=self.observe(spec.name),
             wake_at=lambda moment: self.set_timer(spec.name, moment),
+            is_removed=is_removed,
         )
-        self._tasks[spec.name] = asyncio.create_task(member.run(after=after), name=f"cluster {spec.name}")
+        task = self._tasks[spec.name] = asyncio.create_task(member.run(after=after), name=f"cluster {spec.name}")
+        if is_removed:
+            task.add_done_callback(lambda _: self._forget(member))
+
+    def _states_of(self, name: ClusterName, recorded_sources: Collection[str]) -> list[SourceState]:
+        """What Git says; what a cluster once had of sources that are gone is theirs."""
+        return self.projections.states_of(name)
+
+    def _forget(self, member: FleetMember) -> None:
+        """A member that has removed its cluster is none any more."""
+        if self.members.get(member.name) is member:
+            del self.members[member.name], self._tasks[member.name]
 
     def _end(self, name: ClusterName) -> asyncio.Task[None] | None:
         """Let the member of a cluster stop. Return its task, which lasts until it has; None where there is none."""

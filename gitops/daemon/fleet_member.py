@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import field, replace
 from datetime import datetime
@@ -24,13 +24,14 @@ from applier.kube import connect_to
 from applier.kube.kubeconfig import Endpoint
 from gitops.clock import Clock, wait_for_any
 from gitops.daemon.cluster_loop import ClusterLoop
+from gitops.daemon.cluster_removal import is_drained
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.source_summaries import summarize_sources
 from gitops.errors import GitopsError
 from gitops.fleet.access import AccessSettings, AccessSource
-from gitops.fleet.cluster_record import declared_document, read_cluster_records
-from gitops.fleet.cluster_spec import ClusterSpec
-from gitops.fleet.fleet_recorder import FleetRecorder, with_standing
+from gitops.fleet.cluster_record import ClusterRecord, declared_document, read_cluster_records
+from gitops.fleet.cluster_spec import ClusterSpec, OnRemove
+from gitops.fleet.fleet_recorder import FleetRecorder, RecordChange, with_standing
 from gitops.fleet.identity import (
     AcceptedIdentity,
     claim_cluster,
@@ -47,6 +48,7 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.observe import FactsAt
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
+from gitops.records.installation import INSTALLATION, claiming_hub
 from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -66,12 +68,19 @@ UNREACHABLE_SECONDS: Final = 5.0
 IDENTIFY_SECONDS: Final = 30.0
 """Seconds within which a cluster says who it is: one that answers without end would be waited for without end."""
 
+REMOVAL_CHECK_SECONDS: Final = 5.0
+"""Seconds between two looks whether a person has given up the removal of a cluster."""
+
 CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
 """Seconds between two looks at the credentials of a cluster. A token that is refused is read anew at once."""
 
 
 class _Stopped(GitopsError):
     """The work on a cluster is to end."""
+
+
+class _Forgotten(GitopsError):
+    """A person has given up the removal of a cluster, and says why."""
 
 
 class NotEngaged(GitopsError):
@@ -117,25 +126,30 @@ class ClusterStanding:
 
 @dataclass
 class FleetMember:
-    """One declared cluster. `states` gives the sources as it gets them; `observer` hears what is done there.
+    """One cluster that Git declares, or declared until it `is_removed`. `observer` hears what is done there.
 
+    `states` gives the sources as the cluster gets them, with those named that it is known to have something of.
     `wake_at` hears when `on_timer` is to be called; None: not at all. `answers` counts those of its server, by verb and status.
     """
 
     spec: ClusterSpec
     environment: FleetEnvironment
-    states: Callable[[], Sequence[SourceState]]
+    states: Callable[[Collection[str]], Sequence[SourceState]]
     observer: ClusterObserver
     wake_at: Callable[[datetime | None], None]
+    is_removed: bool = False
     standing: ClusterStanding = field(init=False)
     loop: ClusterLoop | None = field(default=None, init=False)
     answers: Counter[tuple[str, int]] = field(default_factory=Counter, init=False)
     _monitor: ReachMonitor | None = field(default=None, init=False)
     _stop: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    _is_removed: bool = field(default=False, init=False)
+    _drained: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _known_sources: Collection[str] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         self.standing = ClusterStanding(ReachState.UNREACHABLE, self.environment.clock.now(), "not connected yet")
+        if not self.is_removed:
+            self.declare(self.spec)
 
     @property
     def name(self) -> ClusterName:
@@ -146,13 +160,16 @@ class FleetMember:
         if after is not None:
             await asyncio.wait({after})
         failed_count = 0
-        self._record_standing()
+        self.environment.recorder.update(self.name, self._recorded_standing)
         while not self._stop.is_set():
             begun = asyncio.get_running_loop().time()
             try:
                 await self._work_once()
                 return
             except _Stopped:
+                return
+            except _Forgotten as forgotten:
+                await self._give_up(str(forgotten))
                 return
             except (ConfigurationError, ClusterError, GitopsError) as error:
                 message = str(error)
@@ -163,27 +180,29 @@ class FleetMember:
                 )
             if asyncio.get_running_loop().time() - begun > MAX_RETRY_SECONDS:  # it was worked on meanwhile
                 failed_count = 0
-            self._stand(ReachState.UNREACHABLE, message)
+            self._stand_back(message)
             retry_seconds = exponential_backoff(failed_count, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
             await wait_for_any(self.environment.clock.sleep(retry_seconds), self._stop.wait())
             failed_count += 1
 
     async def _work_once(self) -> None:
         """Do what the declaration says, until `stop`. Raises what ends that before."""
-        if self.spec.is_paused:
+        if self.is_removed:
+            await self._remove()
+        elif self.spec.is_paused:
             self._stand(ReachState.PAUSED, "paused in Git; nothing is read or written there")
             await self._stop.wait()
         else:
             await self._engage()
 
+    def declare(self, spec: ClusterSpec) -> None:
+        """Go by what Git says of the cluster now, and keep it on record: it says how the cluster is removed."""
+        self.spec = spec
+        document = declared_document(spec)
+        self.environment.recorder.update(self.name, lambda record: replace(record, declared=document))
+
     def stop(self) -> None:
         """Finish the rounds under way, and begin no other."""
-        self._stop.set()
-
-    def remove(self) -> None:
-        """Stop for good: what lives in the cluster stays, and another hub may take it."""
-        self._is_removed = True
-        self._stand(ReachState.REMOVED, "no longer declared in Git; what lives there stays")
         self._stop.set()
 
     def sources_changed(self) -> None:
@@ -201,8 +220,52 @@ class FleetMember:
         if self.loop is not None:
             self.loop.on_timer()
 
+    async def _remove(self) -> None:
+        """Take what we have from the cluster, as `onRemove` says, then forget it. Raises what is in the way."""
+        recorder = self.environment.recorder
+        if (record := await recorder.refresh(self.name)) is None:
+            return
+        self._raise_if_forgotten(record)
+        self._known_sources = tuple(record.sources)
+        is_deleting = self.spec.on_remove is OnRemove.DELETE
+        if self.standing.state is not ReachState.REMOVED:
+            fate = "what lives there is deleted" if is_deleting else "what lives there stays"
+            self._stand(ReachState.REMOVED, f"no longer declared in Git; {fate}")
+        document, standing = declared_document(self.spec), self._recorded_standing
+        await recorder.write(self.name, lambda record: standing(replace(record, declared=document)))
+        if record.uid:  # nothing was ever written to one that was never engaged
+            await self._engage()
+        await recorder.delete(self.name)
+        self.observer.print_notice("cluster", "removed")
+
+    async def _give_up(self, why: str) -> None:
+        """A person has ended the removal; what lives in the cluster is theirs."""
+        self.observer.print_notice("cluster", f"its removal was given up: {why}; what lives there stays")
+        try:
+            await self.environment.recorder.delete(self.name)
+        except ClusterError as error:
+            self.observer.print_notice("cluster", f"its record stays until the next start: {error}")
+
+    def _raise_if_forgotten(self, record: ClusterRecord) -> None:
+        if record.forgotten:
+            raise _Forgotten(record.forgotten)
+
+    async def _until_given_up(self) -> NoReturn:
+        """Raises what ends the removal for now, Unavailable, or for good, _Forgotten: a cluster may answer and keep what is to go."""
+        while True:
+            await self.environment.clock.sleep(REMOVAL_CHECK_SECONDS)
+            assert self._monitor is not None
+            self._monitor.check()
+            if record := await self.environment.recorder.refresh(self.name):
+                self._raise_if_forgotten(record)
+
+    async def _release(self, cluster: Cluster) -> None:
+        """Take this hub's mark from the cluster; that of another hub stays."""
+        if claiming_hub(await cluster.get(INSTALLATION)) == self.environment.hub_id:
+            await release_cluster(cluster)
+
     async def _engage(self) -> None:
-        """Work on the cluster, until it is to stop. Raises what ends that before."""
+        """Work on the cluster, until it is to stop, or has nothing left of what is to go. Raises what ends that before."""
         async with AsyncExitStack() as stack:
             cluster, source = await self._unless_stopped(self._connect(stack))
             self._monitor = ReachMonitor(self.name, cluster.probe, self.environment.clock, self._reach_changed)
@@ -213,11 +276,24 @@ class FleetMember:
             )
 
     async def _take_over(self, stack: AsyncExitStack, source: AccessSource, cluster: Cluster) -> None:
+        if self.is_removed and self.spec.on_remove is OnRemove.ORPHAN:
+            await self._unless_stopped(self._identify(cluster))
+            await self._unless_stopped(self._release(cluster))
+            return
         leadership = await self._unless_stopped(self._lead(stack, source, cluster))
         self._reach_changed()
-        await run_while_held(leadership.hold(), self._work(cluster, leadership))
-        if self._is_removed:
-            await release_cluster(cluster)
+        await run_while_held(leadership.hold(), self._work_or_drain(cluster, leadership))
+
+    async def _work_or_drain(self, cluster: Cluster, leadership: ThreadLeadership) -> None:
+        if not self.is_removed:
+            await self._work(cluster, leadership, self._stop)
+            return
+        self._drained = asyncio.Event()
+        async with _linked(self._stop, self._drained) as finished:
+            await run_while_held(self._until_given_up(), self._work(cluster, leadership, finished))
+        if not self._drained.is_set():
+            raise _Stopped
+        await self._release(cluster)
 
     async def _unless_stopped(self, waiting: Coroutine[Any, Any, T]) -> T:
         """Return what it comes to. Raises _Stopped where `stop` comes before that: nothing of it is written any more."""
@@ -255,7 +331,7 @@ class FleetMember:
         )
         return leadership
 
-    async def _work(self, cluster: Cluster, leadership: ThreadLeadership) -> None:
+    async def _work(self, cluster: Cluster, leadership: ThreadLeadership, stop: asyncio.Event) -> None:
         environment = self.environment
         reconciler = Reconciler(
             FencedCluster(cluster, leadership.check),
@@ -263,17 +339,17 @@ class FleetMember:
             environment.clock,
             self.name,
             self.observer.print_result,
-            stopping=self._stop.is_set,
+            stopping=stop.is_set,
             facts=environment.facts,
             lead=leadership,
             stage=environment.stage_of(self.name),
         )
-        reconciler.follows = frozenset(state.catalog.source for state in self.states())
+        reconciler.follows = frozenset(state.catalog.source for state in self._states())
         loop = ClusterLoop(
             reconciler=reconciler,
             clock=environment.clock,
             elapsed=asyncio.get_running_loop().time,
-            states=self.states,
+            states=self._states,
             on_pass=self._on_pass,
             notice=self.observer.print_notice,
             max_concurrent=environment.max_concurrent,
@@ -282,9 +358,12 @@ class FleetMember:
             loop.event_router = router
             self.loop = loop
             try:
-                await loop.run(self._stop)
+                await loop.run(stop)
             finally:
                 self.loop = None
+
+    def _states(self) -> Sequence[SourceState]:
+        return self.states(self._known_sources)
 
     async def _identify(self, cluster: Cluster) -> None:
         """Record who the cluster is. Raises NotEngaged where it is another one than recorded, or has another name as well."""
@@ -312,7 +391,7 @@ class FleetMember:
             raise NotEngaged(judgement.message)
         document = declared_document(self.spec)
         await self.environment.recorder.write(
-            self.name, lambda record: replace(record, uid=seen_uid, declared=document)
+            self.name, lambda record: replace(record, uid=seen_uid, declared=document, forgotten="")
         )
 
     async def _renew_credentials(self, renew: Callable[[], Coroutine[Any, Any, bool]]) -> NoReturn:
@@ -328,23 +407,35 @@ class FleetMember:
         self.wake_at(result.propagation.wake_at)
         summaries = summarize_sources(result)
         self.environment.recorder.update(self.name, lambda record: replace(record, sources=summaries))
+        if self.is_removed and not result.changed and is_drained(result):
+            self._drained.set()
+        elif self.is_removed and result.changed and self.loop is not None:
+            self.loop.enqueue(None)
 
     def _reach_changed(self) -> None:
-        if self._monitor is None or self._is_removed:
+        if self._monitor is None or self.is_removed:
             return
         state = reach_state(self._monitor.reach, is_paused=False, is_removed=False)
         self._stand(state, "; ".join(describe_troubles(self._monitor.reach)))
+
+    def _stand_back(self, message: str) -> None:
+        """Say why nothing is done for now."""
+        if self.is_removed:
+            give_up = f"`levelgate cluster forget {self.name} --reason ...` gives it up"
+            self._stand(ReachState.REMOVED, f"no longer declared in Git; waits until it answers; {give_up} ({message})")
+        else:
+            self._stand(ReachState.UNREACHABLE, message)
 
     def _stand(self, state: ReachState, message: str) -> None:
         if (state, message) != (self.standing.state, self.standing.message):
             since = self.environment.clock.now() if state != self.standing.state else self.standing.since
             self.standing = ClusterStanding(state, since, message)
-            self._record_standing()
+            self.environment.recorder.update(self.name, self._recorded_standing)
             self.observer.print_notice("cluster", f"{state}: {message}" if message else str(state))
 
-    def _record_standing(self) -> None:
-        state, message = str(self.standing.state), self.standing.message
-        self.environment.recorder.update(self.name, with_standing(state, message, self.environment.clock))
+    @property
+    def _recorded_standing(self) -> RecordChange:
+        return with_standing(str(self.standing.state), self.standing.message, self.environment.clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,3 +458,19 @@ async def _connect_in_thread(
         yield cluster
     finally:
         await cluster.close()
+
+
+@asynccontextmanager
+async def _linked(*events: asyncio.Event) -> AsyncIterator[asyncio.Event]:
+    """An event that is set as soon as any of these is."""
+    any_set = asyncio.Event()
+
+    async def follow() -> None:
+        await wait_for_any(*(event.wait() for event in events))
+        any_set.set()
+
+    task = asyncio.ensure_future(follow())
+    try:
+        yield any_set
+    finally:
+        task.cancel()

@@ -288,11 +288,9 @@ class _ClusterReader(FieldProblems):
 def find_unsupported(spec: ClusterSpec) -> Iterator[Problem]:
     """Yield what a valid cluster asks for and is not carried out yet: it is refused, as nobody may rely on it."""
     asked = {
-        "onRemove": spec.on_remove is OnRemove.DELETE,
         "qps": spec.qps is not None,
         "timeouts": spec.timeouts != ClusterTimeouts(None, None, None),
     }
     for name, is_asked in asked.items():
         if is_asked:
-            text = "onRemove: Delete" if name == "onRemove" else name
-            yield Problem(spec.origin.file, spec.origin.line, f"spec.{name}", f"{text} is not supported yet; remove it")
+            yield Problem(spec.origin.file, spec.origin.line, f"spec.{name}", f"{name} is not supported yet; remove it")

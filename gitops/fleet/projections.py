@@ -5,10 +5,13 @@ Clusters of which shares and namespaces are equal have one projection, so that a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from typing import Final
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
+from applier.plan.deletion_brake import DeletionBrake
 from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.fleet.fleet_objects import FleetObjects, read_fleet_objects
 from gitops.fleet.placement import OnUnmatch
@@ -19,6 +22,8 @@ from renderer.catalog.catalog import Catalog
 from renderer.catalog.projection import map_key, object_keys, project, scopes_in
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
+
+_NO_BRAKE: Final = DeletionBrake(deletions=sys.maxsize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,12 @@ class FleetProjections:
         for source, state in self._states.items():
             self._projected[source] = self._project(state.catalog, objects[source], scopes, names)
 
+    @property
+    def declares_clusters(self) -> bool:
+        """Return whether it is known which clusters Git declares."""
+        state = self._states.get(self.fleet_source)
+        return state is not None and not (state.hold and not state.catalog.destinations)
+
     def states_of(self, cluster: ClusterName) -> list[SourceState]:
         """Return the sources as this cluster gets them, in the order of their names."""
         return [
@@ -70,6 +81,27 @@ class FleetProjections:
                 orphaned_keys=self._projected[source].orphaned[cluster],
             )
             for source, state in sorted(self._states.items())
+        ]
+
+    def empty_states(self, sources: Iterable[str]) -> list[SourceState]:
+        """Return the sources, and these as well, as a cluster gets them that is to have nothing of them any more.
+
+        Git said what becomes of its objects, so neither the brake nor what else holds back an unexpected deletion does. Windows hold.
+        """
+        return [
+            replace(
+                state,
+                catalog=_without_objects(state.catalog),
+                hold="",
+                brake=_NO_BRAKE,
+                depends_on=(),
+                offer=None,
+                orphaned_keys=frozenset[ObjectKey](),
+            )
+            for state in (
+                self._states.get(name) or SourceState(Catalog(source=name))
+                for name in sorted({*sources, *self._states})
+            )
         ]
 
     def _project(
@@ -129,8 +161,22 @@ def _definition_names(catalogs: Iterable[Catalog]) -> dict[GroupKind, frozenset[
     return names
 
 
+def _without_objects(catalog: Catalog) -> Catalog:
+    """Return a commit with its rules alone."""
+    return Catalog(
+        source=catalog.source,
+        commit=catalog.commit,
+        author=catalog.author,
+        message=catalog.message,
+        rules=catalog.rules,
+        types=catalog.types,
+    )
+
+
 def removed_clusters(before: Collection[ClusterName], projections: FleetProjections) -> frozenset[ClusterName]:
-    """Return the clusters that Git no longer declares; none while a file that may hold some cannot be read."""
-    if projections.broken_clusters:
+    """Return the clusters that Git no longer declares. There are none while the source that declares them was not read, its commit holds nothing
+    at all, or a file that may hold some cannot be read.
+    """
+    if projections.broken_clusters or not projections.declares_clusters:
         return frozenset()
     return frozenset(before) - projections.clusters.keys()

@@ -1,0 +1,87 @@
+"""The life of a cluster of a fleet: paused, removed in reach and out of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from renderer.identity import OWN_NAMESPACE
+from tests.controlplane.server import ControlPlane
+from tests.controlplane.waiting import eventually
+from tests.scenarios.definitions import config_map
+from tests.scenarios.fleet_platform import FleetPlatform, cluster, everything, fleet
+
+__all__ = ["fleet"]
+
+
+def record_path(name: str) -> str:
+    return f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/cluster-{name}"
+
+
+def record_of(hub: ControlPlane, name: str) -> dict[str, Any]:
+    """What the hub's record says of a cluster; empty where there is none."""
+    answer = hub.request("GET", record_path(name))
+    return answer.body["data"] if answer.code == 200 else {}
+
+
+def everything_removed_as(fleet: FleetPlatform, fate: str) -> dict[str, str | None]:
+    return {**everything(fleet), "c2.json": cluster("c2", onRemove=fate)}
+
+
+def until_placed(fleet: FleetPlatform) -> None:
+    eventually(lambda: fleet.texts("one-b") == {"c0": "one", "c1": "us", "c2": "us"}, within=90)
+    eventually(lambda: fleet.texts("plain") == dict.fromkeys(fleet.clusters, "here"))
+
+
+def test_a_removed_cluster_is_drained_first_where_it_says_so(fleet: FleetPlatform, control_plane: ControlPlane) -> None:
+    """S3-22, `onRemove: Delete`, in reach: members go in reverse order, then the mark and the record."""
+    fleet.commit(everything_removed_as(fleet, "Delete"))
+    with fleet.start():
+        until_placed(fleet)
+        since = fleet.mark("c2")
+        fleet.commit({"c2.json": None})
+        eventually(lambda: record_of(control_plane, "c2") == {}, within=60)
+        assert not fleet.is_marked("c2")
+        assert {name: fleet.text("c2", name) for name in ("plain", "one-a", "one-b")} == {
+            "plain": "",
+            "one-a": "",
+            "one-b": "",
+        }
+        deleted = [event.name for event in fleet.writes("c2", since) if event.verb == "delete"]
+        assert deleted.index("one-b") < deleted.index("one-a")
+        assert (fleet.text("c0", "plain"), fleet.text("c1", "one-b")) == ("here", "us")
+
+
+def test_a_person_gives_up_the_removal_of_a_cluster(fleet: FleetPlatform, control_plane: ControlPlane) -> None:
+    """S3-22: its record says who and why, which ends it."""
+    fleet.commit(everything_removed_as(fleet, "Delete"))
+    with fleet.start() as running:
+        until_placed(fleet)
+        fleet.clusters["c2"].freeze()
+        try:
+            fleet.commit({"c2.json": None})
+            eventually(lambda: "waits until it answers" in record_of(control_plane, "c2").get("message", ""), within=60)
+            forgotten = {"data": {"forgotten": "ann: it burned down"}}
+            merge = "application/merge-patch+json"
+            assert control_plane.request("PATCH", record_path("c2"), forgotten, content_type=merge).code == 200
+            eventually(lambda: record_of(control_plane, "c2") == {}, within=90)
+        finally:
+            fleet.clusters["c2"].thaw()
+        assert any("ann: it burned down" in line for line in iter(running.stdout.readline, ""))
+
+
+def test_a_paused_cluster_is_left_alone_until_it_is_no_longer(
+    fleet: FleetPlatform, control_plane: ControlPlane
+) -> None:
+    """S3-4: it finishes what is under way, writes nothing after that, and catches up."""
+    fleet.commit(everything(fleet))
+    with fleet.start():
+        until_placed(fleet)
+        fleet.commit({"c2.json": cluster("c2", paused=True)})
+        eventually(lambda: record_of(control_plane, "c2").get("state") == "Paused")
+        since = fleet.mark("c2")
+        fleet.commit({"plain.json": config_map(fleet.namespace, "plain", text="there")})
+        eventually(lambda: {fleet.text("c0", "plain"), fleet.text("c1", "plain")} == {"there"})
+        assert fleet.writes("c2", since) == []
+        fleet.commit({"c2.json": cluster("c2")})
+        eventually(lambda: fleet.text("c2", "plain") == "there", within=60)
+        eventually(lambda: record_of(control_plane, "c2").get("state") == "Engaged")
