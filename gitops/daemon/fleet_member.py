@@ -160,7 +160,7 @@ class FleetMember:
         if after is not None:
             await asyncio.wait({after})
         failed_count = 0
-        self.environment.recorder.update(self.name, self._recorded_standing)
+        self.environment.recorder.update(self.name, self._with_first_standing)
         while not self._stop.is_set():
             begun = asyncio.get_running_loop().time()
             try:
@@ -432,6 +432,10 @@ class FleetMember:
             self.standing = ClusterStanding(state, since, message)
             self.environment.recorder.update(self.name, self._recorded_standing)
             self.observer.print_notice("cluster", f"{state}: {message}" if message else str(state))
+
+    def _with_first_standing(self, record: ClusterRecord) -> ClusterRecord:
+        """Say of a cluster that was never recorded that it is there; what was recorded holds until it is known better."""
+        return record if record.state else self._recorded_standing(record)
 
     @property
     def _recorded_standing(self) -> RecordChange:

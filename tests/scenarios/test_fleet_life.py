@@ -1,8 +1,12 @@
-"""The life of a cluster of a fleet: paused, removed in reach and out of it."""
+"""The life of a cluster of a fleet: paused, removed in reach and out of it, removed while it is written to."""
 
 from __future__ import annotations
 
+import json
+import time
 from typing import Any
+
+import pytest
 
 from renderer.identity import OWN_NAMESPACE
 from tests.controlplane.server import ControlPlane
@@ -11,6 +15,9 @@ from tests.scenarios.definitions import config_map
 from tests.scenarios.fleet_platform import FleetPlatform, cluster, everything, fleet
 
 __all__ = ["fleet"]
+
+MANY = 400
+"""Objects, so many that an apply takes a second."""
 
 
 def record_path(name: str) -> str:
@@ -51,6 +58,32 @@ def test_a_removed_cluster_is_drained_first_where_it_says_so(fleet: FleetPlatfor
         assert (fleet.text("c0", "plain"), fleet.text("c1", "one-b")) == ("here", "us")
 
 
+@pytest.mark.parametrize("fate", ["Orphan", "Delete"])
+def test_the_removal_of_a_cluster_out_of_reach_waits_and_survives_a_restart(
+    fleet: FleetPlatform, control_plane: ControlPlane, fate: str
+) -> None:
+    """S3-22, not in reach: it says that it waits, and is finished when the cluster answers, by another process."""
+    fleet.commit(everything_removed_as(fleet, fate))
+    with fleet.start():
+        until_placed(fleet)
+        fleet.clusters["c2"].freeze()
+        try:
+            fleet.commit({"c2.json": None})
+            eventually(lambda: "waits until it answers" in record_of(control_plane, "c2").get("message", ""), within=60)
+        except BaseException:
+            fleet.clusters["c2"].thaw()
+            raise
+    try:
+        with fleet.start():
+            eventually(lambda: fleet.text("c0", "plain") == "here")
+            fleet.clusters["c2"].thaw()
+            eventually(lambda: record_of(control_plane, "c2") == {}, within=90)
+    finally:
+        fleet.clusters["c2"].thaw()
+    assert not fleet.is_marked("c2")
+    assert fleet.text("c2", "one-b") == ("us" if fate == "Orphan" else "")
+
+
 def test_a_person_gives_up_the_removal_of_a_cluster(fleet: FleetPlatform, control_plane: ControlPlane) -> None:
     """S3-22: its record says who and why, which ends it."""
     fleet.commit(everything_removed_as(fleet, "Delete"))
@@ -67,6 +100,34 @@ def test_a_person_gives_up_the_removal_of_a_cluster(fleet: FleetPlatform, contro
         finally:
             fleet.clusters["c2"].thaw()
         assert any("ann: it burned down" in line for line in iter(running.stdout.readline, ""))
+
+
+def test_a_cluster_that_is_removed_during_its_apply_is_written_to_no_more(
+    fleet: FleetPlatform, control_plane: ControlPlane
+) -> None:
+    """M4: the write under way ends, none comes after it, and all that was written is recorded."""
+    many = {f"many-{number}.json": config_map(fleet.namespace, f"many-{number}", text="1") for number in range(MANY)}
+    fleet.commit(everything(fleet))
+    with fleet.start():
+        until_placed(fleet)
+        eventually(lambda: fleet.is_settled("c2"))
+        since = fleet.mark("c2")
+        fleet.commit(many)
+        eventually(lambda: len(fleet.writes("c2", since)) > 10, within=60)
+        fleet.commit({"c2.json": None})
+        eventually(lambda: not fleet.is_marked("c2"), within=60)
+        written = len(fleet.writes("c2", since))
+        eventually(lambda: fleet.text("c0", f"many-{MANY - 1}") == "1", within=90)
+        time.sleep(3)
+        assert len(fleet.writes("c2", since)) == written
+    path = f"/api/v1/namespaces/{fleet.namespace}/configmaps"
+    live = [item["metadata"]["name"] for item in fleet.clusters["c2"].request("GET", path).body["items"]]
+    members = {name for name in live if fleet.label("c2", name)}
+    assert members >= {name for name in live if name.startswith("many-")}
+    record = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{fleet.platform.name}"
+    inventory = json.dumps(fleet.clusters["c2"].request("GET", record).body["metadata"])
+    assert fleet.namespace in inventory
+    assert "ConfigMap" in inventory
 
 
 def test_a_paused_cluster_is_left_alone_until_it_is_no_longer(

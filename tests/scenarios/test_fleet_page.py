@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.controlplane.waiting import eventually
-from tests.scenarios.test_fleet import FleetPlatform, everything, fleet  # noqa: F401  # the fixture
+from tests.scenarios.fleet_platform import FleetPlatform, everything, fleet  # noqa: F401  # the fixture
 from tests.scenarios.test_seen import following
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.controlplane.waiting import eventually
 from tests.scenarios.definitions import config_map
-from tests.scenarios.process import run
 from tests.scenarios.fleet_platform import FleetPlatform, everything, fleet
+from tests.scenarios.process import run
 
 __all__ = ["fleet"]
 

@@ -90,7 +90,7 @@ def make(error: BaseException) -> Made:
         identity="test",
         lease_thread=absent,
         facts=absent,
-        stage=absent,
+        stage_of=absent,
         concurrency=2,
         max_concurrent=1,
     )
