@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from typing import Any
 
@@ -108,7 +109,9 @@ def test_a_cluster_that_is_removed_during_its_apply_is_written_to_no_more(
     """M4: the write under way ends, none comes after it, and all that was written is recorded."""
     many = {f"many-{number}.json": config_map(fleet.namespace, f"many-{number}", text="1") for number in range(MANY)}
     fleet.commit(everything(fleet))
-    with fleet.start():
+    with fleet.start() as running:
+        # Nobody else reads what it prints, and it prints more than a pipe holds.
+        threading.Thread(target=running.stdout.read, daemon=True).start()
         until_placed(fleet)
         eventually(lambda: fleet.is_settled("c2"))
         since = fleet.mark("c2")
