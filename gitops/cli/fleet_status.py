@@ -20,7 +20,7 @@ _ADVICE: Final = {
     ReachState.DEGRADED: "It answers, and something cannot be read; nothing is taken away of what cannot be read.",
     ReachState.UNREACHABLE: "It is tried again by itself, at most a minute apart; what lives there stays as it is.",
     ReachState.PAUSED: "Nothing is read or written there until spec.paused is removed from its Cluster in Git.",
-    ReachState.REMOVED: "Git no longer declares it; what lives there stays, and another hub may take it.",
+    ReachState.REMOVED: "Git no longer declares it; the message says what becomes of what lives there, and what it waits for.",
 }
 _NO_SUMMARY: Final = SourceSummary("", "", 0, 0, "", None)
 

@@ -227,10 +227,8 @@ class FleetMember:
             return
         self._raise_if_forgotten(record)
         self._known_sources = tuple(record.sources)
-        is_deleting = self.spec.on_remove is OnRemove.DELETE
         if self.standing.state is not ReachState.REMOVED:
-            fate = "what lives there is deleted" if is_deleting else "what lives there stays"
-            self._stand(ReachState.REMOVED, f"no longer declared in Git; {fate}")
+            self._stand(ReachState.REMOVED, f"no longer declared in Git; {self.spec.on_remove.outcome}")
         document, standing = declared_document(self.spec), self._recorded_standing
         await recorder.write(self.name, lambda record: standing(replace(record, declared=document)))
         if record.uid:  # nothing was ever written to one that was never engaged

@@ -31,6 +31,11 @@ class OnRemove(StrEnum):
     ORPHAN = "Orphan"
     DELETE = "Delete"
 
+    @property
+    def outcome(self) -> str:
+        """What happens there, for people."""
+        return "what lives there is deleted" if self is OnRemove.DELETE else "what lives there stays"
+
 
 @dataclass(frozen=True, slots=True)
 class SecretAccess:

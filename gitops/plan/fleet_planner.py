@@ -11,13 +11,14 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Final
 
-from applier.cluster import LOCAL_CLUSTER, Cluster, ClusterName, parse_cluster_name
+from applier.cluster import LOCAL_CLUSTER, Cluster, ClusterName
 from applier.errors import ClusterError, ConfigurationError
 from applier.kube import connect_to
 from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.fleet.access import AccessSettings, AccessSource
 from gitops.fleet.cluster_record import StoredClusterRecord, read_cluster_records
+from gitops.fleet.cluster_spec import ClusterSpec, read_cluster
 from gitops.fleet.fleet_recorder import read_accepted
 from gitops.fleet.identity import AcceptedIdentity, judge_identity, read_cluster_uid
 from gitops.fleet.projections import FleetProjections, removed_clusters
@@ -46,7 +47,7 @@ ANSWER_SECONDS: Final = 10.0
 ALL_CLUSTERS: Final = "all"
 
 
-class UnknownCluster(GitopsError):
+class UnknownPlanTarget(GitopsError):
     """The commit declares no cluster of this name."""
 
 
@@ -60,7 +61,7 @@ class PlacedSource:
 
     catalog: Catalog
     projections: FleetProjections
-    in_force: frozenset[ClusterName]
+    in_force: Mapping[ClusterName, ClusterSpec]
 
     @property
     def source(self) -> str:
@@ -68,7 +69,11 @@ class PlacedSource:
 
     @property
     def removed(self) -> frozenset[ClusterName]:
-        return removed_clusters(self.in_force, self.projections)
+        return removed_clusters(self.in_force.keys(), self.projections)
+
+    def describe_removal(self, cluster: ClusterName) -> str:
+        """Say what becomes of a cluster that the commit removes."""
+        return f"removed by this commit; {self.in_force[cluster].on_remove.outcome}"
 
     def state_of(self, cluster: ClusterName) -> SourceState:
         states = self.projections.states_of(cluster)
@@ -87,8 +92,8 @@ def place_source(
         )
     projections.update(states, scopes)
     documents = stored_documents(accepted.get(fleet_source, {}))
-    names = (document.manifest["metadata"]["name"] for document in documents if document.group_kind.kind == CLUSTER)
-    return PlacedSource(state.catalog, projections, frozenset(map(parse_cluster_name, names)))
+    read = (read_cluster(document) for document in documents if document.group_kind.kind == CLUSTER)
+    return PlacedSource(state.catalog, projections, {spec.name: spec for spec in read if isinstance(spec, ClusterSpec)})
 
 
 async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> PlacedSource:
@@ -128,15 +133,14 @@ class FleetPlanner:
         self._turns = asyncio.Semaphore(MAX_CLUSTERS_AT_ONCE)
 
     async def plan(self, placed: PlacedSource, wanted: str, other_sources: Collection[str]) -> FleetReport:
-        """Plan the cluster with this name, or `all`. Raises UnknownCluster, and ClusterError where the hub cannot be read."""
+        """Plan the cluster with this name, or `all`. Raises UnknownPlanTarget, and ClusterError where the hub cannot be read."""
         names = _choose(placed, wanted)
         self._records = await read_cluster_records(self.hub)
         clock = _StillClock(self.clock.now())
         plans = list(await asyncio.gather(*(self._plan_cluster(placed, name, clock) for name in names)))
         if wanted == ALL_CLUSTERS:
-            message = "removed by this commit; what lives there stays"
             plans += [
-                ClusterPlan(name, PlanOutcome.REMOVED, is_added=False, message=message)
+                ClusterPlan(name, PlanOutcome.REMOVED, is_added=False, message=placed.describe_removal(name))
                 for name in sorted(placed.removed)
             ]
         return FleetReport(
@@ -214,9 +218,10 @@ def _choose(placed: PlacedSource, wanted: str) -> Sequence[ClusterName]:
         return names
     if chosen := [name for name in names if name == wanted]:
         return chosen
-    if wanted in placed.removed:
-        raise UnknownCluster(f"cluster {wanted} is removed by this commit; what lives there stays")
-    raise UnknownCluster(
+    for name in placed.removed:
+        if name == wanted:
+            raise UnknownPlanTarget(f"cluster {wanted} is {placed.describe_removal(name)}")
+    raise UnknownPlanTarget(
         f"no cluster {wanted!r}{suggestion_or_names(wanted, names)}; declare it in source {placed.projections.fleet_source}, or use all"
     )
 

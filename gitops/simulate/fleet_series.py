@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
 from gitops.errors import SourceError
+from gitops.fleet.cluster_spec import OnRemove
 from gitops.fleet.placing import NO_SHARE
 from gitops.fleet.projections import FleetProjections
 from gitops.reconcile.sources import SourceState
@@ -55,7 +56,7 @@ def project_series(
             f"is not the source that declares clusters, which is {fleet_source} (fleet.source), so nobody can tell where its objects go",
             advice="name it so with --source, or simulate it on one cluster, without --config",
         )
-    states, paused = _project_states(commits, fleet_source)
+    states, paused, removals = _project_states(commits, fleet_source)
     catalogs = [
         commits.base.catalog,
         *(push.catalog for push in commits.pushes),
@@ -81,7 +82,7 @@ def project_series(
             continue
         if count < len(states):
             gone = commits.pushes[count - 1].catalog.commit[:7]
-            not_simulated[name] = f"removed by commit {gone}; what lives there stays"
+            not_simulated[name] = f"removed by commit {gone}; {removals[name].outcome}"
         mine = _states_of(states[:count], name, commits)
         if count < 2 or (name == LOCAL_CLUSTER != wanted and not any(map(_holds_anything, mine))):
             continue
@@ -102,15 +103,18 @@ def project_series(
     return FleetSeries(tuple(series), not_simulated, tuple(sorted(problems)))
 
 
-def _project_states(commits: CommitSeries, fleet_source: str) -> tuple[list[States], frozenset[ClusterName]]:
-    """Return what the declared clusters, and `local`, get of each commit, and which of them the last commit says to be paused."""
-    projections, found = FleetProjections(fleet_source), list[States]()
+def _project_states(
+    commits: CommitSeries, fleet_source: str
+) -> tuple[list[States], frozenset[ClusterName], Mapping[ClusterName, OnRemove]]:
+    """Return what the declared clusters, and `local`, get of each commit, which are paused at the end, and how each is removed."""
+    projections, found, removals = FleetProjections(fleet_source), list[States](), dict[ClusterName, OnRemove]()
     for state in (commits.base, *(push.state for push in commits.pushes)):
         projections.update([state], {})
+        removals |= {name: spec.on_remove for name, spec in projections.clusters.items()}
         names = (LOCAL_CLUSTER, *(name for name in projections.clusters if name != LOCAL_CLUSTER))
         found.append({name: projections.states_of(name)[0] for name in names})
     paused = (name for name, spec in projections.clusters.items() if spec.is_paused and name != LOCAL_CLUSTER)
-    return found, frozenset(paused)
+    return found, frozenset(paused), removals
 
 
 def _count_declared(states: Sequence[States], name: ClusterName) -> int:

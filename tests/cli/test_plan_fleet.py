@@ -115,7 +115,7 @@ def test_one_cluster_is_planned_by_its_name(planned: Told, down: set[str]) -> No
 
 
 def test_a_commit_tells_which_clusters_it_removes_and_adds(planned: Told, hub: Fleet, place: Path) -> None:
-    document = json.loads(documents.cluster("old"))
+    document = json.loads(documents.cluster("old", onRemove="Delete"))
     known = json.loads(documents.cluster("us-1", {"region": "us"}))
     rules = [{"file": f"{at['metadata']['name']}.yaml", "line": 1, "manifest": at} for at in (document, known)]
     metadata = {"name": "fleet-platform", "labels": {"internal.levelgate.dev/record": "fleet"}}
@@ -124,7 +124,7 @@ def test_a_commit_tells_which_clusters_it_removes_and_adds(planned: Told, hub: F
     hub.request("POST", "/api/v1/namespaces", {"metadata": {"name": "levelgate-system"}})
     hub.request("POST", path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": accepted})
     lines = planned("--cluster", "all").splitlines()
-    assert "old: removed by this commit; what lives there stays" in lines
+    assert "old: removed by this commit; what lives there is deleted" in lines
     assert "us-1, us-2: the same (us-2 added by this commit)" in lines
 
 
