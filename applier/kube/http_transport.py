@@ -225,7 +225,7 @@ def abort_connection(response: aiohttp.ClientResponse) -> None:
 
 
 def _create_session(endpoint: Endpoint) -> aiohttp.ClientSession:
-    endpoint.configuration.client_session_kwargs = {
+    endpoint.client.configuration.client_session_kwargs = {
         "trust_env": False,
         "cookie_jar": aiohttp.DummyCookieJar(),
     }

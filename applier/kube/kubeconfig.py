@@ -18,6 +18,7 @@ from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from applier.errors import ConfigurationError
 from applier.proxy import proxy_of
@@ -25,6 +26,9 @@ from renderer.frozen import dataclass
 from renderer.identity import digest
 
 _CLIENT = "kubernetes.aio.client"
+
+_clients_in_use: WeakValueDictionary[str, Any] = WeakValueDictionary()
+"""REST clients by `Endpoint.connection`. To read certificates takes milliseconds, in which a fleet stands still at each renewal."""
 
 
 def allow_partial_import() -> None:
@@ -211,7 +215,6 @@ def _create_endpoint(
     name: str, configuration: Any, *, user: Mapping[str, Any] | None = None, namespace: str = "default"
 ) -> Endpoint:
     """Reads the files with certificates and keys. Raises ConfigurationError."""
-    client = _create_client(name, configuration)
     _check_plugin(user or {}, configuration=configuration, context=name)
     configuration.proxy = configuration.proxy or proxy_of(configuration.host)
     authority, *own_certificate = (
@@ -222,6 +225,12 @@ def _create_endpoint(
         [configuration.host, authority, configuration.tls_server_name, configuration.proxy, configuration.verify_ssl]
     )
     connection = digest([server, *own_certificate])
+    is_told_whole = bool(authority) or not configuration.host.startswith("https:")
+    client = _clients_in_use.get(connection) if is_told_whole else None
+    if client is None:
+        client = _create_client(name, configuration)
+    if is_told_whole:  # The certificates of the system are no part of the digest.
+        _clients_in_use[connection] = client
     return Endpoint(name, configuration, client, server, connection, _impersonation_headers(user or {}), namespace)
 
 

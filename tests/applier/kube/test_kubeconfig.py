@@ -3,11 +3,13 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import certifi
 import pytest
+import yaml
 
 from applier.errors import ConfigurationError
 from applier.kube import connect
@@ -212,3 +214,35 @@ def test_importing_the_package_imports_neither_kubernetes_nor_aiohttp() -> None:
 
     code = "import sys, applier.kube; sys.exit(bool({'kubernetes', 'aiohttp', 'yaml'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_certificates_are_read_once_for_connections_that_are_alike(kubeconfig: Path, tmp_path: Path) -> None:
+    """Another token is no other connection; another address is, and so is one that the system's own certificates vouch for."""
+
+    def changed(name: str, change: Callable[[dict[str, Any]], None]) -> Path:
+        config = yaml.safe_load(kubeconfig.read_text())
+        change(config)
+        file = tmp_path / name
+        file.write_text(yaml.safe_dump(config))
+        return file
+
+    def trust_the_system(config: dict[str, Any]) -> None:
+        for entry in config["clusters"]:
+            entry["cluster"].pop("certificate-authority", None)
+            entry["cluster"].pop("certificate-authority-data", None)
+
+    def add_token(config: dict[str, Any]) -> None:
+        for entry in config["users"]:
+            entry["user"]["token"] = "another"
+
+    def move(config: dict[str, Any]) -> None:
+        for entry in config["clusters"]:
+            entry["cluster"]["server"] = "https://127.0.0.1:1"
+
+    first = await load(kubeconfig)
+    assert (await load(kubeconfig)).client is first.client
+    assert (await load(changed("token", add_token))).client is first.client
+    assert (await load(changed("moved", move))).client is not first.client
+    system = changed("system", trust_the_system)
+    trusting = await load(system)
+    assert (await load(system)).client is not trusting.client
