@@ -13,6 +13,7 @@ from typing import Final
 from gitops.clock import Clock, wait_for_any
 from gitops.daemon.dispatcher import SHORTEST_SLEEP, Dispatcher
 from gitops.daemon.event_router import EventRouter
+from gitops.daemon.turns import Turns
 from gitops.daemon.workers import QueueKey, Workers
 from gitops.daemon.workqueue import PRIORITY_CHANGE, PRIORITY_RESYNC, PRIORITY_WINDOW, WorkQueue
 from gitops.reconcile.context import ReconcileResult
@@ -30,7 +31,8 @@ class ClusterLoop:
     """One cluster that sources are brought to. `states` gives what was read last of the sources.
 
     `on_pass` hears of every pass, `notice` of what goes wrong with the cluster. `event_router` maps events of the cluster
-    to keys; None: nothing is watched. At most `max_concurrent` passes over instances run side by side. `elapsed` gives the
+    to keys; None: nothing is watched. At most `max_concurrent` passes over instances run side by side;
+    `turns` are those for whole passes, of all clusters of a process. `elapsed` gives the
     seconds of a clock that never goes back.
     """
 
@@ -41,6 +43,7 @@ class ClusterLoop:
     on_pass: Callable[[ReconcileResult], None]
     notice: Callable[[str, str], None]
     max_concurrent: int
+    turns: Turns
     event_router: EventRouter | None = None
     _wake_event: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -55,6 +58,7 @@ class ClusterLoop:
             attention=lambda: self.event_router,
             told=self.on_pass,
             notice=self.notice,
+            turns=self.turns,
         )
         self._workers = Workers(self.queue, self._dispatcher.do, self._wake_event.set, limit=self.max_concurrent)
 

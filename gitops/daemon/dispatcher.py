@@ -14,6 +14,7 @@ from applier.execute.results import Result
 from applier.plan.model import ApplySetPlan
 from gitops.clock import Clock
 from gitops.daemon.event_router import EventRouter
+from gitops.daemon.turns import Turns
 from gitops.daemon.workers import QueueKey, WorkKind
 from gitops.daemon.workqueue import PRIORITY_CHANGE, PRIORITY_RESYNC, WorkQueue
 from gitops.reconcile.context import ReconcileResult
@@ -59,8 +60,10 @@ SURVEY_SHARE = 10
 
 @dataclass
 class Dispatcher:
-    """The work on one cluster, which `queue` holds. `states` gives what was read last of the sources, `attention` who watches what passes rest on, if
-    anybody does; `told` hears of every pass, `notice` of what went wrong. `elapsed` gives the seconds of a clock that never goes back.
+    """The work on one cluster, which `queue` holds. `states` gives what was read last of the sources.
+
+    `attention` gives who watches what passes rest on, if anybody does; `told` hears of every pass, `notice` of what went
+    wrong. `turns` are those for whole passes. `elapsed` gives the seconds of a clock that never goes back.
     """
 
     reconciler: Reconciler
@@ -71,6 +74,7 @@ class Dispatcher:
     attention: Callable[[], EventRouter | None]
     told: Callable[[ReconcileResult], None]
     notice: Callable[[str, str], None]
+    turns: Turns
     _looks: RequeueBackoff = field(default_factory=RequeueBackoff)
     _trouble: float = 0.0
     _rests_until: float = 0.0
@@ -118,9 +122,10 @@ class Dispatcher:
             self.requeue_write(result, seconds)
 
     async def _whole(self) -> None:
-        begun = self.elapsed()
         try:
-            found = await self._watched(self.reconciler.reconcile(self.states()), None)
+            async with self.turns.take():
+                begun = self.elapsed()
+                found = await self._watched(self.reconciler.reconcile(self.states()), None)
         except ClusterError as error:
             self.notice("cluster", f"{error}; trying again")
             self._trouble = min(max(self._trouble * 2, 1.0), 60.0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -27,6 +28,7 @@ from gitops.daemon.cluster_loop import ClusterLoop
 from gitops.daemon.cluster_removal import is_drained
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.source_summaries import summarize_sources
+from gitops.daemon.turns import Turns
 from gitops.errors import GitopsError
 from gitops.fleet.access import AccessSettings, AccessSource
 from gitops.fleet.cluster_record import ClusterRecord, declared_document, read_cluster_records
@@ -103,6 +105,7 @@ class FleetEnvironment:
     stage_of: Callable[[ClusterName], Stage]
     concurrency: int
     max_concurrent: int
+    turns: Turns
 
 
 class ClusterObserver(Protocol):
@@ -351,6 +354,7 @@ class FleetMember:
             on_pass=self._on_pass,
             notice=self.observer.print_notice,
             max_concurrent=environment.max_concurrent,
+            turns=environment.turns,
         )
         async with EventRouter(reconciler, loop.enqueue, partial(self.observer.print_notice, "cluster")) as router:
             loop.event_router = router
@@ -395,7 +399,8 @@ class FleetMember:
     async def _renew_credentials(self, renew: Callable[[], Coroutine[Any, Any, bool]]) -> NoReturn:
         """Take rotated credentials into the running connection. Raises NotEngaged where they are of another server."""
         while True:
-            await self.environment.clock.sleep(CREDENTIALS_INTERVAL_SECONDS)
+            # Drawn, so that those of all clusters are not read at one moment.
+            await self.environment.clock.sleep(CREDENTIALS_INTERVAL_SECONDS * random.uniform(0.75, 1.25))
             with suppress(ConfigurationError):  # those that there are stay in use
                 if not await renew():
                     raise NotEngaged(f"cluster {self.name} has another server or authority now; it is engaged anew")

@@ -19,6 +19,7 @@ from gitops.daemon.event_router import EventRouter
 from gitops.daemon.fetcher import Fetcher
 from gitops.daemon.fleet import Fleet
 from gitops.daemon.notices import NoticeFilter
+from gitops.daemon.turns import WHOLE_PASS_TURN_SECONDS, Turns
 from gitops.daemon.workers import QueueKey
 from gitops.daemon.workqueue import PRIORITY_CHANGE, PRIORITY_WINDOW, WorkQueue
 from gitops.errors import SourceError
@@ -81,6 +82,7 @@ class Follower:
             on_pass=self._on_background_pass,
             notice=notice,
             max_concurrent=self.max_concurrent,
+            turns=self.fleet.environment.turns if self.fleet else Turns(1, WHOLE_PASS_TURN_SECONDS),
         )
 
     @property

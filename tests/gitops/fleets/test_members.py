@@ -93,6 +93,7 @@ def make(error: BaseException) -> Made:
         stage_of=absent,
         concurrency=2,
         max_concurrent=1,
+        turns=absent,
     )
 
     def observe(name: ClusterName) -> Observer:
