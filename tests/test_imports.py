@@ -55,6 +55,9 @@ FENCES: dict[tuple[str, str], tuple[str, ...]] = {
 No imitation of a cluster runs in production. The daemon makes no plans for people, except where a commit must match one.
 """
 
+DECIDING = ("decisions", "gates", "rollouts", "windows", "records", "reconcile")
+"""Folders of `gitops` that work on one cluster."""
+
 IMPORTING_CALLS = frozenset({"import_module", "find_spec", "__import__"})
 
 
@@ -211,3 +214,27 @@ def test_no_way_to_import_goes_unseen(source: str) -> None:
 def test_a_name_that_cannot_be_told_is_refused(source: str) -> None:
     with pytest.raises(ValueError, match="line 1: write the name of the imported module as a constant"):
         list(imported(ast.parse(source)))
+
+
+def test_nothing_that_decides_knows_a_fleet() -> None:
+    """S3-23: what is rendered, decided, applied and reconciled is a single cluster's."""
+    deciding = ("renderer", "applier", *(f"gitops.{name}" for name in DECIDING))
+    strangers = {
+        importer
+        for importer, names in IMPORTS.items()
+        if any(belongs(importer, package) for package in deciding)
+        and any(belongs(name, "gitops.fleet") or belongs(name, "gitops.daemon") for name in names)
+    }
+    assert strangers == set()
+
+
+def test_no_cluster_travels_in_a_context() -> None:
+    """S3-11: a cluster is a parameter or part of a key; nothing says from outside which one is meant."""
+    assert {importer for importer, names in IMPORTS.items() if "contextvars" in names} == set()
+
+
+def test_one_module_says_whom_an_event_concerns() -> None:
+    """S4-12: events reach roots through one index, which `explain --event` asks as the daemon does."""
+    index = "gitops.reconcile.incremental.interests"
+    askers = {importer for importer, names in IMPORTS.items() if f"{index}.roots_to_reconcile" in names}
+    assert askers == {"gitops.daemon.event_router", "gitops.explain.event_effects"}
