@@ -87,3 +87,20 @@ def test_a_cluster_that_is_removed_keeps_what_lives_there(fleet: FleetPlatform) 
         eventually(lambda: {fleet.text("c0", "plain"), fleet.text("c1", "plain")} == {"there"})
         assert fleet.text("c2", "plain") == "here"
         assert fleet.is_marked("c1")
+
+
+def test_an_object_of_somebody_else_in_one_cluster_is_left_alone_there(
+    fleet: FleetPlatform, control_plane: ControlPlane
+) -> None:
+    """S3-6: it differs from Git in that cluster alone, which says so; the others are settled."""
+    path = f"/api/v1/namespaces/{fleet.namespace}/configmaps"
+    theirs = {"metadata": {"name": "plain"}, "data": {"text": "theirs"}}
+    assert fleet.clusters["c1"].request("POST", path, theirs).code == 201
+    fleet.commit(everything(fleet))
+    with fleet.start():
+        eventually(lambda: {fleet.text("c0", "plain"), fleet.text("c2", "plain")} == {"here"}, within=90)
+        eventually(lambda: fleet.text("c1", "one-b") == "us")
+        eventually(lambda: fleet.recorded_state(control_plane, "c1") == "Engaged Failed")
+        eventually(lambda: fleet.recorded_state(control_plane, "c0") == "Engaged Settled")
+        assert fleet.text("c1", "plain") == "theirs"
+        assert fleet.label("c1", "plain") == ""
