@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from functools import partial
 
@@ -15,7 +15,7 @@ from applier.cluster import LOCAL_CLUSTER, ClusterName
 from gitops.daemon.fleet_member import ClusterObserver, FleetEnvironment, FleetMember
 from gitops.daemon.source_summaries import summarize_sources
 from gitops.fleet.cluster_spec import ClusterSpec
-from gitops.fleet.fleet_recorder import with_standing
+from gitops.fleet.fleet_recorder import RecordChange
 from gitops.fleet.projections import FleetProjections, removed_clusters
 from gitops.fleet.reach import ReachState
 from gitops.reconcile.context import ReconcileResult
@@ -76,12 +76,12 @@ class Fleet:
 
     def on_local_pass(self, result: ReconcileResult) -> None:
         """Record what a pass over the hub's own cluster has left, where Git places something there."""
-        summaries = summarize_sources(result)
-        if summaries or LOCAL_CLUSTER in self.projections.clusters:
-            standing = with_standing(str(ReachState.ENGAGED), "", self.environment.clock)
-            self.environment.recorder.update(
-                LOCAL_CLUSTER, lambda record: standing(replace(record, uid=self.environment.hub_id, sources=summaries))
-            )
+        is_used = any(result.ledger.of_source(state.catalog.source) for state in result.sources)
+        if is_used or LOCAL_CLUSTER in self.projections.clusters:
+            recorder, now = self.environment.recorder, self.environment.clock.now()
+            standing = RecordChange(state=str(ReachState.ENGAGED), message="", since=now)
+            recorder.update(LOCAL_CLUSTER, {**standing, "uid": self.environment.hub_id})
+            recorder.update_sources(LOCAL_CLUSTER, partial(summarize_sources, result))
 
     def resync(self) -> None:
         """Look at everything anew in all clusters, as in the hub's own."""

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
@@ -33,7 +33,7 @@ from gitops.errors import GitopsError
 from gitops.fleet.access import AccessSettings, AccessSource
 from gitops.fleet.cluster_record import ClusterRecord, declared_document, read_cluster_records
 from gitops.fleet.cluster_spec import ClusterSpec, OnRemove
-from gitops.fleet.fleet_recorder import FleetRecorder, RecordChange, with_standing
+from gitops.fleet.fleet_recorder import FleetRecorder, RecordChange
 from gitops.fleet.identity import (
     AcceptedIdentity,
     claim_cluster,
@@ -163,7 +163,8 @@ class FleetMember:
         if after is not None:
             await asyncio.wait({after})
         failed_count = 0
-        self.environment.recorder.update(self.name, self._with_first_standing)
+        if not self.environment.recorder.record_of(self.name).state:  # what was recorded holds until it is known better
+            self.environment.recorder.update(self.name, self._recorded_standing)
         while not self._stop.is_set():
             begun = asyncio.get_running_loop().time()
             try:
@@ -201,8 +202,7 @@ class FleetMember:
     def declare(self, spec: ClusterSpec) -> None:
         """Go by what Git says of the cluster now, and keep it on record: it says how the cluster is removed."""
         self.spec = spec
-        document = declared_document(spec)
-        self.environment.recorder.update(self.name, lambda record: replace(record, declared=document))
+        self.environment.recorder.update(self.name, {"declared": declared_document(spec)})
 
     def stop(self) -> None:
         """Finish the rounds under way, and begin no other."""
@@ -232,8 +232,7 @@ class FleetMember:
         self._known_sources = tuple(record.sources)
         if self.standing.state is not ReachState.REMOVED:
             self._stand(ReachState.REMOVED, f"no longer declared in Git; {self.spec.on_remove.outcome}")
-        document, standing = declared_document(self.spec), self._recorded_standing
-        await recorder.write(self.name, lambda record: standing(replace(record, declared=document)))
+        await recorder.write(self.name, {**self._recorded_standing, "declared": declared_document(self.spec)})
         if record.uid:  # nothing was ever written to one that was never engaged
             await self._engage()
         await recorder.delete(self.name)
@@ -391,9 +390,8 @@ class FleetMember:
         )
         if not isinstance(judgement, AcceptedIdentity):
             raise NotEngaged(judgement.message)
-        document = declared_document(self.spec)
         await self.environment.recorder.write(
-            self.name, lambda record: replace(record, uid=seen_uid, declared=document, forgotten="")
+            self.name, {"uid": seen_uid, "declared": declared_document(self.spec), "forgotten": ""}
         )
 
     async def _renew_credentials(self, renew: Callable[[], Coroutine[Any, Any, bool]]) -> NoReturn:
@@ -408,8 +406,7 @@ class FleetMember:
     def _on_pass(self, result: ReconcileResult) -> None:
         self.observer.report_pass(result)
         self.wake_at(result.propagation.wake_at)
-        summaries = summarize_sources(result)
-        self.environment.recorder.update(self.name, lambda record: replace(record, sources=summaries))
+        self.environment.recorder.update_sources(self.name, partial(summarize_sources, result))
         if self.is_removed and not result.changed and is_drained(result):
             self._drained.set()
         elif self.is_removed and result.changed and self.loop is not None:
@@ -436,13 +433,10 @@ class FleetMember:
             self.environment.recorder.update(self.name, self._recorded_standing)
             self.observer.print_notice("cluster", f"{state}: {message}" if message else str(state))
 
-    def _with_first_standing(self, record: ClusterRecord) -> ClusterRecord:
-        """Say of a cluster that was never recorded that it is there; what was recorded holds until it is known better."""
-        return record if record.state else self._recorded_standing(record)
-
     @property
     def _recorded_standing(self) -> RecordChange:
-        return with_standing(str(self.standing.state), self.standing.message, self.environment.clock)
+        standing = self.standing
+        return {"state": str(standing.state), "message": standing.message, "since": standing.since}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from functools import partial
-from typing import Final
+from datetime import datetime
+from typing import Any, Final, TypedDict
 
 import orjson
 
@@ -20,6 +20,7 @@ from gitops.fleet.cluster_record import (
     HUB_MANAGER,
     NEW_RECORD,
     ClusterRecord,
+    SourceSummary,
     StoredClusterRecord,
     cluster_record_key,
     read_cluster_record,
@@ -42,7 +43,19 @@ FLEET_RECORD: Final = "fleet"
 _PREFIX: Final = "fleet-"
 _MAX_TRIES: Final = 5
 
-RecordChange = Callable[[ClusterRecord], ClusterRecord]
+Summarize = Callable[[], Mapping[str, SourceSummary]]
+
+
+class RecordChange(TypedDict, total=False):
+    """The fields of a `ClusterRecord` that are to be others. Where `state` stays, so does `since`."""
+
+    uid: str
+    state: str
+    since: datetime
+    message: str
+    declared: Mapping[str, Any]
+    sources: Mapping[str, SourceSummary]
+    forgotten: str
 
 
 async def read_accepted(hub: Reader) -> dict[str, StoredRules]:
@@ -73,6 +86,7 @@ class FleetRecorder:
     identifying: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _stored: dict[ClusterName, StoredClusterRecord] = field(default_factory=dict, init=False)
     _changes: dict[ClusterName, RecordChange] = field(default_factory=dict, init=False)
+    _summarize: dict[ClusterName, Summarize] = field(default_factory=dict, init=False)
     _accepted: Mapping[str, StoredRules] = field(default_factory=dict, init=False)
     _stored_accepted: dict[str, StoredRules] = field(default_factory=dict, init=False)
     _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -91,10 +105,12 @@ class FleetRecorder:
     @property
     def records(self) -> dict[ClusterName, ClusterRecord]:
         """The records of the clusters, as far as this process has read or written them, with what is to be written soon."""
-        return {
-            name: self._changes.get(name, _unchanged)(self._stored[name].record if name in self._stored else NEW_RECORD)
-            for name in self._stored.keys() | self._changes.keys()
-        }
+        return {name: self.record_of(name) for name in self._stored.keys() | self._changes.keys()}
+
+    def record_of(self, name: ClusterName) -> ClusterRecord:
+        """Return the same of one cluster; `NEW_RECORD` where there is nothing."""
+        record = self._stored[name].record if name in self._stored else NEW_RECORD
+        return _changed(record, self._pending(name))
 
     def keep_accepted(self, accepted: Mapping[str, StoredRules]) -> None:
         """Store what is in force now."""
@@ -104,15 +120,39 @@ class FleetRecorder:
 
     def update(self, name: ClusterName, change: RecordChange) -> None:
         """Change the record of a cluster soon."""
-        earlier = self._changes.get(name)
-        self._changes[name] = change if earlier is None else partial(_both, earlier, change)
+        self._changes[name] = {**self._changes.get(name, {}), **change}
         self._wake.set()
+
+    def update_sources(self, name: ClusterName, summarize: Summarize) -> None:
+        """Say soon what a cluster has of each source. A pass costs nothing by it: `summarize` is called when that is written."""
+        self._summarize[name] = summarize
+        self.update(name, {})
 
     async def write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
         """Change the record of a cluster now, after what was to be changed soon, and return it. Raises ClusterError."""
         async with self._writing:
-            earlier = self._changes.pop(name, None)
-            return await self._write(name, change if earlier is None else partial(_both, earlier, change))
+            return await self._write_with_pending(name, change)
+
+    async def _write_with_pending(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
+        """Where the hub does not take it, what was to be written soon still is. Raises ClusterError."""
+        pending = self._take(name)
+        try:
+            return await self._write(name, {**pending, **change})
+        except ClusterError:
+            self._changes[name] = {**pending, **self._changes.get(name, {})}
+            raise
+
+    def _pending(self, name: ClusterName) -> RecordChange:
+        """Return what is to be changed soon."""
+        change = self._changes.get(name, {})
+        return {**change, "sources": self._summarize[name]()} if name in self._summarize else change
+
+    def _take(self, name: ClusterName) -> RecordChange:
+        """Return what is to be changed soon, which whoever asks writes."""
+        change = self._pending(name)
+        self._changes.pop(name, None)
+        self._summarize.pop(name, None)
+        return change
 
     async def _write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
         before = NEW_RECORD
@@ -120,10 +160,11 @@ class FleetRecorder:
             # A record that somebody has deleted is written again as it was: who the cluster is must not be lost with it.
             stored = self._stored.get(name)
             before = stored.record if stored else before
-            if stored and change(before) == before:
+            record = _changed(before, change)
+            if stored and record == before:
                 return before
             try:
-                self._stored[name] = await write_cluster_record(self.hub, name, change(before), stored)
+                self._stored[name] = await write_cluster_record(self.hub, name, record, stored)
             except StaleWrite:
                 if remaining == 1:
                     raise
@@ -142,7 +183,7 @@ class FleetRecorder:
     async def delete(self, name: ClusterName) -> None:
         """Forget a cluster. Raises ClusterError."""
         async with self._writing:
-            self._changes.pop(name, None)
+            self._take(name)
             if (await self.refresh(name)) is not None:
                 uid = self._stored[name].live["metadata"]["uid"]
                 await self.hub.delete(cluster_record_key(name), uid=uid, resource_version=None)
@@ -160,13 +201,11 @@ class FleetRecorder:
         self._wake.clear()
         for name in list(self._changes):
             async with self._writing:  # what is deleted meanwhile is not written again
-                if (change := self._changes.pop(name, None)) is None:
+                if name not in self._changes:
                     continue
                 try:
-                    await self._write(name, change)
+                    await self._write_with_pending(name, {})
                 except ClusterError as error:
-                    later = self._changes.get(name)
-                    self._changes[name] = change if later is None else partial(_both, change, later)
                     self.notice("fleet", f"the record of cluster {name} cannot be written: {error}")
         for source in sorted(self._accepted.keys() | self._stored_accepted.keys()):
             accepted = self._accepted.get(source, {})
@@ -185,19 +224,6 @@ class FleetRecorder:
         self._stored_accepted[source] = accepted
 
 
-def _unchanged(record: ClusterRecord) -> ClusterRecord:
-    return record
-
-
-def _both(first: RecordChange, second: RecordChange, record: ClusterRecord) -> ClusterRecord:
-    return second(first(record))
-
-
-def with_standing(state: str, message: str, clock: Clock) -> RecordChange:
-    """Return the change of a record to this state; the time stays where the state does."""
-
-    def change(record: ClusterRecord) -> ClusterRecord:
-        since = record.since if record.state == state and record.since else clock.now()
-        return replace(record, state=state, message=message, since=since)
-
-    return change
+def _changed(record: ClusterRecord, change: RecordChange) -> ClusterRecord:
+    changed = replace(record, **change)
+    return replace(changed, since=record.since) if changed.state == record.state and record.since else changed
