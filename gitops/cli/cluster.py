@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import click
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
-from applier.errors import StaleWrite
 from applier.kube.cluster import KubeCluster
 from gitops.cli.fleet_cluster import connect_member
 from gitops.cli.fleet_status import cluster_as_json
@@ -29,12 +27,10 @@ from gitops.cli.person_requests import find_person, reason_option
 from gitops.cli.terminal import echo, print_document
 from gitops.errors import GitopsError
 from gitops.explain.fleet_overview import FleetOverview
-from gitops.fleet.cluster_record import NEW_RECORD, ClusterRecord, read_cluster_record, write_cluster_record
+from gitops.fleet.cluster_record import NEW_RECORD, change_cluster_record, read_cluster_record
 from gitops.fleet.identity import accept_cluster, read_cluster_uid, release_cluster
 from gitops.fleet.reach import ReachState
 from gitops.text import TimeFormat, align_table, one_line
-
-_MAX_TRIES: Final = 5
 
 _config_option = config_option(
     "The configuration whose fleet.directory and fleet.plugins have the credentials; a Secret of the hub needs none.",
@@ -188,28 +184,15 @@ async def _forget(text: str, reason: str, choice: ClusterChoice) -> int:
                 f"removal that cannot be finished (spec.paused: true stops all work on a cluster)"
             )
         person = await find_person(hub) or "unknown"
-        await _write_forgotten(hub, name, f"{person}: {reason}")
+        # Without a record the daemon has finished the removal meanwhile.
+        await change_cluster_record(
+            hub, name, lambda record: record and replace(record, forgotten=f"{person}: {reason}")
+        )
     echo(
         f"Cluster {name} is given up, by {person}: {reason}\n"
         "The daemon deletes its record; nothing in the cluster itself is touched."
     )
     return 0
-
-
-async def _write_forgotten(hub: KubeCluster, name: ClusterName, forgotten: str) -> None:
-    """Raises ClusterError."""
-    for remaining in range(_MAX_TRIES, 0, -1):
-        before = await read_cluster_record(hub, name)
-        if before is None:
-            return  # the daemon has finished the removal meanwhile
-        record: ClusterRecord = replace(before.record, forgotten=forgotten)
-        try:
-            await write_cluster_record(hub, name, record, before)
-        except StaleWrite:
-            if remaining == 1:
-                raise
-        else:
-            return
 
 
 def _find_member(overview: FleetOverview, text: str) -> ClusterName:

@@ -131,7 +131,7 @@ def _source_lines(record: ClusterRecord, times: TimeFormat) -> Iterator[str]:
     if not record.sources:
         yield "Nothing of any source was applied there yet."
         return
-    stale = "" if record.state in {ReachState.ENGAGED, ReachState.DEGRADED} else " (as it was known last)"
+    stale = "" if record.is_current else " (as it was known last)"
     yield f"Sources there{stale}:"
     for source, summary in sorted(record.sources.items()):
         until = f", not before {times.format_full(summary.until)}" if summary.until else ""
@@ -151,7 +151,7 @@ def _actions(overview: FleetOverview, name: ClusterName, record: ClusterRecord) 
         yield "it never comes back", f"levelgate cluster forget {name} --reason TEXT"
     if record.state == ReachState.PAUSED:
         yield "remove spec.paused from its Cluster in Git", ""
-    if record.state in {ReachState.ENGAGED, ReachState.DEGRADED}:
+    if record.is_current:
         member = "" if name == LOCAL_CLUSTER else f" --cluster {name}"
         for source, summary in sorted(record.sources.items()):
             if describe_wait(summary):

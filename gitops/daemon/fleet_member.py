@@ -37,7 +37,7 @@ from gitops.fleet.fleet_recorder import FleetRecorder, RecordChange
 from gitops.fleet.identity import (
     AcceptedIdentity,
     claim_cluster,
-    judge_identity,
+    judge_recorded,
     read_cluster_uid,
     release_cluster,
 )
@@ -381,13 +381,7 @@ class FleetMember:
 
     async def _record_identity(self, seen_uid: str) -> None:
         records = await read_cluster_records(self.environment.hub)
-        before = records.get(self.name)
-        judgement = judge_identity(
-            self.name,
-            recorded_uid=before.record.uid if before else "",
-            seen_uid=seen_uid,
-            other_uids={name: stored.record.uid for name, stored in records.items() if name != self.name},
-        )
+        judgement = judge_recorded(self.name, seen_uid, records)
         if not isinstance(judgement, AcceptedIdentity):
             raise NotEngaged(judgement.message)
         await self.environment.recorder.write(

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Mapping
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName, Reader, parse_cluster_name
 from gitops.errors import GitopsError
 from gitops.fleet.cluster_record import ClusterRecord, SourceSummary, read_cluster_records
-from gitops.fleet.cluster_spec import ClusterSpec, find_unsupported, read_cluster
+from gitops.fleet.cluster_spec import ClusterSpec, find_unsupported
+from gitops.fleet.fleet_objects import clusters_in, placements_in
 from gitops.fleet.fleet_recorder import read_accepted
-from gitops.fleet.placement import Placement, read_placement
+from gitops.fleet.placement import Placement
 from gitops.fleet.placing import choose_clusters
-from gitops.fleet.reach import ReachState
 from gitops.records.display_state import DisplayState
 from gitops.rollouts.source_rules import StoredRules, stored_documents
-from renderer.catalog.file_content import DeclaredObject
 from renderer.frozen import dataclass
-from renderer.kinds import CLUSTER, PLACEMENT
 from renderer.phrasing import suggestion_or_names
-
-_TELLING_STATES: Final = frozenset({ReachState.ENGAGED, ReachState.DEGRADED})
-"""States in which what was recorded of the sources of a cluster still holds."""
 
 
 class UnknownCluster(GitopsError):
@@ -63,12 +57,17 @@ class FleetOverview:
     ) -> FleetOverview:
         """Return the fleet of these records, and of the clusters and placements in force by source."""
         documents = {source: tuple(stored_documents(rules)) for source, rules in sorted(accepted.items())}
-        clusters = (cluster for found in documents.values() for cluster in _clusters(found))
+        clusters = (
+            cluster
+            for found in documents.values()
+            for cluster in clusters_in(found)
+            if not any(find_unsupported(cluster))
+        )
         declared = {cluster.name: cluster for cluster in sorted(clusters, key=lambda cluster: cluster.name)}
         placements = (
             _progress(source, placement, declared, records)
             for source, found in documents.items()
-            for placement in sorted(_placements(found), key=lambda placement: placement.name)
+            for placement in sorted(placements_in(found), key=lambda placement: placement.name)
         )
         return cls(records, declared, tuple(placements))
 
@@ -101,20 +100,6 @@ class FleetOverview:
         return tuple(progress for progress in self.placements if progress.placement.name == name)
 
 
-def _clusters(documents: Iterable[DeclaredObject]) -> Iterable[ClusterSpec]:
-    for document in documents:
-        if document.group_kind.kind == CLUSTER:
-            cluster = read_cluster(document)
-            if isinstance(cluster, ClusterSpec) and not any(find_unsupported(cluster)):
-                yield cluster
-
-
-def _placements(documents: Iterable[DeclaredObject]) -> Iterable[Placement]:
-    for document in documents:
-        if document.group_kind.kind == PLACEMENT and isinstance(placement := read_placement(document), Placement):
-            yield placement
-
-
 def _progress(
     source: str,
     placement: Placement,
@@ -136,7 +121,7 @@ def _unsettled_reason(record: ClusterRecord | None, source: str) -> str:
     """Why it cannot be said that a source is settled in a cluster; empty where it can."""
     if record is None:
         return "not met yet"
-    if record.state not in _TELLING_STATES:
+    if not record.is_current:
         return f"{record.state or 'not met yet'}{f': {record.message}' if record.message else ''}"
     summary = record.sources.get(source)
     return "nothing of it was applied there yet" if summary is None else describe_wait(summary)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from applier.cluster import Reader
+from gitops.records.installation import CLUSTER_RECORD
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind
 
-CLUSTER_RECORDS: Final = f"{well_known.RECORD}=cluster"
-"""Selects the records of clusters, as `gitops.fleet.cluster_record` writes them."""
+CLUSTER_RECORDS: Final = f"{well_known.RECORD}={CLUSTER_RECORD}"
 
 
 async def is_fleet_hub(cluster: Reader) -> bool:

@@ -6,17 +6,18 @@ finished after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
 from typing import Any, Final
 
-import orjson
-
 from applier.cluster import Cluster, ClusterName, Object, Reader, parse_cluster_name
 from applier.errors import StaleWrite
-from gitops.fleet.cluster_spec import ClusterSpec, read_cluster
-from gitops.records.installation import ensure_namespace
+from gitops.fleet.cluster_spec import ClusterSpec
+from gitops.fleet.fleet_objects import clusters_in
+from gitops.fleet.reach import ReachState
+from gitops.records.installation import CLUSTER_RECORD, ensure_namespace
+from gitops.records.stored_json import dump_json, load_mapping
 from gitops.rollouts.source_rules import stored_documents
 from gitops.timestamps import parse_timestamp, timestamp
 from renderer import well_known
@@ -26,10 +27,11 @@ from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 HUB_MANAGER: Final = "levelgate-hub"
 """Field manager of the records of a hub, in its own cluster and in others."""
 
-CLUSTER_RECORD: Final = "cluster"
-"""Value of the label `internal.levelgate.dev/record` of the hub's record of each cluster."""
-
 _PREFIX: Final = "cluster-"
+_MAX_TRIES: Final = 5
+"""Versions that are read before somebody else counts as writing without end."""
+
+_CURRENT_STATES: Final = frozenset({ReachState.ENGAGED, ReachState.DEGRADED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,14 @@ class ClusterRecord:
     forgotten: str = ""
 
     @property
+    def is_current(self) -> bool:
+        """Return whether the cluster answers, so that what was recorded of its sources still holds."""
+        return self.state in _CURRENT_STATES
+
+    @property
     def spec(self) -> ClusterSpec | None:
         """The cluster as Git said it last; None where it was never recorded, or can no longer be read."""
-        for document in stored_documents({"rules": [self.declared]} if self.declared else {}):
-            if isinstance(spec := read_cluster(document), ClusterSpec):
-                return spec
-        return None
+        return next(clusters_in(stored_documents({"rules": [self.declared]} if self.declared else {})), None)
 
     def data(self) -> dict[str, str]:
         """As stored; equal records give equal text."""
@@ -79,8 +83,8 @@ class ClusterRecord:
             "state": self.state,
             "since": timestamp(self.since) if self.since else "",
             "message": self.message,
-            "declared": _dumps(self.declared) if self.declared else "",
-            "sources": _dumps(sources) if sources else "",
+            "declared": dump_json(self.declared) if self.declared else "",
+            "sources": dump_json(sources) if sources else "",
             "forgotten": self.forgotten,
         }
 
@@ -140,6 +144,28 @@ async def write_cluster_record(
     return StoredClusterRecord(_parse(written), written)
 
 
+async def change_cluster_record(
+    hub: Cluster, name: ClusterName, change: Callable[[ClusterRecord | None], ClusterRecord | None]
+) -> ClusterRecord | None:
+    """Change a record over the version that was read, again where somebody else was faster. Return the record before.
+
+    `change` gets None where there is no record, and gives None where none is to be written. Raises ClusterError.
+    """
+    for remaining in range(_MAX_TRIES, 0, -1):
+        stored = await read_cluster_record(hub, name)
+        before = stored.record if stored else None
+        if (record := change(before)) is None:
+            return before
+        try:
+            await write_cluster_record(hub, name, record, stored)
+        except StaleWrite:
+            if remaining == 1:
+                raise
+        else:
+            return before
+    raise AssertionError("unreachable")
+
+
 def record_configmap(key: ObjectKey, record: str) -> Object:
     """Return a record of a hub with nothing in it yet."""
     metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.RECORD: record}}
@@ -167,8 +193,8 @@ def _parse(live: Object) -> ClusterRecord:
         state=str(data.get("state", "")),
         since=parse_timestamp(data.get("since")),
         message=str(data.get("message", "")),
-        declared=_loads(data.get("declared", "")),
-        sources=dict(_parse_summaries(_loads(data.get("sources", "")))),
+        declared=load_mapping(data.get("declared", "")),
+        sources=dict(_parse_summaries(load_mapping(data.get("sources", "")))),
         forgotten=str(data.get("forgotten", "")),
     )
 
@@ -190,15 +216,3 @@ def _parse_summaries(rows: Mapping[str, Any]) -> Iterator[tuple[str, SourceSumma
             case {"commit": str(commit), "state": str(state), "instances": int(instances), "failed": int(failed)}:
                 waits_for, until = str(row.get("waitsFor", "")), parse_timestamp(row.get("until"))
                 yield name, SourceSummary(commit, state, instances, failed, waits_for, until)
-
-
-def _dumps(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-
-
-def _loads(text: str) -> dict[str, Any]:
-    try:
-        value = orjson.loads(text) if text else {}
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}

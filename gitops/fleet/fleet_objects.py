@@ -73,6 +73,20 @@ def read_fleet_objects(catalog: Catalog, stored: StoredRules, *, fleet_source: s
     )
 
 
+def clusters_in(documents: Iterable[DeclaredObject]) -> Iterator[ClusterSpec]:
+    """Yield the clusters among these documents that can be read."""
+    for document in documents:
+        if document.group_kind.kind == CLUSTER and isinstance(cluster := read_cluster(document), ClusterSpec):
+            yield cluster
+
+
+def placements_in(documents: Iterable[DeclaredObject]) -> Iterator[Placement]:
+    """Yield the placements among these documents that can be read."""
+    for document in documents:
+        if document.group_kind.kind == PLACEMENT and isinstance(placement := read_placement(document), Placement):
+            yield placement
+
+
 @dataclass(frozen=True, slots=True)
 class _Resolved:
     """What is in force of one kind, by name."""

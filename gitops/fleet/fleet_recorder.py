@@ -11,8 +11,6 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
-import orjson
-
 from applier.cluster import Cluster, ClusterName, Reader
 from applier.errors import ClusterError, StaleWrite
 from gitops.clock import Clock, wait_for_any
@@ -29,6 +27,7 @@ from gitops.fleet.cluster_record import (
     write_cluster_record,
 )
 from gitops.records.installation import ensure_namespace
+from gitops.records.stored_json import dump_json, load_mapping
 from gitops.rollouts.source_rules import StoredRules
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -62,15 +61,10 @@ async def read_accepted(hub: Reader) -> dict[str, StoredRules]:
     """Return the clusters and placements in force, by source. Raises ClusterError."""
     selector = f"{well_known.RECORD}={FLEET_RECORD}"
     found = await hub.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=selector)
-    return {live["metadata"]["name"].removeprefix(_PREFIX): _parse_accepted(live.get("data") or {}) for live in found}
-
-
-def _parse_accepted(data: Mapping[str, str]) -> StoredRules:
-    try:
-        accepted = orjson.loads(data.get("accepted", ""))
-    except orjson.JSONDecodeError:
-        return {}
-    return accepted if isinstance(accepted, dict) else {}
+    return {
+        live["metadata"]["name"].removeprefix(_PREFIX): load_mapping((live.get("data") or {}).get("accepted", ""))
+        for live in found
+    }
 
 
 @dataclass
@@ -218,8 +212,7 @@ class FleetRecorder:
     async def _write_accepted(self, source: str, accepted: StoredRules) -> None:
         key = ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{_PREFIX}{source}")
         await ensure_namespace(self.hub)
-        text = orjson.dumps(accepted, option=orjson.OPT_SORT_KEYS).decode()
-        body = {**record_configmap(key, FLEET_RECORD), "data": {"accepted": text}}
+        body = {**record_configmap(key, FLEET_RECORD), "data": {"accepted": dump_json(accepted)}}
         await self.hub.apply(body, manager=HUB_MANAGER)
         self._stored_accepted[source] = accepted
 

@@ -16,9 +16,9 @@ from gitops.errors import GitopsError
 from gitops.fleet.cluster_record import (
     HUB_MANAGER,
     NEW_RECORD,
-    read_cluster_record,
+    StoredClusterRecord,
+    change_cluster_record,
     record_configmap,
-    write_cluster_record,
 )
 from gitops.records.installation import HUB_FIELD, INSTALLATION, claiming_hub, ensure_namespace
 from renderer.frozen import dataclass
@@ -99,6 +99,15 @@ def judge_identity(
     return WrongCluster(name, recorded_uid, seen_uid) if recorded_uid else AcceptedIdentity()
 
 
+def judge_recorded(
+    name: ClusterName, seen_uid: str, records: Mapping[ClusterName, StoredClusterRecord]
+) -> IdentityJudgement:
+    """Judge the same by the records of the hub."""
+    uids = {known: stored.record.uid for known, stored in records.items()}
+    others = {known: uid for known, uid in uids.items() if known != name}
+    return judge_identity(name, recorded_uid=uids.get(name, ""), seen_uid=seen_uid, other_uids=others)
+
+
 async def read_cluster_uid(cluster: Reader) -> str:
     """What identifies a cluster, for as long as it exists. It is the id of a hub as well. Raises UnknownIdentity, ClusterError."""
     namespace = await cluster.get(_KUBE_SYSTEM, metadata_only=True)
@@ -111,17 +120,8 @@ async def read_cluster_uid(cluster: Reader) -> str:
 
 async def accept_cluster(hub: Cluster, name: ClusterName, seen_uid: str) -> str:
     """From here on the cluster with this UID is the one of this name. Return the UID recorded before, empty for none. Raises ClusterError."""
-    for remaining in range(_MAX_TRIES, 0, -1):
-        before = await read_cluster_record(hub, name)
-        record = before.record if before else NEW_RECORD
-        try:
-            await write_cluster_record(hub, name, replace(record, uid=seen_uid), before)
-        except StaleWrite:
-            if remaining == 1:
-                raise
-        else:
-            return record.uid
-    raise AssertionError("unreachable")
+    before = await change_cluster_record(hub, name, lambda record: replace(record or NEW_RECORD, uid=seen_uid))
+    return before.uid if before else ""
 
 
 async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> None:

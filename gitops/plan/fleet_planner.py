@@ -13,14 +13,15 @@ from typing import Final
 
 from applier.cluster import LOCAL_CLUSTER, Cluster, ClusterName
 from applier.errors import ClusterError, ConfigurationError
-from applier.kube import connect_to
 from gitops.clock import Clock
 from gitops.errors import GitopsError
-from gitops.fleet.access import AccessSettings, AccessSource
+from gitops.fleet.access import AccessSettings
 from gitops.fleet.cluster_record import StoredClusterRecord, read_cluster_records
-from gitops.fleet.cluster_spec import ClusterSpec, read_cluster
+from gitops.fleet.cluster_spec import ClusterSpec
+from gitops.fleet.connection import connect_cluster
+from gitops.fleet.fleet_objects import clusters_in
 from gitops.fleet.fleet_recorder import read_accepted
-from gitops.fleet.identity import AcceptedIdentity, judge_identity, read_cluster_uid
+from gitops.fleet.identity import AcceptedIdentity, judge_recorded, read_cluster_uid
 from gitops.fleet.projections import FleetProjections, removed_clusters
 from gitops.fleet.reach import ReachState
 from gitops.plan import planner
@@ -34,10 +35,12 @@ from renderer.catalog.catalog import Catalog
 from renderer.catalog.projection import scopes_in
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
-from renderer.kinds import CLUSTER
 from renderer.phrasing import join_names, suggestion_or_names
 
 MAX_CLUSTERS_AT_ONCE: Final = 8
+CONCURRENCY: Final = 16
+"""Requests to one cluster at the same time."""
+
 UNREACHABLE_SECONDS: Final = 5.0
 """Seconds for which a call to a cluster that cannot be reached is tried again."""
 
@@ -92,8 +95,7 @@ def place_source(
         )
     projections.update(states, scopes)
     documents = stored_documents(accepted.get(fleet_source, {}))
-    read = (read_cluster(document) for document in documents if document.group_kind.kind == CLUSTER)
-    return PlacedSource(state.catalog, projections, {spec.name: spec for spec in read if isinstance(spec, ClusterSpec)})
+    return PlacedSource(state.catalog, projections, {spec.name: spec for spec in clusters_in(documents)})
 
 
 async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> PlacedSource:
@@ -165,16 +167,16 @@ class FleetPlanner:
                 else:
                     assert spec is not None
                     assert spec.access is not None
-                    cluster = await connect_to(
-                        AccessSource(name, spec.access, self.access, self.hub),
-                        name=name,
+                    async with connect_cluster(
+                        name,
+                        spec.access,
+                        self.access,
+                        self.hub,
+                        concurrency=CONCURRENCY,
                         unreachable_seconds=UNREACHABLE_SECONDS,
-                    )
-                    try:
+                    ) as cluster:
                         await self._identify(cluster, name)
                         report = await self._plan_against(cluster, placed.state_of(name), clock, name)
-                    finally:
-                        await cluster.close()
         except (ConfigurationError, ClusterError, GitopsError) as error:
             if name == LOCAL_CLUSTER:
                 raise
@@ -196,13 +198,7 @@ class FleetPlanner:
                 seen_uid = await read_cluster_uid(cluster)
         except TimeoutError:
             raise NotPlanned(f"cluster {name} did not answer within {ANSWER_SECONDS:.0f} s") from None
-        uids = {known: stored.record.uid for known, stored in self._records.items()}
-        judgement = judge_identity(
-            name,
-            recorded_uid=uids.get(name, ""),
-            seen_uid=seen_uid,
-            other_uids={known: uid for known, uid in uids.items() if known != name},
-        )
+        judgement = judge_recorded(name, seen_uid, self._records)
         if not isinstance(judgement, AcceptedIdentity):
             raise NotPlanned(judgement.message)
 

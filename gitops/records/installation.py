@@ -21,6 +21,9 @@ INSTALLATION: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "levelgate")
 HUB_FIELD: Final = "hub"
 """Field of its data with the id of the hub that this cluster belongs to. It has a manager of its own (`gitops.fleet.identity`)."""
 
+CLUSTER_RECORD: Final = "cluster"
+"""Value of the label `internal.levelgate.dev/record` of a hub's record of each of its clusters (`gitops.fleet.cluster_record`)."""
+
 FORMAT: Final = "1"
 """Number of the form in which records are kept."""
 

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from applier.applyset.inventory import TOOL, Scope
 from applier.cluster import Object, Reader
 from applier.state.observed import annotation, label
 from gitops.records.left_behind import LeftBehind
+from gitops.records.stored_json import dump_json, load_json, load_mapping
 from renderer import well_known
 from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey, source_parent
@@ -52,12 +51,12 @@ class UnreadableSource(NamedTuple):
     @classmethod
     def from_record(cls, parent: Object) -> UnreadableSource | None:
         """As the record tells it; None where the source can be read."""
-        stored = _parse_mapping(annotation(parent, well_known.UNREADABLE))
+        stored = load_mapping(annotation(parent, well_known.UNREADABLE))
         return cls(str(stored.get("since", "")), str(stored["why"])) if stored.get("why") else None
 
     def encode(self) -> str:
         """As stored."""
-        return _dumps(self._asdict())
+        return dump_json(self._asdict())
 
 
 class InstanceScopes(Mapping[ObjectKey, Scope]):
@@ -76,7 +75,7 @@ class InstanceScopes(Mapping[ObjectKey, Scope]):
         """As stored; equal scopes give equal text."""
         if self._text is None:
             rows = map(_scope_row, _group_by_scope(self).items())
-            self._text = _dumps(sorted(rows, key=lambda row: (row["kinds"], row["namespaces"])))
+            self._text = dump_json(sorted(rows, key=lambda row: (row["kinds"], row["namespaces"])))
         return self._text
 
     @property
@@ -154,7 +153,7 @@ class SourceRecord:
             own_objects_commit=data.get("own", ""),
             since=data.get("since", ""),
             state=data.get("state", ""),
-            counts=_parse_mapping(data.get("counts", "")),
+            counts=load_mapping(data.get("counts", "")),
             causes=causes_of(parent),
             scopes=InstanceScopes(data.get("instances", "")),
             requests=requests_of(parent),
@@ -167,7 +166,7 @@ class SourceRecord:
             is_prune_disabled=bool(data.get("keeps")),
             unreadable=UnreadableSource.from_record(parent),
             kinds=tuple(filter(None, annotation(parent, well_known.GROUP_KINDS).split(","))),
-            left_behind=LeftBehind.from_json(_parse_mapping(data.get("leftBehind", ""))),
+            left_behind=LeftBehind.from_json(load_mapping(data.get("leftBehind", ""))),
         )
 
     def data(self) -> dict[str, str]:
@@ -182,9 +181,9 @@ class SourceRecord:
             "own": self.own_objects_commit,
             "since": self.since,
             "state": self.state,
-            "counts": _dumps(self.counts),
-            "causes": _dumps(self.causes),
-            "asked": _dumps(self.requests) if self.requests else "",
+            "counts": dump_json(self.counts),
+            "causes": dump_json(self.causes),
+            "asked": dump_json(self.requests) if self.requests else "",
             "passes": self.passes,
             "claims": "\n".join(map(str, self.claims)),
             "leaves": "\n".join(map(str, self.prune_candidates)),
@@ -193,7 +192,7 @@ class SourceRecord:
             "version": self.version,
             "keeps": "true" if self.is_prune_disabled else "",
             "instances": self.scopes.text,
-            **({"leftBehind": _dumps(self.left_behind.to_json())} if self.left_behind != LeftBehind() else {}),
+            **({"leftBehind": dump_json(self.left_behind.to_json())} if self.left_behind != LeftBehind() else {}),
         }
 
     @property
@@ -213,7 +212,7 @@ def causes_of(parent: Object) -> tuple[Mapping[str, Any], ...]:
 
 def requests_of(parent: Object) -> dict[str, Mapping[str, Any]]:
     """What people ask of a source and its plain objects, and since when, by the object; alone, as the scopes may be long."""
-    rows = _parse_mapping((parent.get("data") or {}).get("asked", ""))
+    rows = load_mapping((parent.get("data") or {}).get("asked", ""))
     return {key: row for key, row in rows.items() if isinstance(row, dict)}
 
 
@@ -283,24 +282,8 @@ def _source_parents(configmaps: Iterable[Object]) -> dict[str, Object]:
     return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): obj for obj in own_parents}
 
 
-def _dumps(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-
-
-def _loads(text: str) -> Any:
-    try:
-        return orjson.loads(text) if text else None
-    except orjson.JSONDecodeError:
-        return None
-
-
-def _parse_mapping(text: str) -> dict[str, Any]:
-    value = _loads(text)
-    return value if isinstance(value, dict) else {}
-
-
 def _parse_rows(text: str) -> Iterator[Mapping[str, Any]]:
-    value = _loads(text)
+    value = load_json(text)
     return (row for row in (value if isinstance(value, list) else ()) if isinstance(row, dict))
 
 

@@ -24,7 +24,6 @@ from gitops.clock import SystemClock
 from gitops.explain.fleet_overview import FleetOverview
 from gitops.explain.fleet_presence import CLUSTER_RECORDS
 from gitops.fleet.cluster_record import (
-    CLUSTER_RECORD,
     ClusterRecord,
     SourceSummary,
     cluster_record_key,
@@ -36,7 +35,7 @@ from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.fleet.fleet_objects import read_fleet_objects
 from gitops.fleet.fleet_recorder import FleetRecorder
 from gitops.fleet.identity import claim_cluster, read_cluster_uid, release_cluster
-from gitops.records.installation import INSTALLATION
+from gitops.records.installation import CLUSTER_RECORD, INSTALLATION
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
 from tests.cli.conftest import Typed

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,17 @@ def down() -> set[str]:
 def clusters(hub: Fleet, down: set[str], monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Sandbox]:
     found = {name: Sandbox(clock=hub.clock.seconds) for name in REGIONS}
 
-    async def connect_to(_source: object, *, name: ClusterName, **_: float) -> Cluster:
+    @asynccontextmanager
+    async def connect_cluster(name: ClusterName, *_: object, **_options: float) -> AsyncIterator[Cluster]:
         if name in down:
             raise ConfigurationError(f"cluster {name}: nobody answers")
-        return cluster_of(found[name].answer, name=name)
+        cluster = cluster_of(found[name].answer, name=name)
+        try:
+            yield cluster
+        finally:
+            await cluster.close()
 
-    monkeypatch.setattr(fleet_planner, "connect_to", connect_to)
+    monkeypatch.setattr(fleet_planner, "connect_cluster", connect_cluster)
     return found
 
 
