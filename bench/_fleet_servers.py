@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response, json_response
 from bench.kro.fleet import CONFIG_MAPS, INSTANCES
 from gitops.sandbox import evaluate_cel
+from renderer.identity import OWN_NAMESPACE
 
 SOURCE: Final = "bench"
 MARKS_PER_SECOND: Final = 200
@@ -35,10 +37,13 @@ _TURN: Final = 0.02
 
 @dataclass
 class Served:
-    """A sandbox with what was asked of it: requests but watches and those of Leases, and seconds from each drift to the write that heals it."""
+    """A sandbox, the requests to it by method and resource, and the seconds from each drift to the write that heals it.
+
+    Watches and requests for Leases are left out.
+    """
 
     sandbox: Sandbox
-    requests: int = 0
+    requests: Counter[str] = field(default_factory=Counter)
     latencies: list[float] = field(default_factory=list)
     marks: int = 0
     _drifted: dict[str, float] = field(default_factory=dict)
@@ -49,12 +54,14 @@ class Served:
             begun = self._drifted.pop(urlsplit(request.target).path, None)
             if begun is not None:
                 self.latencies.append(time.monotonic() - begun)
-        self.requests += not any(word in request.target for word in _CONTINUAL)
+        if not any(word in request.target for word in _CONTINUAL):
+            self.requests[f"{request.method} {_resource(request.target)}"] += 1
         return self.sandbox.handle(request)
 
     def figures(self) -> dict[str, Any]:
         return {
-            "requests": self.requests,
+            "requests": self.requests.total(),
+            "requests_by_resource": self.requests,
             "latencies": self.latencies,
             "drifted": len(self._drifted),
             "marks": self.marks,
@@ -95,6 +102,19 @@ class Served:
 
     def _merge(self, path: str, patch: Any) -> bool:
         return self.sandbox.handle(Request("PATCH", path, _MERGE, orjson.dumps(patch))).status == 200
+
+
+def _resource(target: str) -> str:
+    """Return group, version and resource of a request: `v1/configmaps`. A record of ours keeps its name."""
+    parts = urlsplit(target).path.strip("/").split("/")
+    if parts[0] not in ("api", "apis"):
+        return "/".join(parts)
+    version_parts = 2 if parts[0] == "api" else 3
+    version, rest = parts[1:version_parts], parts[version_parts:]
+    is_record = rest[:2] == ["namespaces", OWN_NAMESPACE]
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    return "/".join((*version, *(rest if is_record else (*rest[:1], *rest[2:3]))))
 
 
 @dataclass(frozen=True)
