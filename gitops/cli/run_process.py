@@ -171,7 +171,7 @@ class Process:
             return None
         from gitops.daemon.fleet import Fleet
         from gitops.daemon.fleet_member import FleetEnvironment
-        from gitops.daemon.turns import WHOLE_PASS_TURN_SECONDS, WHOLE_PASSES_AT_ONCE, Turns
+        from gitops.daemon.turns import LONGEST_TURN_SECONDS, SILENT_TURN_SECONDS, WHOLE_PASSES_AT_ONCE, Turns
         from gitops.fleet.fleet_recorder import FleetRecorder
         from gitops.fleet.identity import read_cluster_uid
         from gitops.fleet.projections import FleetProjections
@@ -189,7 +189,7 @@ class Process:
             stage_of=lambda name: combine(stage, observability.stage_of(name)) if observability else stage,
             concurrency=self.concurrency,
             max_concurrent=self.max_concurrent,
-            turns=Turns(WHOLE_PASSES_AT_ONCE, WHOLE_PASS_TURN_SECONDS),
+            turns=Turns(WHOLE_PASSES_AT_ONCE, SILENT_TURN_SECONDS, LONGEST_TURN_SECONDS),
         )
         printer_of = self.progress.for_cluster
         fleet = Fleet(

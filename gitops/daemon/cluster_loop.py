@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from typing import Final
 
 from gitops.clock import Clock, wait_for_any
 from gitops.daemon.dispatcher import SHORTEST_SLEEP, Dispatcher
 from gitops.daemon.event_router import EventRouter
-from gitops.daemon.turns import Turns
 from gitops.daemon.workers import QueueKey, Workers
 from gitops.daemon.workqueue import PRIORITY_CHANGE, PRIORITY_RESYNC, PRIORITY_WINDOW, WorkQueue
 from gitops.reconcile.context import ReconcileResult
@@ -32,8 +32,7 @@ class ClusterLoop:
 
     `on_pass` hears of every pass, `notice` of what goes wrong with the cluster. `event_router` maps events of the cluster
     to keys; None: nothing is watched. At most `max_concurrent` passes over instances run side by side;
-    `turns` are those for whole passes, of all clusters of a process. `elapsed` gives the
-    seconds of a clock that never goes back.
+    a whole pass is run within `whole_pass_turn`. `elapsed` gives the seconds of a clock that never goes back.
     """
 
     reconciler: Reconciler
@@ -43,7 +42,7 @@ class ClusterLoop:
     on_pass: Callable[[ReconcileResult], None]
     notice: Callable[[str, str], None]
     max_concurrent: int
-    turns: Turns
+    whole_pass_turn: Callable[[], AbstractAsyncContextManager[None]]
     event_router: EventRouter | None = None
     _wake_event: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -58,7 +57,7 @@ class ClusterLoop:
             attention=lambda: self.event_router,
             told=self.on_pass,
             notice=self.notice,
-            turns=self.turns,
+            whole_pass_turn=self.whole_pass_turn,
         )
         self._workers = Workers(self.queue, self._dispatcher.do, self._wake_event.set, limit=self.max_concurrent)
 

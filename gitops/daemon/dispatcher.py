@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from datetime import datetime
 from typing import TypeVar
@@ -14,7 +15,6 @@ from applier.execute.results import Result
 from applier.plan.model import ApplySetPlan
 from gitops.clock import Clock
 from gitops.daemon.event_router import EventRouter
-from gitops.daemon.turns import Turns
 from gitops.daemon.workers import QueueKey, WorkKind
 from gitops.daemon.workqueue import PRIORITY_CHANGE, PRIORITY_RESYNC, WorkQueue
 from gitops.reconcile.context import ReconcileResult
@@ -63,7 +63,7 @@ class Dispatcher:
     """The work on one cluster, which `queue` holds. `states` gives what was read last of the sources.
 
     `attention` gives who watches what passes rest on, if anybody does; `told` hears of every pass, `notice` of what went
-    wrong. `turns` are those for whole passes. `elapsed` gives the seconds of a clock that never goes back.
+    wrong. A whole pass is run within `whole_pass_turn`. `elapsed` gives the seconds of a clock that never goes back.
     """
 
     reconciler: Reconciler
@@ -74,7 +74,7 @@ class Dispatcher:
     attention: Callable[[], EventRouter | None]
     told: Callable[[ReconcileResult], None]
     notice: Callable[[str, str], None]
-    turns: Turns
+    whole_pass_turn: Callable[[], AbstractAsyncContextManager[None]]
     _looks: RequeueBackoff = field(default_factory=RequeueBackoff)
     _trouble: float = 0.0
     _rests_until: float = 0.0
@@ -123,7 +123,7 @@ class Dispatcher:
 
     async def _whole(self) -> None:
         try:
-            async with self.turns.take():
+            async with self.whole_pass_turn():
                 begun = self.elapsed()
                 found = await self._watched(self.reconciler.reconcile(self.states()), None)
         except ClusterError as error:

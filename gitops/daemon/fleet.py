@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from datetime import datetime
 from functools import partial
@@ -82,6 +83,11 @@ class Fleet:
             standing = RecordChange(state=str(ReachState.ENGAGED), message="", since=now)
             recorder.update(LOCAL_CLUSTER, {**standing, "uid": self.environment.hub_id})
             recorder.update_sources(LOCAL_CLUSTER, partial(summarize_sources, result))
+
+    def take_local_turn(self) -> AbstractAsyncContextManager[None]:
+        """Wait for a turn to run a whole pass over the hub's own cluster, and hold it for the block."""
+        # Its answers are not counted: the hub's cluster is small, and does not need longer than a silent one.
+        return self.environment.turns.take(lambda: 0)
 
     def resync(self) -> None:
         """Look at everything anew in all clusters, as in the hub's own."""

@@ -353,7 +353,7 @@ class FleetMember:
             on_pass=self._on_pass,
             notice=self.observer.print_notice,
             max_concurrent=environment.max_concurrent,
-            turns=environment.turns,
+            whole_pass_turn=partial(environment.turns.take, self._count_answers),
         )
         async with EventRouter(reconciler, loop.enqueue, partial(self.observer.print_notice, "cluster")) as router:
             loop.event_router = router
@@ -362,6 +362,10 @@ class FleetMember:
                 await loop.run(stop)
             finally:
                 self.loop = None
+
+    def _count_answers(self) -> int:
+        """Return how often the cluster has answered; status 0 stands for calls without an answer."""
+        return sum(count for (_, status), count in self.answers.items() if status)
 
     def _states(self) -> Sequence[SourceState]:
         return self.states(self._known_sources)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import field
 from datetime import datetime, timedelta
 
@@ -19,7 +20,6 @@ from gitops.daemon.event_router import EventRouter
 from gitops.daemon.fetcher import Fetcher
 from gitops.daemon.fleet import Fleet
 from gitops.daemon.notices import NoticeFilter
-from gitops.daemon.turns import WHOLE_PASS_TURN_SECONDS, Turns
 from gitops.daemon.workers import QueueKey
 from gitops.daemon.workqueue import PRIORITY_CHANGE, PRIORITY_WINDOW, WorkQueue
 from gitops.errors import SourceError
@@ -82,7 +82,7 @@ class Follower:
             on_pass=self._on_background_pass,
             notice=notice,
             max_concurrent=self.max_concurrent,
-            turns=self.fleet.environment.turns if self.fleet else Turns(1, WHOLE_PASS_TURN_SECONDS),
+            whole_pass_turn=self.fleet.take_local_turn if self.fleet else nullcontext,
         )
 
     @property

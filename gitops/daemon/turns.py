@@ -1,41 +1,50 @@
-"""Turns for what costs much and is done for many clusters: a few side by side, and nobody keeps one for long."""
+"""Turns for whole passes over many clusters: a few clusters at a time, so that no pass is as slow as all together.
+
+A turn is not kept by a cluster that does not answer (row S3-7: an unreachable cluster delays its own placement only).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 WHOLE_PASSES_AT_ONCE: Final = 4
-"""Whole passes over clusters side by side: all at once would make each as slow as all together."""
+"""Whole passes that hold a turn at the same time."""
 
-WHOLE_PASS_TURN_SECONDS: Final = 5.0
-"""Seconds after which a pass gives its turn to the next one: it may wait for a cluster that does not answer."""
+SILENT_TURN_SECONDS: Final = 5.0
+"""Seconds without an answer of the cluster after which its pass loses the turn."""
+
+LONGEST_TURN_SECONDS: Final = 30.0
+"""Seconds after which a pass loses the turn in any case, so that large clusters do not keep small ones waiting."""
 
 
 class Turns:
-    """`limit` of them at a time; one that lasts longer than `max_seconds` goes on, but no longer counts."""
+    """Turns for whole passes, `limit` at a time. A pass that loses its turn goes on and no longer counts."""
 
-    def __init__(self, limit: int, max_seconds: float) -> None:
+    def __init__(self, limit: int, silent_seconds: float, longest_seconds: float) -> None:
         self._free = asyncio.Semaphore(limit)
-        self._max_seconds = max_seconds
+        self._silent_seconds = silent_seconds
+        self._longest_seconds = longest_seconds
 
     @asynccontextmanager
-    async def take(self) -> AsyncIterator[None]:
-        """Wait for a turn, and have it for the block."""
+    async def take(self, count_answers: Callable[[], int]) -> AsyncIterator[None]:
+        """Wait for a turn and hold it for the block. `count_answers` returns how often the cluster has answered."""
         await self._free.acquire()
-        is_over = False
-
-        def end() -> None:
-            nonlocal is_over
-            if not is_over:
-                is_over = True
-                self._free.release()
-
-        timer = asyncio.get_running_loop().call_later(self._max_seconds, end)
+        holder = asyncio.ensure_future(self._hold(count_answers))
+        # Not at the end of `_hold`: a task that is cancelled before its first step runs none of it.
+        holder.add_done_callback(lambda _: self._free.release())
         try:
             yield
         finally:
-            timer.cancel()
-            end()
+            holder.cancel()
+
+    async def _hold(self, count_answers: Callable[[], int]) -> None:
+        """Return when the turn is lost."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._longest_seconds):
+                last_count = -1
+                while (count := count_answers()) != last_count:
+                    last_count = count
+                    await asyncio.sleep(self._silent_seconds)
