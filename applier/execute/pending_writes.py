@@ -209,11 +209,15 @@ class PendingWrites:
 
 @dataclass(eq=False)
 class WriteBatch:
-    """What one pass begins. One that `insists` waits at its end until all is answered, and tries again until then what was put off."""
+    """What one pass begins. One that `insists` waits at its end until all is answered, and tries again until then what was put off.
+
+    `patience_seconds` without any answer are waited at least.
+    """
 
     pending_writes: PendingWrites
     sleep: Callable[[float], Awaitable[None]]
     waits_for_responses: bool
+    patience_seconds: float = MIN_ANSWER_TIMEOUT_SECONDS
     _actions: Iterator[PendingAction] = field(default_factory=lambda: iter(()))
     _answers: list[Answer] = field(default_factory=list)
     _open_count: int = 0
@@ -262,7 +266,9 @@ class WriteBatch:
     def _give_up_time(self, pause: float) -> float:
         """The time at which nobody waits any more, if nothing is answered until then."""
         share = self._awaited_count / (self._awaited_count + len(self._answers))
-        return self._last_answer_time + max(pause * share, self.pending_writes.answer_timeout.seconds)
+        return self._last_answer_time + max(
+            pause * share, self.pending_writes.answer_timeout.seconds, self.patience_seconds
+        )
 
     @property
     def _awaited_count(self) -> int:

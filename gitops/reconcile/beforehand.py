@@ -25,6 +25,12 @@ from gitops.rollouts.state import RolloutState
 from renderer.identity import source_parent
 from renderer.render.model import NewRevision
 
+REVISION_PATIENCE_SECONDS: Final = 2.0
+"""Seconds that a pass waits at least for the record of a new revision; not longer, since others wait with it (I9).
+
+None of its instances can be rendered before. A pass that went on would tell each of them as failed, and take that back a moment later.
+"""
+
 _UNANSWERED: Final = "its record is being written; the server has not answered yet"
 
 
@@ -33,7 +39,7 @@ async def store_revisions(
 ) -> RevisionArchive:
     """Store new revisions; of a kind of which that does not succeed the revision before serves on."""
     due = {one.kind: record_update(definition_body(one)) for one in issued}
-    answers = await records.write([*due.values()])
+    answers = await records.write([*due.values()], patience_seconds=REVISION_PATIENCE_SECONDS)
     errors = {result.key: result.error for _, result in answers}
     why = {kind: errors.get(one.result.key, WriteInFlight(_UNANSWERED)) for kind, one in due.items()}
     refused = {kind: str(error) for kind, error in why.items() if error}

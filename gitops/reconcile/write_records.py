@@ -20,6 +20,7 @@ from applier.errors import ClusterError, NotFound, StaleWrite
 from applier.execute.pending_writes import (
     FIRST_RETRY_SECONDS,
     MAX_RETRY_SECONDS,
+    MIN_ANSWER_TIMEOUT_SECONDS,
     PendingAction,
     PendingWrites,
     WriteBatch,
@@ -109,9 +110,15 @@ class RecordWriter:
     def __post_init__(self) -> None:
         self.underway.on_late_answer = self._heard
 
-    async def write(self, due: Sequence[RecordUpdate]) -> list[Answer]:
-        """The answers that came while it was worth to wait; what is missing there is being written, or waits for its time."""
-        waiting, batch = self.underway.unwritable_objects, WriteBatch(self.underway, self.clock.sleep, self.insists())
+    async def write(
+        self, due: Sequence[RecordUpdate], *, patience_seconds: float = MIN_ANSWER_TIMEOUT_SECONDS
+    ) -> list[Answer]:
+        """Return the answers that came while it was worth to wait, at least `patience_seconds` after the last one.
+
+        What is missing there is being written, or waits for its time.
+        """
+        waiting = self.underway.unwritable_objects
+        batch = WriteBatch(self.underway, self.clock.sleep, self.insists(), patience_seconds)
         begun = [one for one in due if one.result.key not in waiting]
         try:
             answers = await batch.start_and_collect(

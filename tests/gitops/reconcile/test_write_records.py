@@ -231,3 +231,14 @@ def test_a_record_of_an_instance_is_about_that_instance() -> None:
         for one in (of_instance, of_several):
             assert due(one).result.set == ObjectKey("g.test", "Link", "default", "a")
         assert due(record).result.set == ObjectKey.from_manifest(record)
+
+
+@pytest.mark.parametrize(("patience_seconds", "answered"), [(0.1, []), (10.0, ["slow"])])
+def test_a_record_that_all_else_waits_for_is_waited_for_longer(patience_seconds: float, answered: list[str]) -> None:
+    lab = Lab()
+
+    async def story() -> None:
+        answers = await lab.records.write([lab.due("slow", takes=9.0)], patience_seconds=patience_seconds)
+        assert names(answers) == answered
+
+    lab.run(story)
