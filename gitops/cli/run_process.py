@@ -191,6 +191,7 @@ class Process:
             max_concurrent=self.max_concurrent,
             turns=Turns(WHOLE_PASSES_AT_ONCE, SILENT_TURN_SECONDS, LONGEST_TURN_SECONDS),
         )
+        reconciler.numbering = environment.recorder.sources
         printer_of = self.progress.for_cluster
         fleet = Fleet(
             environment,

@@ -17,6 +17,7 @@ from gitops.daemon.fleet_member import ClusterObserver, FleetEnvironment, FleetM
 from gitops.daemon.source_summaries import summarize_sources
 from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.fleet.fleet_recorder import RecordChange
+from gitops.fleet.fleet_records import read_stored_numbers
 from gitops.fleet.projections import FleetProjections, removed_clusters
 from gitops.fleet.reach import ReachState
 from gitops.reconcile.context import ReconcileResult
@@ -43,17 +44,19 @@ class Fleet:
     _ending: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
     async def restore(self) -> None:
-        """Take up the clusters and placements that were in force before this start. Raises ClusterError."""
+        """Take up what the hub has on record: the clusters and placements in force, and the numbers of revisions. Raises ClusterError."""
         records = await self.environment.recorder.load()
         self._recorded = {
             name: record.spec for name, record in records.items() if name != LOCAL_CLUSTER and record.spec is not None
         }
-        self.projections.accepted = self.environment.recorder.accepted
+        sources = self.environment.recorder.sources
+        self.projections.accepted = sources.accepted
+        sources.hear(LOCAL_CLUSTER, await read_stored_numbers(self.environment.hub))
 
     def update(self, states: Sequence[SourceState]) -> None:
         """Go by what the sources say now: engage clusters that are new, and tell the others what has changed."""
         self.projections.update(states, self.scopes())
-        self.environment.recorder.keep_accepted(self.projections.accepted)
+        self.environment.recorder.sources.keep(self.projections.accepted, self.projections.definition_digests)
         known = {**self._recorded, **{name: member.spec for name, member in self.members.items()}}
         for name in removed_clusters(known, self.projections):
             if (member := self.members.get(name)) is None or not member.is_removed:
@@ -110,6 +113,8 @@ class Fleet:
             await self.environment.recorder.flush()
 
     def _begin(self, spec: ClusterSpec, *, after: asyncio.Task[None] | None, is_removed: bool = False) -> None:
+        if not (is_removed or spec.is_paused):
+            self.environment.recorder.sources.expect(spec.name)
         member = self.members[spec.name] = FleetMember(
             spec,
             self.environment,

@@ -34,6 +34,7 @@ from gitops.fleet.access import AccessSettings, AccessSource
 from gitops.fleet.cluster_record import ClusterRecord, declared_document, read_cluster_records
 from gitops.fleet.cluster_spec import ClusterSpec, OnRemove
 from gitops.fleet.fleet_recorder import FleetRecorder, RecordChange
+from gitops.fleet.fleet_records import read_stored_numbers
 from gitops.fleet.identity import (
     AcceptedIdentity,
     claim_cluster,
@@ -319,6 +320,7 @@ class FleetMember:
         environment = self.environment
         await self._identify(cluster)
         await claim_cluster(cluster, self.name, environment.hub_id)
+        environment.recorder.sources.hear(self.name, await read_stored_numbers(cluster))
         connect = partial(_connect_in_thread, source, self.name, asyncio.get_running_loop())
         leadership = await stack.enter_async_context(
             ThreadLeadership(
@@ -343,6 +345,7 @@ class FleetMember:
             facts=environment.facts,
             lead=leadership,
             stage=environment.stage_of(self.name),
+            numbering=environment.recorder.sources,
         )
         reconciler.follows = frozenset(state.catalog.source for state in self._states())
         loop = ClusterLoop(
@@ -417,7 +420,8 @@ class FleetMember:
         self._stand(state, "; ".join(describe_troubles(self._monitor.reach)))
 
     def _stand_back(self, message: str) -> None:
-        """Say why nothing is done for now."""
+        """Say why nothing is done for now. Others do not wait any longer for what this cluster says."""
+        self.environment.recorder.sources.hear(self.name, {})
         if self.is_removed:
             give_up = f"`levelgate cluster forget {self.name} --reason ...` gives it up"
             self._stand(ReachState.REMOVED, f"no longer declared in Git; waits until it answers; {give_up} ({message})")

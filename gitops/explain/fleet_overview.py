@@ -9,7 +9,7 @@ from gitops.errors import GitopsError
 from gitops.fleet.cluster_record import ClusterRecord, SourceSummary, read_cluster_records
 from gitops.fleet.cluster_spec import ClusterSpec, find_unsupported
 from gitops.fleet.fleet_objects import clusters_in, placements_in
-from gitops.fleet.fleet_recorder import read_accepted
+from gitops.fleet.fleet_record import read_accepted
 from gitops.fleet.placement import Placement
 from gitops.fleet.placing import choose_clusters
 from gitops.records.display_state import DisplayState

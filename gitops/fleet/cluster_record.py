@@ -129,19 +129,25 @@ async def write_cluster_record(
     hub: Cluster, name: ClusterName, record: ClusterRecord, before: StoredClusterRecord | None
 ) -> StoredClusterRecord:
     """Write it over the version that was read, None where there was none; what else stands there stays. Raises StaleWrite, ClusterError."""
-    key = cluster_record_key(name)
+    live = before.live if before else None
+    written = await write_hub_record(hub, cluster_record_key(name), CLUSTER_RECORD, record.data(), live)
+    return StoredClusterRecord(_parse(written), written)
+
+
+async def write_hub_record(
+    hub: Cluster, key: ObjectKey, kind: str, data: Mapping[str, str], before: Object | None
+) -> Object:
+    """Write `data` into a record of a hub, over the version that was read; None where there was none. Raises StaleWrite, ClusterError."""
     if before is None:
         await ensure_namespace(hub)
-        live = await hub.apply(record_configmap(key, CLUSTER_RECORD), manager=HUB_MANAGER)
-        if live.get("data"):
+        before = await hub.apply(record_configmap(key, kind), manager=HUB_MANAGER)
+        if before.get("data"):
             raise StaleWrite(f"{key}: somebody else has written it; read it again")
-    else:
-        live = before.live
-    patch = {"metadata": {"resourceVersion": live["metadata"]["resourceVersion"]}, "data": record.data()}
+    patch = {"metadata": {"resourceVersion": before["metadata"]["resourceVersion"]}, "data": dict(data)}
     written = await hub.merge(key, patch, manager=HUB_MANAGER)
     if written is None:
         raise StaleWrite(f"{key} was deleted")
-    return StoredClusterRecord(_parse(written), written)
+    return written
 
 
 async def change_cluster_record(

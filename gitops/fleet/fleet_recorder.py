@@ -1,4 +1,4 @@
-"""The records of a fleet on the hub: who the clusters are and how they stand, and which clusters and placements are in force.
+"""The records of a fleet on the hub: who the clusters are and how they stand, and beside them those of the sources.
 
 What changes often is written rarely: at most once in `WRITE_INTERVAL_SECONDS` for each record.
 """
@@ -11,11 +11,10 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
-from applier.cluster import Cluster, ClusterName, Reader
+from applier.cluster import Cluster, ClusterName
 from applier.errors import ClusterError, StaleWrite
 from gitops.clock import Clock, wait_for_any
 from gitops.fleet.cluster_record import (
-    HUB_MANAGER,
     NEW_RECORD,
     ClusterRecord,
     SourceSummary,
@@ -23,23 +22,14 @@ from gitops.fleet.cluster_record import (
     cluster_record_key,
     read_cluster_record,
     read_cluster_records,
-    record_configmap,
     write_cluster_record,
 )
-from gitops.records.installation import ensure_namespace
-from gitops.records.stored_json import dump_json, load_mapping
-from gitops.rollouts.source_rules import StoredRules
-from renderer import well_known
+from gitops.fleet.fleet_records import FleetRecords
 from renderer.frozen import dataclass
-from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 WRITE_INTERVAL_SECONDS: Final = 2.0
 """Seconds between two writes of one record, but for who a cluster is, which is written at once."""
 
-FLEET_RECORD: Final = "fleet"
-"""Value of the label `internal.levelgate.dev/record` of what is in force of a source: ConfigMap `fleet-SOURCE`."""
-
-_PREFIX: Final = "fleet-"
 _MAX_TRIES: Final = 5
 
 Summarize = Callable[[], Mapping[str, SourceSummary]]
@@ -57,20 +47,11 @@ class RecordChange(TypedDict, total=False):
     forgotten: str
 
 
-async def read_accepted(hub: Reader) -> dict[str, StoredRules]:
-    """Return the clusters and placements in force, by source. Raises ClusterError."""
-    selector = f"{well_known.RECORD}={FLEET_RECORD}"
-    found = await hub.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=selector)
-    return {
-        live["metadata"]["name"].removeprefix(_PREFIX): load_mapping((live.get("data") or {}).get("accepted", ""))
-        for live in found
-    }
-
-
 @dataclass
 class FleetRecorder:
-    """Writes the records of one hub. Only the process that leads writes them, and people who accept or forget a cluster.
+    """Writes the records of one hub: those of its clusters, and by `sources` those of its sources.
 
+    Only the process that leads writes them, and people who accept or forget a cluster.
     Hold `identifying` between the look at the records of all clusters and the write of who one of them is.
     """
 
@@ -78,23 +59,21 @@ class FleetRecorder:
     clock: Clock
     notice: Callable[[str, str], None]
     identifying: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    sources: FleetRecords = field(init=False)
     _stored: dict[ClusterName, StoredClusterRecord] = field(default_factory=dict, init=False)
     _changes: dict[ClusterName, RecordChange] = field(default_factory=dict, init=False)
     _summarize: dict[ClusterName, Summarize] = field(default_factory=dict, init=False)
-    _accepted: Mapping[str, StoredRules] = field(default_factory=dict, init=False)
-    _stored_accepted: dict[str, StoredRules] = field(default_factory=dict, init=False)
     _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
+    def __post_init__(self) -> None:
+        self.sources = FleetRecords(self.hub, self.clock, self.notice, self._wake.set)
+
     async def load(self) -> dict[ClusterName, ClusterRecord]:
         """Read the records that the hub has. Raises ClusterError."""
-        self._stored, self._stored_accepted = await read_cluster_records(self.hub), await read_accepted(self.hub)
+        self._stored = await read_cluster_records(self.hub)
+        await self.sources.load()
         return {name: stored.record for name, stored in self._stored.items()}
-
-    @property
-    def accepted(self) -> dict[str, StoredRules]:
-        """The clusters and placements in force, by source, as they were stored last."""
-        return dict(self._stored_accepted)
 
     @property
     def records(self) -> dict[ClusterName, ClusterRecord]:
@@ -105,12 +84,6 @@ class FleetRecorder:
         """Return the same of one cluster; `NEW_RECORD` where there is nothing."""
         record = self._stored[name].record if name in self._stored else NEW_RECORD
         return _changed(record, self._pending(name))
-
-    def keep_accepted(self, accepted: Mapping[str, StoredRules]) -> None:
-        """Store what is in force now."""
-        self._accepted = accepted
-        if accepted != self._stored_accepted:
-            self._wake.set()
 
     def update(self, name: ClusterName, change: RecordChange) -> None:
         """Change the record of a cluster soon."""
@@ -201,20 +174,7 @@ class FleetRecorder:
                     await self._write_with_pending(name, {})
                 except ClusterError as error:
                     self.notice("fleet", f"the record of cluster {name} cannot be written: {error}")
-        for source in sorted(self._accepted.keys() | self._stored_accepted.keys()):
-            accepted = self._accepted.get(source, {})
-            if accepted != self._stored_accepted.get(source, {}):
-                try:
-                    await self._write_accepted(source, accepted)
-                except ClusterError as error:
-                    self.notice("fleet", f"the clusters and placements of source {source} cannot be stored: {error}")
-
-    async def _write_accepted(self, source: str, accepted: StoredRules) -> None:
-        key = ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{_PREFIX}{source}")
-        await ensure_namespace(self.hub)
-        body = {**record_configmap(key, FLEET_RECORD), "data": {"accepted": dump_json(accepted)}}
-        await self.hub.apply(body, manager=HUB_MANAGER)
-        self._stored_accepted[source] = accepted
+        await self.sources.flush()
 
 
 def _changed(record: ClusterRecord, change: RecordChange) -> ClusterRecord:

@@ -42,13 +42,15 @@ class _SourceProjection:
 class FleetProjections:
     """The sources as each cluster of a fleet gets them. `fleet_source` is the one that may declare clusters.
 
-    `accepted` are the clusters and placements in force, by source, as they are to be stored.
+    `accepted` are the clusters and placements in force, by source, as they are to be stored. `definition_digests` are those of
+    the definitions, by source and kind; empty for one that does not build.
     """
 
     fleet_source: str
     accepted: dict[str, StoredRules] = field(default_factory=dict)
     clusters: Mapping[ClusterName, ClusterSpec] = field(default_factory=dict, init=False)
     broken_clusters: frozenset[str] = field(default=frozenset(), init=False)
+    definition_digests: Mapping[str, Mapping[GroupKind, str]] = field(default_factory=dict, init=False)
     _states: Mapping[str, SourceState] = field(default_factory=dict, init=False)
     _projected: dict[str, _SourceProjection] = field(default_factory=dict, init=False)
 
@@ -62,6 +64,10 @@ class FleetProjections:
         self.accepted = {source: found.accepted for source, found in objects.items() if found.accepted}
         if fleet := objects.get(self.fleet_source):
             self.clusters, self.broken_clusters = fleet.clusters, fleet.broken_clusters
+        self.definition_digests = {
+            source: _definition_digests(state, self.definition_digests.get(source, {}))
+            for source, state in self._states.items()
+        }
         names = _definition_names(state.catalog for state in self._states.values())
         for source, state in self._states.items():
             self._projected[source] = self._project(state.catalog, objects[source], scopes, names)
@@ -159,6 +165,16 @@ def _definition_names(catalogs: Iterable[Catalog]) -> dict[GroupKind, frozenset[
         for kind, found in catalog.definition_names.items():
             names[kind] = names.get(kind, frozenset[str]()) | frozenset(found)
     return names
+
+
+def _definition_digests(state: SourceState, before: Mapping[GroupKind, str]) -> dict[GroupKind, str]:
+    """Return the digests of a source's definitions. What it had `before` counts as there while something cannot be read."""
+    catalog = state.catalog
+    current = {
+        **dict.fromkeys(catalog.broken, ""),
+        **{kind: definition.digest for kind, definition in catalog.definitions.items()},
+    }
+    return {**before, **current} if state.hold or catalog.unreadable_files else current
 
 
 def _without_objects(catalog: Catalog) -> Catalog:

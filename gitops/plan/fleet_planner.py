@@ -20,7 +20,7 @@ from gitops.fleet.cluster_record import StoredClusterRecord, read_cluster_record
 from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.fleet.connection import connect_cluster
 from gitops.fleet.fleet_objects import clusters_in
-from gitops.fleet.fleet_recorder import read_accepted
+from gitops.fleet.fleet_record import read_accepted
 from gitops.fleet.identity import AcceptedIdentity, judge_recorded, read_cluster_uid
 from gitops.fleet.projections import FleetProjections, removed_clusters
 from gitops.fleet.reach import ReachState

@@ -6,11 +6,13 @@ stored decides nothing in this pass.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
+from applier.cluster import Cluster, Object
 from applier.errors import ClusterError, StaleWrite, WriteInFlight
 from applier.execute.results import Result
 from gitops.decisions import decide
@@ -22,7 +24,8 @@ from gitops.records.rollout_records import Rollouts, rollout_key
 from gitops.records.source_record import SourceRecord
 from gitops.records.transitions import Transition, TransitionSubject, source_transitions
 from gitops.rollouts.state import RolloutState
-from renderer.identity import source_parent
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, source_parent
 from renderer.render.model import NewRevision
 
 REVISION_PATIENCE_SECONDS: Final = 2.0
@@ -34,11 +37,41 @@ None of its instances can be rendered before. A pass that went on would tell eac
 _UNANSWERED: Final = "its record is being written; the server has not answered yet"
 
 
+class RevisionNumbering(Protocol):
+    """Who gives numbers to new revisions where more than one cluster has them."""
+
+    async def number(self, revisions: Sequence[NewRevision]) -> Mapping[GroupKind, int]:
+        """Return the number of each, at least the one that it has, for good. Raises ClusterError."""
+        ...
+
+
+@dataclass
+class _Numbers:
+    """The numbers of what one pass issues: asked for once, by the first record that is written."""
+
+    numbering: RevisionNumbering
+    issued: Sequence[NewRevision]
+    _asked: asyncio.Task[Mapping[GroupKind, int]] | None = None
+
+    async def of(self, kind: GroupKind) -> int:
+        """Return the number of a kind's revision. Raises ClusterError."""
+        if self._asked is None:
+            self._asked = asyncio.create_task(self._ask(), name="number revisions")
+        return (await asyncio.shield(self._asked))[kind]
+
+    async def _ask(self) -> Mapping[GroupKind, int]:
+        return await self.numbering.number(self.issued)
+
+
 async def store_revisions(
-    records: RecordWriter, issued: Sequence[NewRevision], archive: RevisionArchive
+    records: RecordWriter,
+    issued: Sequence[NewRevision],
+    archive: RevisionArchive,
+    numbering: RevisionNumbering | None,
 ) -> RevisionArchive:
-    """Store new revisions; of a kind of which that does not succeed the revision before serves on."""
-    due = {one.kind: record_update(definition_body(one)) for one in issued}
+    """Store new revisions; of a kind of which that does not succeed the revision before serves on. Each gets its number from the `numbering`."""
+    numbers = _Numbers(numbering, issued) if numbering else None
+    due = {one.kind: _revision_update(one, numbers) for one in issued}
     answers = await records.write([*due.values()], patience_seconds=REVISION_PATIENCE_SECONDS)
     errors = {result.key: result.error for _, result in answers}
     why = {kind: errors.get(one.result.key, WriteInFlight(_UNANSWERED)) for kind, one in due.items()}
@@ -46,6 +79,19 @@ async def store_revisions(
     return replace(
         archive.with_stored(obj for obj, _ in answers if obj), write_errors={**archive.write_errors, **refused}
     )
+
+
+def _revision_update(new_revision: NewRevision, numbers: _Numbers | None) -> RecordUpdate:
+    """Return the write of a revision's record. It has its number first, and is known by the one that it would have otherwise."""
+    proposed = record_update(definition_body(new_revision))
+    if numbers is None:
+        return proposed
+
+    async def write(cluster: Cluster) -> Object | None:
+        number = await numbers.of(new_revision.kind)
+        return await record_update(definition_body(replace(new_revision, number=number))).write(cluster)
+
+    return RecordUpdate(proposed.result, write)
 
 
 async def store_rollouts(

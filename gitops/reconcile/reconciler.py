@@ -26,6 +26,7 @@ from gitops.clock import Clock
 from gitops.decisions.inputs import DecisionRules
 from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile import beforehand, conclude
+from gitops.reconcile.beforehand import RevisionNumbering
 from gitops.reconcile.context import Context, ReconcileResult
 from gitops.reconcile.earlier_objects import EarlierCatalogs
 from gitops.reconcile.incremental.cluster_state import ClusterState
@@ -79,7 +80,8 @@ class Reconciler:
     `report` hears of every action as it is done; `stopping` ends a pass between two rounds; `facts` gives the external facts that are declared, as
     they are at a time, without asking anybody; `lead` is in whose name it writes, None where nobody else may. `follows` names the sources that are
     followed for good, read or not; None: nobody follows any. `whole` is what the last pass over everything knew, if parts may rest on it; `memo` is
-    what was rendered last. One that `insists` waits at its end until all is answered, and each of its passes tries again what was refused. `stage`
+    what was rendered last. `numbering` gives new revisions their numbers; None: the cluster counts its own.
+    One that `insists` waits at its end until all is answered, and each of its passes tries again what was refused. `stage`
     hears of passes and what they consist of, `announced` of what has changed by them.
     """
 
@@ -96,6 +98,7 @@ class Reconciler:
     follows: Collection[str] | None = None
     whole: ClusterState | None = None
     memo: RenderCache = field(default_factory=RenderCache)
+    numbering: RevisionNumbering | None = None
     waits_for_responses: bool = True
     reads: PendingReads = field(init=False)
     content: ContentWriter = field(init=False)
@@ -472,7 +475,7 @@ class Reconciler:
     async def _issue(self, issued: Sequence[NewRevision], archive: RevisionArchive) -> RevisionArchive:
         if refused := await self._own_namespace_refused():
             return replace(archive, write_errors=dict.fromkeys((one.kind for one in issued), str(refused)))
-        return await beforehand.store_revisions(self.records, issued, archive)
+        return await beforehand.store_revisions(self.records, issued, archive, self.numbering)
 
     async def _own_namespace_refused(self) -> ClusterError | None:
         """Make sure that the namespace of our own records exists; the error if it cannot be made."""

@@ -80,7 +80,7 @@ async def write_fleet(hub: Cluster) -> None:
     for name, found in RECORDS.items():
         await write_cluster_record(hub, name, found, None)
     recorder = FleetRecorder(hub, SystemClock(), lambda *_: None)
-    recorder.keep_accepted({"platform": OBJECTS.accepted})
+    recorder.sources.keep({"platform": OBJECTS.accepted}, {})
     await recorder.flush()
 
 

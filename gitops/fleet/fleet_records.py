@@ -1,0 +1,206 @@
+"""Keeping the hub's record of each source: what is in force, and the numbers of revisions, which are recorded before a cluster uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+from functools import partial
+from typing import Final
+
+from applier.cluster import Cluster, ClusterName, Reader
+from applier.errors import ClusterError, StaleWrite
+from gitops.clock import Clock, wait_for_any
+from gitops.fleet.fleet_record import (
+    NEW_FLEET_RECORD,
+    FleetRecord,
+    StoredFleetRecord,
+    read_fleet_records,
+    write_fleet_record,
+)
+from gitops.fleet.revision_numbers import (
+    NumbersBySource,
+    RevisionNumbers,
+    find_number,
+    issue_number,
+    merge_numbers,
+    numbers_in,
+)
+from gitops.records.applied_packs import KIND
+from gitops.records.revisions import DEFINITION
+from gitops.rollouts.source_rules import StoredRules
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import OWN_NAMESPACE, GroupKind
+from renderer.render.model import NewRevision
+
+NUMBERING_INTERVAL_SECONDS: Final = 2.0
+"""Seconds between two writes of new numbers: those that are asked for meanwhile are one write."""
+
+LEARNING_SECONDS: Final = 10.0
+"""Seconds that the first number of a source waits at most for clusters to say which ones they have."""
+
+_MAX_TRIES: Final = 5
+"""Versions that are read before somebody else counts as writing without end."""
+
+
+async def read_stored_numbers(cluster: Reader) -> dict[str, RevisionNumbers]:
+    """Return the numbers of the revisions that a cluster has stored, by source. Raises ClusterError."""
+    selector = f"{well_known.RECORD}={DEFINITION}"
+    return numbers_in(await cluster.list(KIND, OWN_NAMESPACE, selector=selector, metadata_only=True))
+
+
+@dataclass
+class FleetRecords:
+    """Writes the records `fleet-SOURCE` of one hub. `on_change` hears that there is something to `flush`.
+
+    `_awaited` are clusters that have not said yet which numbers they have. Until they have, what others said is not recorded: a
+    record with numbers says that they are those of the whole fleet.
+    """
+
+    hub: Cluster
+    clock: Clock
+    notice: Callable[[str, str], None]
+    on_change: Callable[[], None]
+    _stored: dict[str, StoredFleetRecord] = field(default_factory=dict, init=False)
+    _accepted: Mapping[str, StoredRules] = field(default_factory=dict, init=False)
+    _numbers: NumbersBySource = field(default_factory=dict, init=False)
+    _current: Mapping[str, Mapping[GroupKind, str]] = field(default_factory=dict, init=False)
+    _requests: list[NewRevision] = field(default_factory=list, init=False)
+    _awaited: set[ClusterName] = field(default_factory=set, init=False)
+    _heard: set[ClusterName] = field(default_factory=set, init=False)
+    _all_heard: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _numbering: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _numbered_at: float = field(default=-math.inf, init=False)
+
+    async def load(self) -> None:
+        """Read the records that the hub has. Raises ClusterError."""
+        await self._reload()
+        self._accepted = self.accepted
+
+    @property
+    def accepted(self) -> dict[str, StoredRules]:
+        """The clusters and placements in force, by source, as they were stored last."""
+        return {source: stored.record.accepted for source, stored in self._stored.items()}
+
+    def keep(self, accepted: Mapping[str, StoredRules], current: Mapping[str, Mapping[GroupKind, str]]) -> None:
+        """Store soon what is in force now. `current` are the digests of the definitions of Git, by source and kind."""
+        self._accepted, self._current = accepted, current
+        self._numbers = {
+            source: numbers.without_contents_but_of(current[source]) if source in current else numbers
+            for source, numbers in self._numbers.items()
+        }
+        if any(self._is_due(source) for source in self._sources):
+            self.on_change()
+
+    def expect(self, name: ClusterName) -> None:
+        """This cluster is being engaged, and has not said yet which numbers it has."""
+        if name not in self._heard:
+            self._awaited.add(name)
+            self._all_heard.clear()
+
+    def hear(self, name: ClusterName, numbers: NumbersBySource) -> None:
+        """A cluster has these numbers; none where it cannot say."""
+        self._heard.add(name)
+        self._awaited.discard(name)
+        self._numbers = merge_numbers(self._numbers, numbers)
+        if not self._awaited:
+            self._all_heard.set()
+            self.on_change()
+
+    async def number(self, revisions: Sequence[NewRevision]) -> Mapping[GroupKind, int]:
+        """Return the numbers of these revisions of one cluster, which are on record by then.
+
+        Raises StaleWrite where Git says otherwise meanwhile, ClusterError where the hub does not take the record.
+        """
+        if self._awaited and any(self._recorded_numbers(one.source) is None for one in revisions):
+            await wait_for_any(self._all_heard.wait(), self.clock.sleep(LEARNING_SECONDS))
+            self._awaited.clear()
+        self._requests += revisions
+        try:
+            async with self._numbering:
+                if not all(map(self._find, revisions)):
+                    await self._wait_for_turn()
+                    await self._write(self._with_requests)
+                    self._numbered_at = asyncio.get_running_loop().time()
+        finally:
+            for one in revisions:
+                self._requests.remove(one)
+        found = {one.kind: self._find(one) for one in revisions}
+        if outdated := sorted(str(kind) for kind, issued in found.items() if not issued):
+            raise StaleWrite(f"Git says otherwise of {', '.join(outdated)} meanwhile; no revision of it gets a number")
+        return found
+
+    async def flush(self) -> None:
+        """Write what has changed. What the hub does not take is tried again with the next change."""
+        for source in self._sources:
+            try:
+                await self._write(partial(self._wanted_of, source))
+            except ClusterError as error:
+                self.notice("fleet", f"the clusters and placements of source {source} cannot be stored: {error}")
+
+    @property
+    def _sources(self) -> list[str]:
+        return sorted({*self._accepted, *self._stored, *self._numbers})
+
+    def _wanted(self, source: str) -> FleetRecord:
+        numbers = self._recorded_numbers(source) if self._awaited else self._numbers.get(source)
+        return FleetRecord(self._accepted.get(source, {}), numbers)
+
+    def _wanted_of(self, source: str) -> Mapping[str, FleetRecord]:
+        return {source: self._wanted(source)}
+
+    def _is_due(self, source: str) -> bool:
+        stored = self._stored.get(source)
+        return self._wanted(source) != (stored.record if stored else NEW_FLEET_RECORD)
+
+    def _recorded_numbers(self, source: str) -> RevisionNumbers | None:
+        stored = self._stored.get(source)
+        return stored.record.numbers if stored else None
+
+    def _is_current(self, revision: NewRevision) -> bool:
+        return self._current.get(revision.source, {}).get(revision.kind) in (None, "", revision.digest)
+
+    def _find(self, revision: NewRevision) -> int:
+        return find_number(self._numbers, revision, is_current=self._is_current(revision))
+
+    def _with_requests(self) -> Mapping[str, FleetRecord]:
+        """Return the records with what is asked for. A content that no commit in force has is given no number any more."""
+        numbers = self._numbers
+        asked = [one for one in self._requests if self._is_current(one)]
+        for one in asked:
+            numbers = issue_number(numbers, one)
+        return {one.source: replace(self._wanted(one.source), numbers=numbers[one.source]) for one in asked}
+
+    async def _wait_for_turn(self) -> None:
+        due_in = self._numbered_at + NUMBERING_INTERVAL_SECONDS - asyncio.get_running_loop().time()
+        if due_in > 0:
+            await self.clock.sleep(due_in)
+
+    async def _write(self, wanted: Callable[[], Mapping[str, FleetRecord]]) -> None:
+        """Write records over the version that was read, decided anew where somebody else was faster. Raises ClusterError."""
+        async with self._writing:
+            for remaining in range(_MAX_TRIES, 0, -1):
+                try:
+                    for source, record in wanted().items():
+                        await self._write_record(source, record)
+                    return
+                except StaleWrite:
+                    if remaining == 1:
+                        raise
+                    await self._reload()
+
+    async def _write_record(self, source: str, record: FleetRecord) -> None:
+        stored = self._stored.get(source)
+        if record == (stored.record if stored else NEW_FLEET_RECORD):
+            return
+        self._stored[source] = await write_fleet_record(self.hub, source, record, stored)
+        if record.numbers is not None:
+            self._numbers = merge_numbers(self._numbers, {source: record.numbers})
+
+    async def _reload(self) -> None:
+        self._stored = await read_fleet_records(self.hub)
+        found = {source: stored.record.numbers for source, stored in self._stored.items()}
+        self._numbers = merge_numbers(self._numbers, {source: one for source, one in found.items() if one is not None})
