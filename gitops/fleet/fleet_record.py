@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from applier.cluster import Cluster, Object, Reader
@@ -55,15 +56,20 @@ async def read_fleet_records(hub: Reader) -> dict[str, StoredFleetRecord]:
     return {live["metadata"]["name"].removeprefix(_PREFIX): _parse(live) for live in found}
 
 
-async def read_fleet_record(hub: Reader, source: str) -> StoredFleetRecord | None:
-    """Return that of one source; None where there is none. Raises ClusterError."""
-    live = await hub.get(fleet_record_key(source))
-    return None if live is None else _parse(live)
-
-
 async def read_accepted(hub: Reader) -> dict[str, StoredRules]:
     """Return the clusters and placements in force, by source. Raises ClusterError."""
     return {source: stored.record.accepted for source, stored in (await read_fleet_records(hub)).items()}
+
+
+async def read_numbers(hub: Reader) -> dict[str, RevisionNumbers]:
+    """Return the numbers of revisions that are on record, by source. Raises ClusterError."""
+    return recorded_numbers(await read_fleet_records(hub))
+
+
+def recorded_numbers(records: Mapping[str, StoredFleetRecord]) -> dict[str, RevisionNumbers]:
+    """Return the numbers in these records, by source."""
+    found = {source: stored.record.numbers for source, stored in records.items()}
+    return {source: numbers for source, numbers in found.items() if numbers is not None}
 
 
 async def write_fleet_record(

@@ -17,6 +17,7 @@ from gitops.fleet.fleet_record import (
     FleetRecord,
     StoredFleetRecord,
     read_fleet_records,
+    recorded_numbers,
     write_fleet_record,
 )
 from gitops.fleet.revision_numbers import (
@@ -202,5 +203,4 @@ class FleetRecords:
 
     async def _reload(self) -> None:
         self._stored = await read_fleet_records(self.hub)
-        found = {source: stored.record.numbers for source, stored in self._stored.items()}
-        self._numbers = merge_numbers(self._numbers, {source: one for source, one in found.items() if one is not None})
+        self._numbers = merge_numbers(self._numbers, recorded_numbers(self._stored))

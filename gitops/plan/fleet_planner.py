@@ -6,7 +6,7 @@ As the daemon sees the commit: what it cannot say of clusters and placements is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from typing import Final
@@ -20,13 +20,14 @@ from gitops.fleet.cluster_record import StoredClusterRecord, read_cluster_record
 from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.fleet.connection import connect_cluster
 from gitops.fleet.fleet_objects import clusters_in
-from gitops.fleet.fleet_record import read_accepted
+from gitops.fleet.fleet_record import read_accepted, read_numbers
 from gitops.fleet.identity import AcceptedIdentity, judge_recorded, read_cluster_uid
 from gitops.fleet.projections import FleetProjections, removed_clusters
 from gitops.fleet.reach import ReachState
+from gitops.fleet.revision_numbers import NumbersBySource, issue_number
 from gitops.plan import planner
 from gitops.plan.fleet_report import ClusterPlan, FleetReport, PlanOutcome
-from gitops.plan.report import Report
+from gitops.plan.report import Report, RevisionMove
 from gitops.reconcile.sources import SourceState, unavailable_state
 from gitops.records.source_record import read_own_configmaps
 from gitops.rollouts.source_rules import StoredRules, stored_documents
@@ -36,6 +37,7 @@ from renderer.catalog.projection import scopes_in
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
 from renderer.phrasing import join_names, suggestion_or_names
+from renderer.render.model import NewRevision
 
 MAX_CLUSTERS_AT_ONCE: Final = 8
 CONCURRENCY: Final = 16
@@ -130,6 +132,7 @@ class FleetPlanner:
     knows_deletions: bool
     _turns: asyncio.Semaphore = field(init=False)
     _records: Mapping[ClusterName, StoredClusterRecord] = field(default_factory=dict, init=False)
+    _numbers: NumbersBySource = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._turns = asyncio.Semaphore(MAX_CLUSTERS_AT_ONCE)
@@ -137,7 +140,7 @@ class FleetPlanner:
     async def plan(self, placed: PlacedSource, wanted: str, other_sources: Collection[str]) -> FleetReport:
         """Plan the cluster with this name, or `all`. Raises UnknownPlanTarget, and ClusterError where the hub cannot be read."""
         names = _choose(placed, wanted)
-        self._records = await read_cluster_records(self.hub)
+        self._records, self._numbers = await read_cluster_records(self.hub), await read_numbers(self.hub)
         clock = _StillClock(self.clock.now())
         plans = list(await asyncio.gather(*(self._plan_cluster(placed, name, clock) for name in names)))
         if wanted == ALL_CLUSTERS:
@@ -187,9 +190,10 @@ class FleetPlanner:
 
     async def _plan_against(self, cluster: Cluster, state: SourceState, clock: Clock, window_name: str) -> Report:
         own_configmaps = await read_own_configmaps(cluster)
-        return await planner.plan_against_cluster(
+        report = await planner.plan_against_cluster(
             cluster, state, clock=clock, cluster_name=window_name, facts=self.facts, own_configmaps=own_configmaps
         )
+        return replace(report, moves=tuple(_numbered_moves(report.moves, state.catalog, self._numbers)))
 
     async def _identify(self, cluster: Cluster, name: ClusterName) -> None:
         """Raise NotPlanned where it is not the cluster that the hub has recorded, which the daemon would not write to."""
@@ -205,6 +209,20 @@ class FleetPlanner:
     def _unreachable_since(self, name: ClusterName) -> datetime | None:
         stored = self._records.get(name)
         return stored.record.since if stored and stored.record.state == ReachState.UNREACHABLE else None
+
+
+def _numbered_moves(
+    moves: Iterable[RevisionMove], catalog: Catalog, numbers: NumbersBySource
+) -> Iterator[RevisionMove]:
+    """Yield the moves with the numbers that the hub would give, of which the cluster alone knows nothing."""
+    definitions = {definition.name: definition for definition in catalog.definitions.values()}
+    for move in moves:
+        if (definition := definitions.get(move.name)) is None:
+            yield move
+            continue
+        kind, digest = definition.group_kind, definition.digest
+        revision = NewRevision(kind, move.new, digest, definition.manifest, catalog.source, catalog.commit, "", "")
+        yield replace(move, new=issue_number(numbers, revision)[catalog.source].number_of(kind, digest))
 
 
 def _choose(placed: PlacedSource, wanted: str) -> Sequence[ClusterName]:

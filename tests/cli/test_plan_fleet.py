@@ -19,6 +19,7 @@ from tests.cli.conftest import Printed, Typed
 from tests.gitops.fleet import Fleet
 from tests.gitops.fleets import documents
 from tests.scenarios.conftest import repository
+from tests.scenarios.definitions import chain, link
 from tests.scenarios.platform import Repository
 
 __all__ = ["repository"]
@@ -132,6 +133,19 @@ def test_a_commit_tells_which_clusters_it_removes_and_adds(planned: Told, hub: F
     lines = planned("--cluster", "all").splitlines()
     assert "old: removed by this commit; what lives there is deleted" in lines
     assert "us-1, us-2: the same (us-2 added by this commit)" in lines
+
+
+def test_revisions_have_the_numbers_that_the_hub_gives(planned: Told, hub: Fleet, place: Path) -> None:
+    """S3-8: a cluster that is new to the definition does not begin with r1, where the fleet is at r12."""
+    (place / "platform" / "chain.json").write_text(chain("fleet.test", "ab"))
+    (place / "platform" / "one.json").write_text(link("fleet.test", "default"))
+    metadata = {"name": "fleet-platform", "labels": {"internal.levelgate.dev/record": "fleet"}}
+    numbers = {"accepted": "{}", "revisions": json.dumps({"fleet.test/Chain": {"earlier": 12}})}
+    path = "/api/v1/namespaces/levelgate-system/configmaps"
+    hub.request("POST", "/api/v1/namespaces", {"metadata": {"name": "levelgate-system"}})
+    hub.request("POST", path, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": numbers})
+    lines = planned("--cluster", "us-1").splitlines()
+    assert [line for line in lines if line.startswith("chains.fleet.test  new: r13")]
 
 
 def test_a_paused_cluster_is_not_asked(planned: Told, place: Path, down: set[str]) -> None:
