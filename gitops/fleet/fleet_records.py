@@ -68,7 +68,7 @@ class FleetRecords:
     _accepted: Mapping[str, StoredRules] = field(default_factory=dict, init=False)
     _numbers: NumbersBySource = field(default_factory=dict, init=False)
     _current: Mapping[str, Mapping[GroupKind, str]] = field(default_factory=dict, init=False)
-    _requests: list[NewRevision] = field(default_factory=list, init=False)
+    _requests: dict[object, Sequence[NewRevision]] = field(default_factory=dict, init=False)
     _awaited: set[ClusterName] = field(default_factory=set, init=False)
     _heard: set[ClusterName] = field(default_factory=set, init=False)
     _all_heard: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -93,8 +93,7 @@ class FleetRecords:
             source: numbers.without_contents_but_of(current[source]) if source in current else numbers
             for source, numbers in self._numbers.items()
         }
-        if any(self._is_due(source) for source in self._sources):
-            self.on_change()
+        self._flush_if_due()
 
     def expect(self, name: ClusterName) -> None:
         """This cluster is being engaged, and has not said yet which numbers it has."""
@@ -109,7 +108,7 @@ class FleetRecords:
         self._numbers = merge_numbers(self._numbers, numbers)
         if not self._awaited:
             self._all_heard.set()
-            self.on_change()
+            self._flush_if_due()
 
     async def number(self, revisions: Sequence[NewRevision]) -> Mapping[GroupKind, int]:
         """Return the numbers of these revisions of one cluster, which are on record by then.
@@ -119,7 +118,8 @@ class FleetRecords:
         if self._awaited and any(self._recorded_numbers(one.source) is None for one in revisions):
             await wait_for_any(self._all_heard.wait(), self.clock.sleep(LEARNING_SECONDS))
             self._awaited.clear()
-        self._requests += revisions
+        request = object()
+        self._requests[request] = revisions
         try:
             async with self._numbering:
                 if not all(map(self._find, revisions)):
@@ -127,8 +127,7 @@ class FleetRecords:
                     await self._write(self._with_requests)
                     self._numbered_at = asyncio.get_running_loop().time()
         finally:
-            for one in revisions:
-                self._requests.remove(one)
+            del self._requests[request]
         found = {one.kind: self._find(one) for one in revisions}
         if outdated := sorted(str(kind) for kind, issued in found.items() if not issued):
             raise StaleWrite(f"Git says otherwise of {', '.join(outdated)} meanwhile; no revision of it gets a number")
@@ -153,6 +152,10 @@ class FleetRecords:
     def _wanted_of(self, source: str) -> Mapping[str, FleetRecord]:
         return {source: self._wanted(source)}
 
+    def _flush_if_due(self) -> None:
+        if any(self._is_due(source) for source in self._sources):
+            self.on_change()
+
     def _is_due(self, source: str) -> bool:
         stored = self._stored.get(source)
         return self._wanted(source) != (stored.record if stored else NEW_FLEET_RECORD)
@@ -170,10 +173,11 @@ class FleetRecords:
     def _with_requests(self) -> Mapping[str, FleetRecord]:
         """Return the records with what is asked for. A content that no commit in force has is given no number any more."""
         numbers = self._numbers
-        asked = [one for one in self._requests if self._is_current(one)]
+        asked = [one for revisions in self._requests.values() for one in revisions if self._is_current(one)]
         for one in asked:
             numbers = issue_number(numbers, one)
-        return {one.source: replace(self._wanted(one.source), numbers=numbers[one.source]) for one in asked}
+        sources = {one.source for one in asked}
+        return {name: replace(self._wanted(name), numbers=numbers[name]) for name in sorted(sources)}
 
     async def _wait_for_turn(self) -> None:
         due_in = self._numbered_at + NUMBERING_INTERVAL_SECONDS - asyncio.get_running_loop().time()

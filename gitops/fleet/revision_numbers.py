@@ -45,11 +45,12 @@ class RevisionNumbers:
 
     def merged(self, others: RevisionNumbers) -> RevisionNumbers:
         """Return these numbers and those."""
-        found = self
+        found = dict(self.by_kind)
         for kind, contents in others.by_kind.items():
-            for digest, issued in contents.items():
-                found = found.with_number(kind, digest, issued)
-        return found
+            known = found.get(kind, {})
+            both = {digest: max(known.get(digest, 0), contents.get(digest, 0)) for digest in {*known, *contents}}
+            found[kind] = _newest(both, MAX_CONTENTS)
+        return RevisionNumbers(found)
 
     def without_contents_but_of(self, defined: Iterable[GroupKind]) -> RevisionNumbers:
         """Return these numbers, of kinds that are not `defined` any more the highest alone."""
@@ -73,22 +74,25 @@ NumbersBySource = Mapping[str, RevisionNumbers]
 
 def parse_numbers(value: Mapping[str, Any]) -> RevisionNumbers:
     """Read what `as_json` made; what cannot be read of it counts as missing, since clusters tell it again."""
-    found = NO_NUMBERS
+    found: dict[GroupKind, Mapping[str, int]] = {}
     for name, contents in value.items():
         kind = name.split("/")
         if len(kind) == 2 and isinstance(contents, dict):
-            for digest, issued in contents.items():
-                if isinstance(issued, int):
-                    found = found.with_number(GroupKind(*kind), digest, issued)
-    return found
+            numbers = {digest: issued for digest, issued in contents.items() if isinstance(issued, int)}
+            found[GroupKind(*kind)] = _newest(numbers, MAX_CONTENTS)
+    return RevisionNumbers(found)
 
 
 def numbers_in(records: Iterable[Object]) -> dict[str, RevisionNumbers]:
-    """Return the numbers that a cluster has given out or got, by source, from the metadata of its stored revisions."""
-    found: dict[str, RevisionNumbers] = {}
+    """Return the numbers that a cluster has, by source, from the metadata of its stored revisions."""
+    found: dict[str, dict[GroupKind, dict[str, int]]] = {}
     for source, kind, digest, issued in _stored_numbers(records):
-        found[source] = found.get(source, NO_NUMBERS).with_number(kind, digest, issued)
-    return found
+        contents = found.setdefault(source, {}).setdefault(kind, {})
+        contents[digest] = max(issued, contents.get(digest, 0))
+    return {
+        source: RevisionNumbers({kind: _newest(contents, MAX_CONTENTS) for kind, contents in by_kind.items()})
+        for source, by_kind in found.items()
+    }
 
 
 def _stored_numbers(records: Iterable[Object]) -> Iterator[tuple[str, GroupKind, str, int]]:
@@ -117,15 +121,18 @@ def find_number(numbers: NumbersBySource, revision: NewRevision, *, is_current: 
     return 0 if known < revision.number or (is_current and known < newest) else known
 
 
-def issue_number(numbers: NumbersBySource, revision: NewRevision) -> dict[str, RevisionNumbers]:
+def issue_number(numbers: NumbersBySource, revision: NewRevision) -> NumbersBySource:
     """Return the numbers with one of a revision that is current in Git.
 
     It is the one that its content has, else one above all of its kind, and as high as its cluster needs. A kind that another
     source defines from now on goes on with its numbers.
     """
-    highest = max((one.highest(revision.kind) for one in numbers.values()), default=0)
-    issued = find_number(numbers, revision, is_current=True) or max(highest + 1, revision.number)
+    issued = find_number(numbers, revision, is_current=True) or max(
+        1 + max((one.highest(revision.kind) for one in numbers.values()), default=0), revision.number
+    )
     own = numbers.get(revision.source, NO_NUMBERS)
+    if own.number_of(revision.kind, revision.digest) == issued:
+        return numbers
     return {**numbers, revision.source: own.with_number(revision.kind, revision.digest, issued)}
 
 

@@ -17,10 +17,13 @@ from gitops.daemon.fleet import Fleet
 from gitops.daemon.fleet_member import FleetEnvironment
 from gitops.fleet.access import AccessSettings
 from gitops.fleet.fleet_recorder import FleetRecorder
+from gitops.fleet.fleet_records import LEARNING_SECONDS
 from gitops.fleet.projections import FleetProjections
 from gitops.fleet.reach import ReachState
 from gitops.leadership import run_while_held
 from gitops.reconcile.sources import SourceState
+from renderer.identity import GroupKind
+from renderer.render.model import NewRevision
 from tests.controlplane.waiting import until
 from tests.gitops.fleets.documents import Files, cluster, read
 
@@ -162,3 +165,16 @@ async def test_a_member_that_is_stopped_while_it_waits_ends_at_once() -> None:
             member.stop()
         async with asyncio.timeout(5):
             await asyncio.gather(*made.fleet._tasks.values())
+
+
+async def test_revisions_wait_for_no_cluster_that_cannot_be_engaged_or_is_paused() -> None:
+    """S3-8: the first number of a hub without records waits for what the clusters say, and these say nothing."""
+    made = make(Unavailable("no answer"))
+    made.update({**BOTH, "asia": cluster("asia-1", access={"file": "asia"}, paused=True)})
+    numbers = made.fleet.environment.recorder.sources
+    with ended(made):
+        await until(lambda: len(made.clock.slept) >= 10)
+        revision = NewRevision(GroupKind("kro.run", "WebApp"), 1, "digest", {}, "platform", "commit", "", "")
+        with pytest.raises(Unavailable):  # The hub takes no record.
+            await numbers.number([revision])
+        assert LEARNING_SECONDS not in made.clock.slept
