@@ -134,7 +134,7 @@ def fleet(
     for server in (control_plane, *clusters.values()):
         server.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{source}")
         server.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/levelgate")
-    for name in clusters:
+    for name in (*clusters, "local"):
         control_plane.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/cluster-{name}")
     control_plane.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/fleet-{source}")
 

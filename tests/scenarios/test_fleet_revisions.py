@@ -9,7 +9,7 @@ from renderer.identity import OWN_NAMESPACE
 from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually
 from tests.scenarios.definitions import chain
-from tests.scenarios.fleet_platform import FleetPlatform, cluster, everything, fleet
+from tests.scenarios.fleet_platform import FleetPlatform, cluster, document, everything, fleet
 
 __all__ = ["fleet"]
 
@@ -80,3 +80,7 @@ def test_a_revision_has_one_number_in_all_clusters(fleet: FleetPlatform, control
         fleet.commit({"chain.json": chain(group, "abcd")})
         eventually(lambda: fleet.texts("one-d") == {"c0": "one", "c1": "us", "c2": "us"}, within=90)
         assert numbers_everywhere(fleet) == {"c0": [1, 2, 3], "c1": [1, 2, 3], "c2": [2, 3]}
+        fleet.commit({"local.json": document("Cluster", "local", {}, region="eu")})  # The hub's own cluster joins.
+        path = f"/api/v1/namespaces/{fleet.namespace}/configmaps/one-d"
+        eventually(lambda: control_plane.request("GET", path).code == 200, within=90)
+        assert numbers(fleet, control_plane) == {3: numbers(fleet, fleet.clusters["c0"])[3]}
