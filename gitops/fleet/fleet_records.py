@@ -111,7 +111,7 @@ class FleetRecords:
             self._flush_if_due()
 
     async def number(self, revisions: Sequence[NewRevision]) -> Mapping[GroupKind, int]:
-        """Return the numbers of these revisions of one cluster, which are on record by then.
+        """Return the numbers of these revisions of one cluster, which are on record by then: here, or in a cluster that has them.
 
         Raises StaleWrite where Git says otherwise meanwhile, ClusterError where the hub does not take the record.
         """
