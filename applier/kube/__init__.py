@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from applier.cluster import ClusterName
     from applier.kube.cluster import KubeCluster
     from applier.kube.kubeconfig import KubeconfigSource
+    from applier.token_bucket import Rate
 
 __all__ = ["connect", "connect_to", "preload"]
 
@@ -41,18 +42,17 @@ async def connect(
 
     `kubeconfig` is one file; without it `$KUBECONFIG` (several files), `~/.kube/config`, then the service account of
     the pod. `concurrency` bounds requests in flight. `sleep` and `rng` (in [0, 1)) serve the waits between tries;
-    tests pass their own. `patience`: seconds for which a server that cannot be reached is tried, if fewer than for other failures.
+    tests pass their own. `unreachable_seconds`: for which a server that cannot be reached is tried, if fewer than for other failures.
 
     Raises ConfigurationError if no cluster can be chosen or its credentials cannot be read.
     """
+    from applier.kube.cluster import KubeCluster
+    from applier.kube.http_transport import HttpTransport
     from applier.kube.kubeconfig import choose_source
 
-    return await _connect(
-        choose_source(kubeconfig, context),
-        concurrency=concurrency,
-        sleep=sleep,
-        rng=rng,
-        unreachable_seconds=unreachable_seconds,
+    transport = await HttpTransport.open(choose_source(kubeconfig, context))
+    return KubeCluster(
+        transport, concurrency=concurrency, sleep=sleep, rng=rng, unreachable_seconds=unreachable_seconds
     )
 
 
@@ -61,42 +61,33 @@ async def connect_to(
     *,
     name: ClusterName,
     concurrency: int = 16,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    rng: Callable[[], float] = random.random,
     unreachable_seconds: float = inf,
+    rate: Rate | None = None,
+    silence_seconds: float | None = None,
 ) -> KubeCluster:
     """The cluster of this name with the credentials that the source gives, without a request to it yet; the other arguments are those of `connect`.
+
+    `rate` bounds the requests that are sent, watches and tries included. `silence_seconds`: after so many without an answer a request counts as
+    not answered; None: as many as of any cluster.
 
     The source is read again where the server refuses the credentials, and by `KubeCluster.renew_credentials`. This cluster never becomes another
     one: what the source says later of another server, or of another authority for its certificate, is not taken over.
 
     Raises ConfigurationError.
     """
-    cluster = await _connect(
-        source,
-        keeps_server=True,
+    from applier.kube.cluster import KubeCluster
+    from applier.kube.http_transport import READ_TIMEOUT_SECONDS, HttpTransport
+
+    transport = await HttpTransport.open(
+        source, keeps_server=True, silence_seconds=READ_TIMEOUT_SECONDS if silence_seconds is None else silence_seconds
+    )
+    cluster = KubeCluster(
+        transport,
         concurrency=concurrency,
-        sleep=sleep,
-        rng=rng,
+        sleep=asyncio.sleep,
+        rng=random.random,
         unreachable_seconds=unreachable_seconds,
+        rate=rate,
     )
     cluster.name = name
     return cluster
-
-
-async def _connect(
-    source: KubeconfigSource,
-    *,
-    keeps_server: bool = False,
-    concurrency: int,
-    sleep: Callable[[float], Awaitable[None]],
-    rng: Callable[[], float],
-    unreachable_seconds: float,
-) -> KubeCluster:
-    from applier.kube.cluster import KubeCluster
-    from applier.kube.http_transport import HttpTransport
-
-    transport = await HttpTransport.open(source, keeps_server=keeps_server)
-    return KubeCluster(
-        transport, concurrency=concurrency, sleep=sleep, rng=rng, unreachable_seconds=unreachable_seconds
-    )

@@ -1,4 +1,4 @@
-"""Requests to one API server until they are answered: slots, retries, counts, translation of refusals.
+"""Requests to one API server until they are answered: slots, pace, retries, counts, translation of refusals.
 
 How bytes get there is the matter of `http_transport`.
 
@@ -29,8 +29,9 @@ import orjson
 from applier.backoff import exponential_backoff
 from applier.errors import ClusterError, Unavailable, UnknownOutcome
 from applier.kube.error_translation import translate
-from applier.kube.flow_control import RequestSlots, ServerLoad
+from applier.kube.flow_control import RequestPace, RequestSlots, ServerLoad
 from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, Transport
+from applier.token_bucket import Rate
 from renderer.frozen import dataclass
 
 T = TypeVar("T")
@@ -86,8 +87,9 @@ class _Refusal:
 
 
 class Client:
-    """`requests` counts what was sent, by verb, tries included; `answers` what came back, by verb and status, 0 for nothing. `patience`: seconds for
-    which a server that is not reached at all is tried.
+    """`requests` counts what was sent, by verb, tries included; `answers` what came back, by verb and status, 0 for nothing.
+    `unreachable_seconds`: for which a server that is not reached at all is tried. `rate`: at which requests are sent, tries included; None: as
+    fast as they come.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Client:
         sleep: Callable[[float], Awaitable[None]],
         rng: Callable[[], float],
         unreachable_seconds: float,
+        rate: Rate | None,
     ) -> None:
         self.transport = transport
         self.requests: Counter[str] = Counter()
@@ -107,6 +110,7 @@ class Client:
         self._retries_writes = True
         self._check_write: Callable[[], None] = lambda: None
         self._server_load = ServerLoad(concurrency)
+        self._pace = RequestPace(rate) if rate else None
         self._clock = _ServerClock()
         # A list costs the server several times what a write does (priority and fairness), and must not keep writes
         # waiting.
@@ -118,6 +122,11 @@ class Client:
     @property
     def server_time(self) -> datetime | None:
         return self._clock.now
+
+    @property
+    def delayed_requests(self) -> int:
+        """How many requests had to wait for their turn by the rate."""
+        return self._pace.delayed if self._pace else 0
 
     def with_user(self, user: str) -> Client:
         """It asks in the name of this user, and shares slots, counts and the transport with this one."""
@@ -190,6 +199,7 @@ class Client:
     @asynccontextmanager
     async def stream_lines(self, call: ApiRequest, *, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """The lines of an answer that goes on, as they come. It takes no slot and is not tried again. Raises ClusterError, reading as well."""
+        await self._take_turn(is_urgent=True)
         self.requests[call.verb] += 1
         try:
             async with self.transport.stream(
@@ -207,6 +217,7 @@ class Client:
 
     async def probe(self) -> int:
         """The status of the answer to `/readyz`, asked once and without a slot: any answer shows that the server is reached. Raises Unavailable."""
+        await self._take_turn(is_urgent=True)
         self.requests["probe"] += 1
         try:
             answer = await self.transport.send("GET", "/readyz", headers=_headers("text/plain, */*", "", "", ""))
@@ -217,11 +228,17 @@ class Client:
         self._clock.update(answer.headers.get("Date", ""))
         return answer.status
 
+    async def _take_turn(self, *, is_urgent: bool) -> None:
+        """Wait until the rate allows a request. Urgent is what tells of changes, and that the server answers: it waits for no pass."""
+        if self._pace:
+            await self._pace.take_turn(is_urgent=is_urgent)
+
     def _retry_wait(self, attempt: int, retry_after: float | None) -> float:
         backoff = exponential_backoff(attempt, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
         return backoff * (0.5 + self._rng() / 2) if retry_after is None else retry_after + backoff * self._rng()
 
     async def _try(self, call: ApiRequest) -> HttpAnswer | _Refusal:
+        await self._take_turn(is_urgent=call.begins_watch)
         if call.is_write:
             self._check_write()
         self.requests[call.verb] += 1

@@ -25,6 +25,7 @@ from applier.kube.client import ApiRequest, Client, copy_with
 from applier.kube.discovery import DiscoveryCache, require_resource
 from applier.kube.transport_port import Transport
 from applier.kube.watch import follow_changes
+from applier.token_bucket import Rate
 from renderer.identity import GroupKind, ObjectKey, group_kind
 
 T = TypeVar("T")
@@ -43,7 +44,8 @@ _METADATA_LIST_ACCEPT = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 
 class KubeCluster:
     """See `applier.cluster.Cluster`. `name` is the context's, `namespace` its default for people; `requests` counts what
-    was sent, by verb, tries included, `answers` what came back, by verb and status, 0 for nothing.
+    was sent, by verb, tries included, `answers` what came back, by verb and status, 0 for nothing. `delayed_requests`: how many had to wait, as
+    more were to be sent than the rate allows.
     """
 
     def __init__(
@@ -54,11 +56,17 @@ class KubeCluster:
         sleep: Callable[[float], Awaitable[None]],
         rng: Callable[[], float],
         unreachable_seconds: float = inf,
+        rate: Rate | None = None,
     ) -> None:
         self.name = context_name(transport.name)
         self.namespace = transport.namespace
         self._client = Client(
-            transport, concurrency=concurrency, sleep=sleep, rng=rng, unreachable_seconds=unreachable_seconds
+            transport,
+            concurrency=concurrency,
+            sleep=sleep,
+            rng=rng,
+            unreachable_seconds=unreachable_seconds,
+            rate=rate,
         )
         self._discovery = DiscoveryCache(self._client)
         self._rng = rng
@@ -71,6 +79,10 @@ class KubeCluster:
     @property
     def answers(self) -> Counter[tuple[str, int]]:
         return self._client.answers
+
+    @property
+    def delayed_requests(self) -> int:
+        return self._client.delayed_requests
 
     @property
     def server_time(self) -> datetime | None:

@@ -1,10 +1,12 @@
-"""How many requests are in flight, and how the server bears them."""
+"""How many requests are in flight, how many are sent in a second, and how the server bears them."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from itertools import takewhile
 
+from applier.token_bucket import Rate, TokenBucket
 from renderer.frozen import dataclass
 
 SLOW_AFTER_SECONDS = 1.0
@@ -110,3 +112,47 @@ class Slot:
 
     def release(self) -> None:
         self.slots.release(self)
+
+
+class RequestPace:
+    """Lets requests go at a rate, those that wait in their order, and `urgent` ones (watches, probes) before all others.
+
+    `delayed` counts those that had to wait. Times are seconds of the event loop.
+    """
+
+    def __init__(self, rate: Rate) -> None:
+        self.delayed = 0
+        self._bucket = TokenBucket(rate)
+        self._urgent, self._others = deque[asyncio.Future[None]](), deque[asyncio.Future[None]]()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def take_turn(self, *, is_urgent: bool) -> None:
+        """Return when the request may be sent. A turn that a cancelled request was given is lost: the server is asked less, not more."""
+        loop = asyncio.get_running_loop()
+        if self._timer is None and self._bucket.next_at <= loop.time():
+            self._bucket = self._bucket.take(loop.time())
+            return
+        self.delayed += 1
+        turn: asyncio.Future[None] = loop.create_future()
+        (self._urgent if is_urgent else self._others).append(turn)
+        if self._timer is None:
+            self._timer = loop.call_at(self._bucket.next_at, self._give_turn)
+        await turn
+
+    def _give_turn(self) -> None:
+        """Let the next one go, and come back when the one after it may."""
+        loop, self._timer = asyncio.get_running_loop(), None
+        if (turn := self._pop_waiting()) is None:
+            return
+        # A timer may fire a moment early, by the resolution of the clock: its moment counts.
+        self._bucket = self._bucket.take(max(loop.time(), self._bucket.next_at))
+        turn.set_result(None)
+        self._timer = loop.call_at(self._bucket.next_at, self._give_turn)
+
+    def _pop_waiting(self) -> asyncio.Future[None] | None:
+        """Return the first one that still waits; None where there is none."""
+        for waiting in (self._urgent, self._others):
+            while waiting:
+                if not (turn := waiting.popleft()).done():
+                    return turn
+        return None

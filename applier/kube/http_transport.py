@@ -27,12 +27,6 @@ from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, S
 
 CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, TOTAL_TIMEOUT_SECONDS = 5.0, 30.0, 300.0
 
-_READ_TIMEOUT = aiohttp.ClientTimeout(
-    TOTAL_TIMEOUT_SECONDS, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=READ_TIMEOUT_SECONDS
-)
-_WRITE_TIMEOUT = aiohttp.ClientTimeout(READ_TIMEOUT_SECONDS, sock_connect=CONNECT_TIMEOUT_SECONDS)
-"""The answer to a write is short: one timer for the whole of it does what a new one for each of its parts would."""
-
 _LINE_END = re.compile(r"[\r\n\0]")
 
 
@@ -68,10 +62,23 @@ class HttpTransport:
 
     New credentials go into the running transport: what is under way, watches included, ends as it began. A new token does not even need new
     connections. With `keeps_server` another server, or another authority for its certificate, is refused: it may be another cluster.
+    `silence_seconds`: as long is waited for the next part of what is read, and for the answer to a write.
     """
 
-    def __init__(self, source: KubeconfigSource, endpoint: Endpoint, *, keeps_server: bool = False) -> None:
-        self._source, self._keeps_server = source, keeps_server
+    def __init__(
+        self,
+        source: KubeconfigSource,
+        endpoint: Endpoint,
+        *,
+        keeps_server: bool = False,
+        silence_seconds: float = READ_TIMEOUT_SECONDS,
+    ) -> None:
+        self._source, self._keeps_server, self._silence_seconds = source, keeps_server, silence_seconds
+        self._read_timeout = aiohttp.ClientTimeout(
+            TOTAL_TIMEOUT_SECONDS, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=silence_seconds
+        )
+        # The answer to a write is short: one timer for the whole of it does what a new one for each of its parts would.
+        self._write_timeout = aiohttp.ClientTimeout(silence_seconds, sock_connect=CONNECT_TIMEOUT_SECONDS)
         self._retired: list[_Connections] = []
         self._renewal_lock = asyncio.Lock()
         self._epoch = 0
@@ -79,9 +86,15 @@ class HttpTransport:
         self._use(endpoint)
 
     @classmethod
-    async def open(cls, source: KubeconfigSource, *, keeps_server: bool = False) -> Self:
+    async def open(
+        cls,
+        source: KubeconfigSource,
+        *,
+        keeps_server: bool = False,
+        silence_seconds: float = READ_TIMEOUT_SECONDS,
+    ) -> Self:
         """Raises ConfigurationError."""
-        return cls(source, await source.load(), keeps_server=keeps_server)
+        return cls(source, await source.load(), keeps_server=keeps_server, silence_seconds=silence_seconds)
 
     def _use(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -121,7 +134,7 @@ class HttpTransport:
         return await self._send_once(method, path, headers=headers, body=body)
 
     async def _send_once(self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None) -> HttpAnswer:
-        timeout = _READ_TIMEOUT if method == "GET" else _WRITE_TIMEOUT
+        timeout = self._read_timeout if method == "GET" else self._write_timeout
         try:
             with self._connections.use() as connections:
                 if pool := connections.pool:
@@ -131,7 +144,7 @@ class HttpTransport:
             async with self._request(method, path, headers, data=body, timeout=timeout) as response:
                 return HttpAnswer(response.status, response.headers, await response.read())
         except (aiohttp.ClientError, OSError) as error:
-            raise _translate_failure(error, READ_TIMEOUT_SECONDS) from None
+            raise _translate_failure(error, self._silence_seconds) from None
 
     @asynccontextmanager
     async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[StreamedAnswer]:

@@ -13,7 +13,7 @@ from gitops.cli.options import CONFIG_VARIABLE
 from gitops.explain.fleet_overview import FleetOverview, UnknownCluster
 from gitops.fleet.access import AccessSettings
 from gitops.fleet.cluster_spec import ClusterAccess, FileAccess, SecretAccess
-from gitops.fleet.connection import connect_cluster
+from gitops.fleet.connection import access_source, connect_cluster
 from gitops.fleet.kubeconfig_check import AccessRefused
 from renderer.identity import OWN_NAMESPACE
 
@@ -34,9 +34,8 @@ async def connect_member(
             f"it is not recorded how cluster {name} is reached, and Git no longer declares it; use its own --context"
         )
     settings = read_access_settings(name, spec.access, config)
-    async with connect_cluster(
-        name, spec.access, settings, hub, concurrency=concurrency, unreachable_seconds=timeout_seconds
-    ) as cluster:
+    source = access_source(spec, settings, hub)
+    async with connect_cluster(spec, source, concurrency=concurrency, unreachable_seconds=timeout_seconds) as cluster:
         try:
             yield cluster
         except Unavailable as error:

@@ -152,10 +152,9 @@ class Fleet:
 
 def _connects_alike(before: ClusterSpec, after: ClusterSpec) -> bool:
     """Return whether what changed of a cluster needs no new connection."""
-    return (before.access, before.qps, before.burst, before.timeouts, before.is_paused) == (
+    return (before.access, before.rate, before.timeouts, before.is_paused) == (
         after.access,
-        after.qps,
-        after.burst,
+        after.rate,
         after.timeouts,
         after.is_paused,
     )

@@ -33,6 +33,7 @@ from gitops.errors import GitopsError
 from gitops.fleet.access import AccessSettings, AccessSource
 from gitops.fleet.cluster_record import ClusterRecord, declared_document, read_cluster_records
 from gitops.fleet.cluster_spec import ClusterSpec, OnRemove
+from gitops.fleet.connection import access_source, connect_cluster
 from gitops.fleet.fleet_recorder import FleetRecorder, RecordChange
 from gitops.fleet.fleet_records import read_stored_numbers
 from gitops.fleet.identity import (
@@ -42,7 +43,7 @@ from gitops.fleet.identity import (
     read_cluster_uid,
     release_cluster,
 )
-from gitops.fleet.reach import ReachState, describe_troubles, reach_state
+from gitops.fleet.reach import MAX_SILENCE_SECONDS, ReachState, describe_troubles, reach_state
 from gitops.fleet.reachable_cluster import ReachableCluster, ReachMonitor
 from gitops.instrumentation import Stage
 from gitops.leadership import FLEET_LEASE_TIMES, run_while_held
@@ -269,7 +270,15 @@ class FleetMember:
         """Work on the cluster, until it is to stop, or has nothing left of what is to go. Raises what ends that before."""
         async with AsyncExitStack() as stack:
             cluster, source = await self._unless_stopped(self._connect(stack))
-            self._monitor = ReachMonitor(self.name, cluster.probe, self.environment.clock, self._reach_changed)
+            unreachable = self.spec.timeouts.unreachable
+            self._monitor = ReachMonitor(
+                self.name,
+                cluster.probe,
+                self.environment.clock,
+                self._reach_changed,
+                delayed_requests=lambda: cluster.delayed_requests,
+                max_silence_seconds=MAX_SILENCE_SECONDS if unreachable is None else unreachable.total_seconds(),
+            )
             reachable = ReachableCluster(cluster, self._monitor)
             renewing = self._renew_credentials(cluster.renew_credentials)
             await run_while_held(
@@ -305,13 +314,12 @@ class FleetMember:
         raise _Stopped
 
     async def _connect(self, stack: AsyncExitStack) -> tuple[KubeCluster, AccessSource]:
-        environment, name = self.environment, self.name
-        assert self.spec.access is not None
-        source = AccessSource(name, self.spec.access, environment.access, environment.hub)
-        cluster = await connect_to(
-            source, name=name, concurrency=environment.concurrency, unreachable_seconds=UNREACHABLE_SECONDS
+        environment = self.environment
+        source = access_source(self.spec, environment.access, environment.hub)
+        connecting = connect_cluster(
+            self.spec, source, concurrency=environment.concurrency, unreachable_seconds=UNREACHABLE_SECONDS
         )
-        stack.push_async_callback(cluster.close)
+        cluster = await stack.enter_async_context(connecting)
         self.answers = cluster.answers
         return cluster, source
 

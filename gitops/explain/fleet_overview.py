@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from applier.cluster import LOCAL_CLUSTER, ClusterName, Reader, parse_cluster_name
 from gitops.errors import GitopsError
 from gitops.fleet.cluster_record import ClusterRecord, SourceSummary, read_cluster_records
-from gitops.fleet.cluster_spec import ClusterSpec, find_unsupported
+from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.fleet.fleet_objects import clusters_in, placements_in
 from gitops.fleet.fleet_record import read_accepted
 from gitops.fleet.placement import Placement
@@ -57,12 +57,7 @@ class FleetOverview:
     ) -> FleetOverview:
         """Return the fleet of these records, and of the clusters and placements in force by source."""
         documents = {source: tuple(stored_documents(rules)) for source, rules in sorted(accepted.items())}
-        clusters = (
-            cluster
-            for found in documents.values()
-            for cluster in clusters_in(found)
-            if not any(find_unsupported(cluster))
-        )
+        clusters = (cluster for found in documents.values() for cluster in clusters_in(found))
         declared = {cluster.name: cluster for cluster in sorted(clusters, key=lambda cluster: cluster.name)}
         placements = (
             _progress(source, placement, declared, records)

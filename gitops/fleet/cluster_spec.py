@@ -6,13 +6,15 @@ never credentials: a message repeats nothing that could be one.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final
 
 from applier.cluster import DNS_LABEL, LOCAL_CLUSTER, ClusterName, parse_cluster_name
+from applier.token_bucket import Rate
 from gitops.durations import format_duration, parse_duration
 from gitops.windows.problem_collector import FieldProblems
 from renderer import schema
@@ -64,27 +66,23 @@ ClusterAccess = SecretAccess | FileAccess | ProfileAccess
 
 @dataclass(frozen=True, slots=True)
 class ClusterTimeouts:
-    """How long is waited for a connection (`connect`), for the next part of what is read or the answer to a write (`read`), and for all of what is
-    read (`total`). None: as long as of any cluster.
-    """
+    """After which silence of the server a `request` counts as not answered, and the cluster as `unreachable`. None: as of any cluster."""
 
-    connect: timedelta | None
-    read: timedelta | None
-    total: timedelta | None
+    request: timedelta | None
+    unreachable: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """A `Cluster`, valid. `access` is None for `local` alone. `namespaces` maps those of Git to those of the cluster. `qps` and `burst` are None
-    where the program's own limits hold. `manifest` is the whole object, as Git has it.
+    """A `Cluster`, valid. `access` is None for `local` alone. `namespaces` maps those of Git to those of the cluster. `rate` is that of requests;
+    None: as many as come. `manifest` is the whole object, as Git has it.
     """
 
     name: ClusterName
     labels: Mapping[str, str]
     access: ClusterAccess | None
     namespaces: Mapping[str, str]
-    qps: float | None
-    burst: int | None
+    rate: Rate | None
     is_paused: bool
     timeouts: ClusterTimeouts
     on_remove: OnRemove
@@ -92,19 +90,30 @@ class ClusterSpec:
     origin: SourceLocation
 
 
+MIN_QPS: Final = 1
+"""With fewer requests a second a cluster would not be told who it is within the time that it has for that."""
+
+MAX_QPS: Final = 10_000
+MIN_TIMEOUT: Final = timedelta(seconds=1)
+MAX_TIMEOUT: Final = timedelta(minutes=5)
+"""As long as all of what is read may take."""
+
 _TEXT: Final = {"type": "string", "minLength": 1}
 _ANY: Final = {"x-kubernetes-preserve-unknown-fields": True}
 SPEC: Final = object_form(
     access=_ANY,
     namespaceMap={"type": "object", "additionalProperties": _TEXT},
-    qps={"type": "number", "minimum": 0, "exclusiveMinimum": True},
-    burst={"type": "integer", "minimum": 1},
+    qps={"type": "number", "minimum": MIN_QPS, "maximum": MAX_QPS},
+    burst={"type": "integer", "minimum": 1, "maximum": MAX_QPS},
     paused={"type": "boolean"},
-    timeouts=object_form(connect=_TEXT, read=_TEXT, total=_TEXT),
+    timeouts=object_form(request=_TEXT, unreachable=_TEXT),
     onRemove=enum_form(OnRemove),
 )
 """The form of a cluster's `spec`, as OpenAPI v3; that of `access` is checked where it is read, by messages without values."""
 
+_NOT_FOR_LOCAL: Final = (
+    f"{LOCAL_CLUSTER} is asked by the program's own connection, which the other work of the hub shares; remove it"
+)
 _ACCESS: Final = object_form(secretRef=_ANY, file=_ANY, profile=_ANY)
 _SECRET_REF: Final = object_form("name", "key", name=_ANY, key=_ANY)
 _ACCESS_EXAMPLE: Final = "such as secretRef: {name: eu-1, key: value}"
@@ -139,8 +148,10 @@ class _ClusterReader(FieldProblems):
         access = self._read_access(spec.get("access"), name)
         namespaces = self._read_namespaces(spec.get("namespaceMap", {}))
         timeouts = self._read_timeouts(spec.get("timeouts", {}))
-        if "burst" in spec and "qps" not in spec:
-            self.add_problem("spec.burst", "how many requests may exceed qps at once; set qps too, or remove it")
+        rate = self._read_rate(spec)
+        if name == LOCAL_CLUSTER:
+            for field_name in sorted(spec.keys() & {"qps", "burst", "timeouts"}):
+                self.add_problem(f"spec.{field_name}", _NOT_FOR_LOCAL)
         if self.problems or name is None:
             return None
         return ClusterSpec(
@@ -148,8 +159,7 @@ class _ClusterReader(FieldProblems):
             labels=labels,
             access=access,
             namespaces=namespaces,
-            qps=float(spec["qps"]) if "qps" in spec else None,
-            burst=int(spec["burst"]) if "burst" in spec else None,
+            rate=rate,
             is_paused=spec.get("paused", False),
             timeouts=timeouts,
             on_remove=OnRemove(spec.get("onRemove", OnRemove.ORPHAN)),
@@ -270,32 +280,26 @@ class _ClusterReader(FieldProblems):
                     )
         return dict(written)
 
+    def _read_rate(self, spec: Mapping[str, Any]) -> Rate | None:
+        """A burst that is not given is twice as many as a second allows, as in client-go's own defaults."""
+        if "qps" not in spec:
+            if "burst" in spec and not self.has_problem_at("spec.qps"):
+                self.add_problem("spec.burst", "how many requests may exceed qps at once; set qps too, or remove it")
+            return None
+        per_second = float(spec["qps"])
+        return Rate(per_second, int(spec.get("burst", math.ceil(2 * per_second))))
+
     def _read_timeouts(self, written: Mapping[str, str]) -> ClusterTimeouts:
-        found: dict[str, timedelta | None] = dict.fromkeys(("connect", "read", "total"))
+        found: dict[str, timedelta | None] = dict.fromkeys(("request", "unreachable"))
         for name, text in written.items():
             path = f"spec.timeouts.{name}"
             try:
-                found[name] = parse_duration(text)
+                duration = parse_duration(text)
             except ValueError as wrong:
                 self.add_problem(path, str(wrong))
                 continue
-            if not found[name]:
-                self.add_problem(path, "nothing is answered in no time; write such as 30s, or remove it")
-        read, total = found["read"], found["total"]
-        if read and total and total < read:
-            message = (
-                f"a whole answer ({format_duration(total)}) takes no less than a part of it ({format_duration(read)})"
-            )
-            self.add_problem("spec.timeouts.total", f"{message}; write a longer one")
+            found[name] = duration
+            if not MIN_TIMEOUT <= duration <= MAX_TIMEOUT:
+                bounds = f"{format_duration(MIN_TIMEOUT)} to {format_duration(MAX_TIMEOUT)}"
+                self.add_problem(path, f"{text} is not within {bounds}; write such as 30s, or remove it")
         return ClusterTimeouts(**found)
-
-
-def find_unsupported(spec: ClusterSpec) -> Iterator[Problem]:
-    """Yield what a valid cluster asks for and is not carried out yet: it is refused, as nobody may rely on it."""
-    asked = {
-        "qps": spec.qps is not None,
-        "timeouts": spec.timeouts != ClusterTimeouts(None, None, None),
-    }
-    for name, is_asked in asked.items():
-        if is_asked:
-            yield Problem(spec.origin.file, spec.origin.line, f"spec.{name}", f"{name} is not supported yet; remove it")

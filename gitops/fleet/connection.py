@@ -1,4 +1,4 @@
-"""A connection to one cluster of a fleet, for as long as somebody needs it."""
+"""A connection to one cluster of a fleet, within the limits that Git sets for it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,36 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from applier.cluster import ClusterName, Reader
+from applier.cluster import Reader
 from gitops.fleet.access import AccessSettings, AccessSource
-from gitops.fleet.cluster_spec import ClusterAccess
+from gitops.fleet.cluster_spec import ClusterSpec
 
 if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster
 
 
+def access_source(spec: ClusterSpec, settings: AccessSettings, hub: Reader) -> AccessSource:
+    """Return the credentials of a cluster other than `local`."""
+    assert spec.access is not None, f"{spec.name} is reached by the program's own connection"
+    return AccessSource(spec.name, spec.access, settings, hub)
+
+
 @asynccontextmanager
 async def connect_cluster(
-    name: ClusterName,
-    access: ClusterAccess,
-    settings: AccessSettings,
-    hub: Reader,
-    *,
-    concurrency: int,
-    unreachable_seconds: float,
+    spec: ClusterSpec, source: AccessSource, *, concurrency: int, unreachable_seconds: float
 ) -> AsyncIterator[KubeCluster]:
-    """The cluster of this name, by the credentials that its access leads to. Raises ConfigurationError: AccessRefused where somebody has to act."""
+    """The cluster, by these credentials of its. Raises ConfigurationError: AccessRefused where somebody has to act."""
     from applier.kube import connect_to
 
-    source = AccessSource(name, access, settings, hub)
-    cluster = await connect_to(source, name=name, concurrency=concurrency, unreachable_seconds=unreachable_seconds)
+    request_timeout = spec.timeouts.request
+    cluster = await connect_to(
+        source,
+        name=spec.name,
+        concurrency=concurrency,
+        unreachable_seconds=unreachable_seconds,
+        rate=spec.rate,
+        silence_seconds=None if request_timeout is None else request_timeout.total_seconds(),
+    )
     try:
         yield cluster
     finally:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from applier.cluster import ClusterName
-from gitops.fleet.cluster_spec import ClusterSpec, find_unsupported, read_cluster
+from gitops.fleet.cluster_spec import ClusterSpec, read_cluster
 from gitops.fleet.placement import Placement, read_placement
 from gitops.rollouts.source_rules import StoredRules, store_documents, stored_documents
 from gitops.windows.rule_reader import ParsedRules, parse_rules
@@ -57,14 +57,10 @@ def read_fleet_objects(catalog: Catalog, stored: StoredRules, *, fleet_source: s
     clusters = _resolve(catalog, documents, earlier, CLUSTER, "cluster", read_cluster)
     placements = _resolve(catalog, documents, earlier, PLACEMENT, "placement", read_placement)
     unread = frozenset(_unread_files(catalog, {document.origin.file for document in earlier.values()}))
-    unsupported = {name: found for name, cluster in clusters.values.items() if (found := [*find_unsupported(cluster)])}
-    problems += [problem for found in unsupported.values() for problem in found]
     return FleetObjects(
-        clusters={cluster.name: cluster for name, cluster in clusters.values.items() if name not in unsupported},
+        clusters={cluster.name: cluster for cluster in clusters.values.values()},
         placements=tuple(placements.values.values()),
-        broken_clusters=clusters.broken
-        | unsupported.keys()
-        | (unread if catalog.source == fleet_source else frozenset()),
+        broken_clusters=clusters.broken | (unread if catalog.source == fleet_source else frozenset()),
         broken_placements=placements.broken | unread,
         problems=tuple(sorted((*problems, *clusters.problems, *placements.problems))),
         accepted={"rules": store_documents((*clusters.documents, *placements.documents))}

@@ -46,6 +46,7 @@ class Reach:
 
     The breaker is open from `opened_at` on; by then `failed_probes` have failed, and the next one is due at `probe_at`. `is_probing`: one is under
     way. `slow_answers` in a row; `troubles` are what cannot be read though the cluster answers: a subject (`Secret`) and what is wrong with it.
+    The breaker opens after `max_silence_seconds`, which never change.
     """
 
     has_answered: bool
@@ -57,6 +58,7 @@ class Reach:
     is_probing: bool = False
     slow_answers: int = 0
     troubles: Mapping[str, str] = field(default_factory=dict)
+    max_silence_seconds: float = MAX_SILENCE_SECONDS
 
     @property
     def is_open(self) -> bool:
@@ -68,9 +70,9 @@ class Reach:
         return self.slow_answers >= _MAX_SLOW_ANSWERS
 
 
-def begin_reach(now: float) -> Reach:
+def begin_reach(now: float, *, max_silence_seconds: float = MAX_SILENCE_SECONDS) -> Reach:
     """Of a cluster that was not asked yet: it may be asked, and does not count as reachable before its first answer."""
-    return Reach(has_answered=False, silent_since=now)
+    return Reach(has_answered=False, silent_since=now, max_silence_seconds=max_silence_seconds)
 
 
 def record_answer(reach: Reach, *, seconds: float = 0.0) -> Reach:
@@ -81,6 +83,7 @@ def record_answer(reach: Reach, *, seconds: float = 0.0) -> Reach:
         is_probing=reach.is_probing,
         slow_answers=reach.slow_answers + 1 if seconds >= SLOW_SECONDS else 0,
         troubles=reach.troubles,
+        max_silence_seconds=reach.max_silence_seconds,
     )
 
 
@@ -90,7 +93,7 @@ def record_failure(reach: Reach, now: float, *, jitter: float) -> Reach:
         return reach
     silent_since = now if reach.silent_since is None or not reach.failures else reach.silent_since
     failed = replace(reach, failures=reach.failures + 1, silent_since=silent_since)
-    if failed.failures < MAX_FAILURES or now - silent_since < MAX_SILENCE_SECONDS:
+    if failed.failures < MAX_FAILURES or now - silent_since < reach.max_silence_seconds:
         return failed
     return replace(failed, opened_at=now, failed_probes=0, probe_at=now + probe_wait(0, jitter))
 

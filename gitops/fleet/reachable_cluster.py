@@ -36,19 +36,22 @@ _DISCOVERY: Final = "discovery"
 @dataclass
 class ReachMonitor:
     """How one cluster answers, as all its users see it. `probe` asks it for anything, once, and raises ClusterError or ConfigurationError where it
-    does not answer. `on_change` is told when the state may be another one.
+    does not answer. `on_change` is told when the state may be another one. `delayed_requests` counts those that waited for their turn here: such a
+    call says nothing of how slow the server is. `max_silence_seconds`: see `Reach`.
     """
 
     name: ClusterName
     probe: Callable[[], Awaitable[object]]
     clock: Clock
     on_change: Callable[[], None] = lambda: None
+    delayed_requests: Callable[[], int] = lambda: 0
+    max_silence_seconds: float = reach.MAX_SILENCE_SECONDS
     elapsed: Callable[[], float] = time.monotonic
     rng: Callable[[], float] = random.random
     reach: Reach = field(init=False)
 
     def __post_init__(self) -> None:
-        self.reach = reach.begin_reach(self.elapsed())
+        self.reach = reach.begin_reach(self.elapsed(), max_silence_seconds=self.max_silence_seconds)
         self._opened = asyncio.Event()
 
     @property
@@ -99,17 +102,17 @@ class ReachMonitor:
         """The outcome of a call, which is sent and watched. `subject` is what is known to be readable by it, or not. `tells_answer`: it
         cannot end well without an answer. Raises what the call raises, and Unavailable where credentials can no longer be read.
         """
-        begun = self.elapsed()
+        begun, delayed = self.elapsed(), self.delayed_requests()
         try:
             outcome = await call
         except ClusterError as error:
-            self._record_error(error, begun, subject)
+            self._record_error(error, self._answer_seconds(begun, delayed), subject)
             raise
         except ConfigurationError as error:
             self.record_silence()
             raise Unavailable(f"cluster {self.name}: {error}") from None
         if tells_answer:
-            self.record_answer(self.elapsed() - begun)
+            self.record_answer(self._answer_seconds(begun, delayed))
         if subject:
             self._set(reach.clear_trouble(self.reach, subject))
         return outcome
@@ -132,11 +135,15 @@ class ReachMonitor:
         )
         self._set(changed)
 
-    def _record_error(self, error: ClusterError, begun: float, subject: str) -> None:
+    def _answer_seconds(self, begun: float, delayed: int) -> float:
+        """Return how long a call took that `begun` when so many requests had waited; none where one has waited since."""
+        return self.elapsed() - begun if self.delayed_requests() == delayed else 0.0
+
+    def _record_error(self, error: ClusterError, seconds: float, subject: str) -> None:
         if _is_silence(error):
             self.record_silence()
         elif error.status:
-            self.record_answer(self.elapsed() - begun)
+            self.record_answer(seconds)
             if subject == _DISCOVERY or (subject and isinstance(error, Denied | Unavailable)):
                 self._set(reach.record_trouble(self.reach, subject, str(error)))
             elif subject:  # there is none to be read, or it can be read now and not then

@@ -18,7 +18,7 @@ from gitops.errors import GitopsError
 from gitops.fleet.access import AccessSettings
 from gitops.fleet.cluster_record import StoredClusterRecord, read_cluster_records
 from gitops.fleet.cluster_spec import ClusterSpec
-from gitops.fleet.connection import connect_cluster
+from gitops.fleet.connection import access_source, connect_cluster
 from gitops.fleet.fleet_objects import clusters_in
 from gitops.fleet.fleet_record import read_accepted, read_numbers
 from gitops.fleet.identity import AcceptedIdentity, judge_recorded, read_cluster_uid
@@ -169,14 +169,9 @@ class FleetPlanner:
                     report = await self._plan_against(self.hub, placed.state_of(name), clock, self.hub_name)
                 else:
                     assert spec is not None
-                    assert spec.access is not None
+                    source = access_source(spec, self.access, self.hub)
                     async with connect_cluster(
-                        name,
-                        spec.access,
-                        self.access,
-                        self.hub,
-                        concurrency=CONCURRENCY,
-                        unreachable_seconds=UNREACHABLE_SECONDS,
+                        spec, source, concurrency=CONCURRENCY, unreachable_seconds=UNREACHABLE_SECONDS
                     ) as cluster:
                         await self._identify(cluster, name)
                         report = await self._plan_against(cluster, placed.state_of(name), clock, name)

@@ -17,12 +17,16 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 
+from applier.token_bucket import Rate, TokenBucket
 from gitops.source.target import canonical_name
 from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 """Bytes of a body; what is larger is not read."""
+
+CALL_RATE: Final = Rate(per_second=2.0, burst=20)
+"""At which calls of one hook are taken."""
 
 _FORM_PREFIX: Final = b"payload="
 _MAX_SECRETS: Final = 8
@@ -126,14 +130,14 @@ def find_sources(urls: Iterable[str], sources: Iterable[SourceConfig]) -> list[s
 
 @dataclass
 class RateLimit:
-    """So many at once, and one more in every so many seconds (a token bucket)."""
+    """So many calls of each name at once, and so many a second."""
 
-    burst: float = 20.0
-    seconds: float = 0.5
-    _tokens: dict[str, tuple[float, float]] = field(default_factory=dict)
+    rate: Rate = CALL_RATE
+    _buckets: dict[str, TokenBucket] = field(default_factory=dict)
 
     def allows(self, name: str, now_seconds: float) -> bool:
-        tokens, updated_seconds = self._tokens.get(name, (self.burst, now_seconds))
-        tokens = min(self.burst, tokens + (now_seconds - updated_seconds) / self.seconds)
-        self._tokens[name] = (tokens - 1 if tokens >= 1 else tokens), now_seconds
-        return tokens >= 1
+        bucket = self._buckets.get(name, TokenBucket(self.rate))
+        if bucket.next_at > now_seconds:
+            return False
+        self._buckets[name] = bucket.take(now_seconds)
+        return True

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from applier.cluster import Cluster, ClusterName
+from applier.cluster import Cluster
 from applier.errors import ConfigurationError
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from gitops.cli import EXIT_USAGE, invoke
+from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.plan import fleet_planner
 from tests.cli.conftest import Printed, Typed
 from tests.gitops.fleet import Fleet
@@ -66,10 +67,10 @@ def clusters(hub: Fleet, down: set[str], monkeypatch: pytest.MonkeyPatch) -> Map
     found = {name: Sandbox(clock=hub.clock.seconds) for name in REGIONS}
 
     @asynccontextmanager
-    async def connect_cluster(name: ClusterName, *_: object, **_options: float) -> AsyncIterator[Cluster]:
-        if name in down:
-            raise ConfigurationError(f"cluster {name}: nobody answers")
-        cluster = cluster_of(found[name].answer, name=name)
+    async def connect_cluster(spec: ClusterSpec, *_: object, **_options: float) -> AsyncIterator[Cluster]:
+        if spec.name in down:
+            raise ConfigurationError(f"cluster {spec.name}: nobody answers")
+        cluster = cluster_of(found[spec.name].answer, name=spec.name)
         try:
             yield cluster
         finally:

@@ -158,7 +158,7 @@ async def test_a_refused_connection_is_tried_again_then_given_up(tmp_path: Path)
 async def test_a_read_that_nobody_answers_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with scripted(tmp_path) as (server, cluster):
         await cluster.discover()
-        monkeypatch.setattr("applier.kube.http_transport._READ_TIMEOUT", ClientTimeout(sock_read=0.05))
+        monkeypatch.setattr(cluster._client.transport, "_read_timeout", ClientTimeout(sock_read=0.05))
         server.gate = asyncio.Event()
         with pytest.raises(Unavailable, match="no answer within"):
             await cluster.get(KEY)

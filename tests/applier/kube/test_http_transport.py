@@ -13,6 +13,7 @@ import pytest
 from applier.kube.http_transport import HttpTransport
 from applier.kube.kubeconfig import Kubeconfig
 from applier.kube.transport_port import BrokenError, NotSentError
+from tests.applier.kube.scripted import write_kubeconfig
 
 
 @pytest.mark.cluster
@@ -38,3 +39,20 @@ def test_a_watch_that_is_broken_off_leaves_no_connection_behind(kubeconfig: Path
             asyncio.run(look())
         gc.collect()
     assert [str(one.message) for one in told] == []
+
+
+async def test_a_silence_that_is_too_long_for_this_cluster_is_told_with_its_own_limit(tmp_path: Path) -> None:
+    """Of what is read, in the way of `timeouts.request`."""
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the other side has given up
+        writer.close()
+
+    server = await asyncio.start_server(listen, "127.0.0.1")
+    port = server.sockets[0].getsockname()[1]
+    file = write_kubeconfig(tmp_path / "config", f"http://127.0.0.1:{port}", user={})
+    transport = await HttpTransport.open(Kubeconfig((file,), None), silence_seconds=0.05)
+    with pytest.raises(BrokenError, match=r"no answer within 0\.05 s"):
+        await transport.send("GET", "/version", headers={"Accept": "application/json"})
+    await transport.close()
+    server.close()

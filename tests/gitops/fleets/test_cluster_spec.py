@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from applier.token_bucket import Rate
 from gitops.fleet.cluster_spec import (
     ClusterSpec,
     ClusterTimeouts,
@@ -56,7 +57,7 @@ def test_everything_that_a_cluster_can_say() -> None:
   qps: 20
   burst: 40
   paused: true
-  timeouts: {connect: 5s, read: 1m, total: 5m}
+  timeouts: {request: 1m, unreachable: 20s}
   onRemove: Delete
 """,
         head,
@@ -66,10 +67,9 @@ def test_everything_that_a_cluster_can_say() -> None:
         labels={"wave": "canary", "region": "eu"},
         access=SecretAccess("eu-1", "value"),
         namespaces={"shop": "shop-eu"},
-        qps=20.0,
-        burst=40,
+        rate=Rate(20.0, 40),
         is_paused=True,
-        timeouts=ClusterTimeouts(timedelta(seconds=5), timedelta(minutes=1), timedelta(minutes=5)),
+        timeouts=ClusterTimeouts(request=timedelta(minutes=1), unreachable=timedelta(seconds=20)),
         on_remove=OnRemove.DELETE,
         manifest=found.manifest,
         origin=SourceLocation("c.yaml", 1),
@@ -79,8 +79,8 @@ def test_everything_that_a_cluster_can_say() -> None:
 def test_what_a_cluster_need_not_say() -> None:
     found = spec(ACCESS)
     assert (found.access, found.labels, found.namespaces) == (FileAccess("eu-1"), {}, {})
-    assert (found.qps, found.burst, found.is_paused) == (None, None, False)
-    assert (found.timeouts, found.on_remove) == (ClusterTimeouts(None, None, None), OnRemove.ORPHAN)
+    assert (found.rate, found.is_paused) == (None, False)
+    assert (found.timeouts, found.on_remove) == (ClusterTimeouts(None, None), OnRemove.ORPHAN)
     assert spec("  access: {profile: eu-1}\n").access == ProfileAccess("eu-1")
 
 
@@ -115,14 +115,25 @@ def test_what_a_cluster_need_not_say() -> None:
             f"{ACCESS}  burst: 3\n",
             "c.yaml:7: spec.burst: how many requests may exceed qps at once; set qps too, or remove it",
         ),
-        (f"{ACCESS}  qps: 0\n", "c.yaml:7: spec.qps: 0 is not above 0"),
+        (f"{ACCESS}  qps: 0.5\n", "c.yaml:7: spec.qps: 0.5 is below the minimum 1"),
+        (f"{ACCESS}  qps: 20000\n", "c.yaml:7: spec.qps: 20000 is above the maximum 10000"),
+        (f"{ACCESS}  qps: 5\n  burst: 0\n", "c.yaml:8: spec.burst: 0 is below the minimum 1"),
+        (f"{ACCESS}  qsp: 5\n", "c.yaml:7: spec.qsp: no field 'qsp'; did you mean 'qps'?"),
         (
-            f"{ACCESS}  timeouts: {{read: 1m, total: 10s}}\n",
-            "c.yaml:7: spec.timeouts.total: a whole answer (10s) takes no less than a part of it (1m); write a longer one",
+            f"{ACCESS}  timeouts:\n    request: 0s\n",
+            "c.yaml:8: spec.timeouts.request: 0s is not within 1s to 5m; write such as 30s, or remove it",
         ),
         (
-            f"{ACCESS}  timeouts: {{read: soon}}\n",
-            "c.yaml:7: spec.timeouts.read: 'soon' is not a duration; write for example 90s, 30m, 1h30m or 2d",
+            f"{ACCESS}  timeouts: {{unreachable: 6m}}\n",
+            "c.yaml:7: spec.timeouts.unreachable: 6m is not within 1s to 5m; write such as 30s, or remove it",
+        ),
+        (
+            f"{ACCESS}  timeouts: {{request: soon}}\n",
+            "c.yaml:7: spec.timeouts.request: 'soon' is not a duration; write for example 90s, 30m, 1h30m or 2d",
+        ),
+        (
+            f"{ACCESS}  timeouts: {{requests: 30s}}\n",
+            "c.yaml:7: spec.timeouts.requests: no field 'requests'; did you mean 'request'?",
         ),
         (
             f"{ACCESS}  namespaceMap: {{shop: Shop}}\n",
@@ -198,3 +209,16 @@ def test_local_is_reached_by_the_program_itself() -> None:
 def test_all_mistakes_are_told_together() -> None:
     said = mistakes("  access: {}\n  burst: x\n  onremove: Delete\n", HEAD.replace("v1alpha1", "v2") + "extra: 1\n")
     assert [one.split(": ")[1] for one in said] == ["apiVersion", "extra", "spec.access", "spec.burst", "spec.onremove"]
+
+
+def test_a_burst_is_twice_what_a_second_allows_unless_it_is_given() -> None:
+    assert spec(f"{ACCESS}  qps: 2.5\n").rate == Rate(2.5, 5)
+    assert spec(f"{ACCESS}  qps: 2.5\n  burst: 1\n").rate == Rate(2.5, 1)
+
+
+@pytest.mark.parametrize("field", ["qps: 5", "timeouts: {request: 5s}"])
+def test_the_hubs_own_cluster_has_no_limits_of_its_own(field: str) -> None:
+    (said,) = mistakes(f"  {field}\n", HEAD.replace("eu-1", "local"))
+    assert said.endswith(
+        "local is asked by the program's own connection, which the other work of the hub shares; remove it"
+    )

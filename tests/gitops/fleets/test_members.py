@@ -178,3 +178,16 @@ async def test_revisions_wait_for_no_cluster_that_cannot_be_engaged_or_is_paused
         with pytest.raises(Unavailable):  # The hub takes no record.
             await numbers.number([revision])
         assert LEARNING_SECONDS not in made.clock.slept
+
+
+@pytest.mark.parametrize("changed", [{"qps": 5}, {"timeouts": {"request": "5s"}}])
+async def test_limits_that_change_in_git_make_a_new_connection_and_others_stay(changed: dict[str, Any]) -> None:
+    made = make(Unavailable("no answer"))
+    made.update(BOTH)
+    with ended(made):
+        eu, us = (made.fleet.members[ClusterName(name)] for name in ("eu-1", "us-1"))
+        made.update({**BOTH, "eu": cluster("eu-1", access={"secretRef": {"name": "eu", "key": "value"}}, **changed)})
+        assert made.fleet.members[ClusterName("eu-1")] is not eu
+        assert made.fleet.members[ClusterName("us-1")] is us
+        async with asyncio.timeout(5):
+            await asyncio.gather(*made.fleet._ending.values())

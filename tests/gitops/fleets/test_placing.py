@@ -60,7 +60,7 @@ def test_without_a_placement_everything_goes_to_local(clusters: Files) -> None:
     assert names_by_cluster(placed) == {"local": {"x", "y", "p"}, **({"eu": set(), "us": set()} if clusters else {})}
     assert (placed.problems, placed.warnings, placed.is_certain) == ((), (), True)
     whole = read(files)
-    local = ClusterSpec(LOCAL, {}, None, {}, None, None, False, None, None, {}, None)  # type: ignore[arg-type]
+    local = ClusterSpec(LOCAL, {}, None, {}, None, False, None, None, {}, None)  # type: ignore[arg-type]
     assert digest(projected(read({**files, **clusters}), placed, local)) == digest(whole)
     assert projected(whole, placed_by(files), local).objects is whole.objects
 

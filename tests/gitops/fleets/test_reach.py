@@ -167,3 +167,16 @@ def test_three_slow_answers_in_a_row_are_a_slow_cluster() -> None:
         "its last answers took more than 10 s each",
     )
     assert not record_answer(found, seconds=0.1).is_slow
+
+
+def test_a_cluster_may_be_silent_for_as_long_as_it_is_given() -> None:
+    """`timeouts.unreachable`: with five failures in a row, and again after an answer."""
+    for begun in (
+        begin_reach(0.0, max_silence_seconds=60.0),
+        record_answer(begin_reach(0.0, max_silence_seconds=60.0)),
+    ):
+        found = begun
+        for second in (0.0, 10.0, 20.0, 30.0, 40.0, 59.9):
+            found = record_failure(found, second, jitter=0.0)
+        assert not found.is_open
+        assert record_failure(found, 60.0, jitter=0.0).is_open

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from applier.kube.cluster import KubeCluster
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import ConnectionDroppedError, Request, Response
-from gitops.fleet.reach import ReachState, reach_state
+from gitops.fleet.reach import SLOW_SECONDS, ReachState, reach_state
 from gitops.fleet.reachable_cluster import ReachableCluster, ReachMonitor
 from renderer.identity import GroupKind, ObjectKey
 from tests.controlplane.waiting import until
@@ -240,3 +241,25 @@ async def test_a_watch_tells_that_the_cluster_answers_and_when_it_breaks() -> No
         await listen()
     assert seen == ["event"]
     assert monitor.reach.failures == 1
+
+
+async def test_a_call_that_waited_for_its_turn_does_not_make_a_cluster_slow() -> None:
+    """The rate that Git sets is no fault of the server."""
+    server, delayed = Server(), Counter[str]()
+    monitor = ReachMonitor(
+        ClusterName("eu-1"),
+        lambda: asyncio.sleep(0),
+        server,
+        elapsed=lambda: server.seconds,
+        delayed_requests=delayed.total,
+    )
+
+    async def call(*, is_delayed: bool) -> None:
+        delayed["requests"] += is_delayed
+        await server.sleep(SLOW_SECONDS)
+
+    for is_delayed in (True, True, True, False, False):
+        await monitor.observe(call(is_delayed=is_delayed))
+        assert state(monitor) is ReachState.ENGAGED
+    await monitor.observe(call(is_delayed=False))
+    assert state(monitor) is ReachState.DEGRADED

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 import pytest
 
 from applier.errors import Unavailable
+from applier.token_bucket import Rate
 from gitops.server import webhooks
 from gitops.source_config import parse_source
 from tests.gitops.server.seeing import Scene, scene
@@ -265,7 +266,7 @@ async def test_a_call_that_is_sent_again_and_again_is_slowed_down(hooked: Scene)
 
 
 def test_the_bucket_fills_again_with_time() -> None:
-    rate = webhooks.RateLimit(burst=2, seconds=10)
+    rate = webhooks.RateLimit(Rate(per_second=0.1, burst=2))
     assert [rate.allows("a", 0.0) for _ in range(3)] == [True, True, False]
     assert not rate.allows("a", 9.0)
     assert rate.allows("a", 10.5)
