@@ -169,6 +169,7 @@ class Process:
         """Return None where the configuration names one cluster only. Raises ClusterError where the hub does not say who it is."""
         if self.config.fleet is None:
             return None
+        from gitops.daemon.credential_watch import CredentialWatch
         from gitops.daemon.fleet import Fleet
         from gitops.daemon.fleet_member import FleetEnvironment
         from gitops.daemon.turns import LONGEST_TURN_SECONDS, SILENT_TURN_SECONDS, WHOLE_PASSES_AT_ONCE, Turns
@@ -181,6 +182,9 @@ class Process:
             hub_id=await read_cluster_uid(hub),
             recorder=FleetRecorder(hub, reconciler.clock, self.progress.print_notice),
             access=self.config.fleet.access,
+            credentials=CredentialWatch(
+                hub, self.config.fleet.access.directory, partial(self.progress.print_notice, "fleet")
+            ),
             clock=reconciler.clock,
             version=program_version(),
             identity=own_identity(),

@@ -48,7 +48,7 @@ _Directories: TypeAlias = Mapping[tuple[Path, bool], tuple[int, int]]
 """Device and inode of each directory to watch; True stands for all below it, too."""
 
 
-class _DirectoryWatch:
+class _PathWatch:
     """Watch of the directories around `path`, open as long as its context. Enter and leave it on the event loop.
 
     `changed` is called on the loop when the watched directories have been quiet for 50 ms, at the latest 1 s after the first change. Where each
@@ -195,7 +195,7 @@ class _DirectoryWatch:
             self._loop.call_soon_threadsafe(self._debounce.poke)
 
 
-class RefWatch(_DirectoryWatch):
+class RefWatch(_PathWatch):
     """Watches `HEAD`, `packed-refs` and the refs of the repository at `path`, bare or with a work tree. Git renames each of them into its place."""
 
     fires_on_first = True
@@ -211,12 +211,22 @@ class RefWatch(_DirectoryWatch):
         return is_ref(path, self._git_directory)
 
 
-class FileWatch(_DirectoryWatch):
+class FileWatch(_PathWatch):
     """Watches one file, and everything beside it: a mounted ConfigMap changes by a link beside the file that is moved to other contents."""
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
         parents = {self._path.absolute().parent, self._path.resolve().parent}
         yield from ((directory, False) for directory in sorted(parents))
+
+    def is_relevant(self, path: Path) -> bool:
+        return True
+
+
+class DirectoryWatch(_PathWatch):
+    """Watches the entries of one directory, such as a mounted Secret, whose files change by a link beside them."""
+
+    def directories(self) -> Iterator[tuple[Path, bool]]:
+        yield self._path, False
 
     def is_relevant(self, path: Path) -> bool:
         return True

@@ -103,9 +103,10 @@ class Fleet:
             member.on_timer()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Keep the records until `stop` is set, then wait until the rounds under way in all clusters are finished."""
+        """Keep the records, and watch credentials, until `stop` is set; then wait until the rounds under way in all clusters are finished."""
         try:
-            await self.environment.recorder.run(stop)
+            async with self.environment.credentials.follow():
+                await self.environment.recorder.run(stop)
         finally:
             for name in list(self.members):
                 self._end(name)

@@ -10,7 +10,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import field
 from datetime import datetime
 from functools import partial
@@ -26,6 +26,7 @@ from applier.kube.kubeconfig import Endpoint
 from gitops.clock import Clock, wait_for_any
 from gitops.daemon.cluster_loop import ClusterLoop
 from gitops.daemon.cluster_removal import is_drained
+from gitops.daemon.credential_watch import CredentialWatch
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.source_summaries import summarize_sources
 from gitops.daemon.turns import Turns
@@ -43,6 +44,7 @@ from gitops.fleet.identity import (
     read_cluster_uid,
     release_cluster,
 )
+from gitops.fleet.kubeconfig_check import AccessRefused
 from gitops.fleet.reach import MAX_SILENCE_SECONDS, ReachState, describe_troubles, reach_state
 from gitops.fleet.reachable_cluster import ReachableCluster, ReachMonitor
 from gitops.instrumentation import Stage
@@ -76,7 +78,7 @@ REMOVAL_CHECK_SECONDS: Final = 5.0
 """Seconds between two looks whether a person has given up the removal of a cluster."""
 
 CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
-"""Seconds between two looks at the credentials of a cluster. A token that is refused is read anew at once."""
+"""Seconds between two looks at credentials of which changes are not told for sure. A token that is refused is read anew at once."""
 
 
 class _Stopped(GitopsError):
@@ -99,6 +101,7 @@ class FleetEnvironment:
     hub_id: str
     recorder: FleetRecorder
     access: AccessSettings
+    credentials: CredentialWatch
     clock: Clock
     version: str
     identity: str
@@ -149,6 +152,7 @@ class FleetMember:
     _monitor: ReachMonitor | None = field(default=None, init=False)
     _stop: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _drained: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _credentials_changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _known_sources: Collection[str] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
@@ -164,6 +168,11 @@ class FleetMember:
         """Engage the cluster again and again, until `stop`; begin once `after`, the work of an earlier member on it, has ended."""
         if after is not None:
             await asyncio.wait({after})
+        assert self.spec.access is not None
+        with self.environment.credentials.listen(self.spec.access) as self._credentials_changed:
+            await self._keep_engaged()
+
+    async def _keep_engaged(self) -> None:
         failed_count = 0
         if not self.environment.recorder.record_of(self.name).state:  # what was recorded holds until it is known better
             self.environment.recorder.update(self.name, self._recorded_standing)
@@ -188,8 +197,11 @@ class FleetMember:
                 failed_count = 0
             self._stand_back(message)
             retry_seconds = exponential_backoff(failed_count, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
-            await wait_for_any(self.environment.clock.sleep(retry_seconds), self._stop.wait())
-            failed_count += 1
+            await wait_for_any(
+                self.environment.clock.sleep(retry_seconds), self._stop.wait(), self._credentials_changed.wait()
+            )
+            failed_count = 0 if self._credentials_changed.is_set() else failed_count + 1
+            self._credentials_changed.clear()
 
     async def _work_once(self) -> None:
         """Do what the declaration says, until `stop`. Raises what ends that before."""
@@ -316,6 +328,7 @@ class FleetMember:
     async def _connect(self, stack: AsyncExitStack) -> tuple[KubeCluster, AccessSource]:
         environment = self.environment
         source = access_source(self.spec, environment.access, environment.hub)
+        self._credentials_changed.clear()
         connecting = connect_cluster(
             self.spec, source, concurrency=environment.concurrency, unreachable_seconds=UNREACHABLE_SECONDS
         )
@@ -404,13 +417,33 @@ class FleetMember:
         )
 
     async def _renew_credentials(self, renew: Callable[[], Coroutine[Any, Any, bool]]) -> NoReturn:
-        """Take rotated credentials into the running connection. Raises NotEngaged where they are of another server."""
+        """Take rotated credentials into the running connection. Raises NotEngaged where they are of another server. Where they cannot be read those
+        that there are stay in use.
+        """
+        is_read = True
         while True:
-            # Drawn, so that those of all clusters are not read at one moment.
-            await self.environment.clock.sleep(CREDENTIALS_INTERVAL_SECONDS * random.uniform(0.75, 1.25))
-            with suppress(ConfigurationError):  # those that there are stay in use
-                if not await renew():
+            await self._until_credentials_may_differ(is_read=is_read)
+            self._credentials_changed.clear()
+            try:
+                is_same_server = await renew()
+            except AccessRefused:  # somebody has to change them, and that is told
+                is_read = True
+            except ConfigurationError:
+                is_read = False
+            else:
+                is_read = True
+                if not is_same_server:
                     raise NotEngaged(f"cluster {self.name} has another server or authority now; it is engaged anew")
+
+    async def _until_credentials_may_differ(self, *, is_read: bool) -> None:
+        assert self.spec.access is not None
+        changed = self._credentials_changed.wait()
+        if is_read and self.environment.credentials.tells_changes(self.spec.access):
+            await changed
+        else:
+            # Drawn, so that those of all clusters are not read at one moment.
+            seconds = CREDENTIALS_INTERVAL_SECONDS * random.uniform(0.75, 1.25)
+            await wait_for_any(changed, self.environment.clock.sleep(seconds))
 
     def _on_pass(self, result: ReconcileResult) -> None:
         self.observer.report_pass(result)

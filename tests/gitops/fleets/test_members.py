@@ -11,13 +11,15 @@ from typing import Any, NoReturn
 
 import pytest
 
-from applier.cluster import ClusterName
-from applier.errors import Unavailable
+from applier.cluster import ClusterName, WatchEvent
+from applier.errors import ConfigurationError, Unavailable
+from gitops.daemon.credential_watch import CredentialWatch
 from gitops.daemon.fleet import Fleet
-from gitops.daemon.fleet_member import FleetEnvironment
+from gitops.daemon.fleet_member import FIRST_RETRY_SECONDS, FleetEnvironment, NotEngaged
 from gitops.fleet.access import AccessSettings
 from gitops.fleet.fleet_recorder import FleetRecorder
 from gitops.fleet.fleet_records import LEARNING_SECONDS
+from gitops.fleet.kubeconfig_check import AccessRefused
 from gitops.fleet.projections import FleetProjections
 from gitops.fleet.reach import ReachState
 from gitops.leadership import run_while_held
@@ -79,8 +81,8 @@ class Made:
         self.fleet.update([SourceState(read(files))])
 
 
-def make(error: BaseException) -> Made:
-    clock, observers = FastClock(), dict[str, Observer]()
+def make(error: BaseException, clock: FastClock | None = None) -> Made:
+    clock, observers = clock or FastClock(), dict[str, Observer]()
     hub: Any = Hub(error)
     absent: Any = None
     environment = FleetEnvironment(
@@ -88,6 +90,7 @@ def make(error: BaseException) -> Made:
         hub_id="hub",
         recorder=FleetRecorder(hub, clock, lambda *_: None),
         access=AccessSettings(None, (), "clusters"),
+        credentials=CredentialWatch(hub, None, lambda _: None),
         clock=clock,
         version="1",
         identity="test",
@@ -191,3 +194,60 @@ async def test_limits_that_change_in_git_make_a_new_connection_and_others_stay(c
         assert made.fleet.members[ClusterName("us-1")] is us
         async with asyncio.timeout(5):
             await asyncio.gather(*made.fleet._ending.values())
+
+
+@dataclass
+class PatientClock(FastClock):
+    """Sleeps for ever: whoever goes on was woken."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.Event().wait()
+
+
+def tell_changed(made: Made, name: str) -> None:
+    """What a watch of the hub says of a Secret."""
+    made.fleet.environment.credentials._secret_changed(WatchEvent({"metadata": {"name": name}}))
+
+
+async def test_a_secret_that_changes_wakes_the_member_that_waits_for_it_and_no_other() -> None:
+    made = make(Unavailable("no answer"), PatientClock())
+    made.update(BOTH)
+    with ended(made):
+        await until(lambda: len(made.clock.slept) == 2)
+        tell_changed(made, "eu")
+        await until(lambda: len(made.clock.slept) == 3)
+        tell_changed(made, "other")
+        tell_changed(made, "eu")
+        await until(lambda: len(made.clock.slept) == 4)
+        assert made.clock.slept == [FIRST_RETRY_SECONDS] * 4  # what has changed is tried as if for the first time
+
+
+async def test_credentials_of_a_running_member_are_read_when_they_change_and_not_by_time() -> None:
+    """M3: and again by time where the hub could not be read."""
+    made = make(Unavailable("no answer"), PatientClock())
+    made.update(BOTH)
+    answers: list[bool | Exception] = [True, AccessRefused("no label"), ConfigurationError("the hub is down"), False]
+    read: list[bool | Exception] = []
+
+    async def renew() -> bool:
+        read.append(answers.pop(0))
+        if isinstance(read[-1], Exception):
+            raise read[-1]
+        return read[-1]
+
+    with ended(made):
+        await until(lambda: len(made.clock.slept) == 2)
+        member = made.fleet.members[ClusterName("eu-1")]
+        made.clock.slept.clear()
+        member._credentials_changed = changed = asyncio.Event()
+        renewing = asyncio.ensure_future(member._renew_credentials(renew))
+        for count in (1, 2, 3):
+            assert made.clock.slept == []
+            changed.set()
+            await until(lambda count=count: len(read) == count)  # type: ignore[misc]
+        await until(lambda: len(made.clock.slept) == 1)
+        changed.set()
+        with pytest.raises(NotEngaged, match="another server"):
+            await renewing
+        assert answers == []

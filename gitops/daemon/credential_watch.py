@@ -1,0 +1,84 @@
+"""What tells that credentials of clusters may have changed: one watch of the hub's Secrets for all clusters, one of the directory with kubeconfigs.
+
+A hint carries no data: whoever gets one reads the credentials. One may be missing where something cannot be watched, so who listens asks whether that
+is so, and looks by time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import field
+from pathlib import Path
+from typing import Final
+
+from applier.cluster import Cluster, WatchEvent, WatchTarget
+from applier.errors import ClusterError
+from applier.read.watches import Watches
+from gitops.daemon.file_watch import DirectoryWatch
+from gitops.fleet.access import CLUSTER_LABEL
+from gitops.fleet.cluster_spec import ClusterAccess, FileAccess, SecretAccess
+from renderer.frozen import dataclass
+from renderer.identity import OWN_NAMESPACE, GroupKind
+
+CLUSTER_SECRETS: Final = WatchTarget(GroupKind("", "Secret"), OWN_NAMESPACE, selector=f"{CLUSTER_LABEL}=true")
+"""The Secrets with kubeconfigs of clusters."""
+
+
+@dataclass
+class CredentialWatch:
+    """Watches Secrets of the `hub`, and the `directory` if there is one, as long as `follow`; `notice` hears what cannot be watched."""
+
+    hub: Cluster
+    directory: Path | None
+    notice: Callable[[str], None]
+    _listeners: dict[asyncio.Event, ClusterAccess] = field(default_factory=dict, init=False)
+    _is_refused: bool = field(default=False, init=False)
+
+    @contextmanager
+    def listen(self, access: ClusterAccess) -> Iterator[asyncio.Event]:
+        """Set an event whenever these credentials may have changed, as long as the context lasts. Who has noticed clears it."""
+        event = asyncio.Event()
+        self._listeners[event] = access
+        try:
+            yield event
+        finally:
+            del self._listeners[event]
+
+    def tells_changes(self, access: ClusterAccess) -> bool:
+        """Return whether each change is told. A directory of the machine may be of a kind that tells none, and links in it may lead out."""
+        return isinstance(access, SecretAccess) and not self._is_refused
+
+    @asynccontextmanager
+    async def follow(self) -> AsyncIterator[None]:
+        with ExitStack() as stack:
+            if self.directory is not None:
+                stack.enter_context(DirectoryWatch(self.directory, self._files_changed, warn=self.notice))
+            async with Watches(self.hub, self._secret_changed, self._begun, self._failed) as watches:
+                await watches.set_targets([CLUSTER_SECRETS])
+                yield
+
+    def _secret_changed(self, change: WatchEvent) -> None:
+        name = change.object["metadata"]["name"]
+        self._wake(lambda access: isinstance(access, SecretAccess) and access.name == name)
+
+    def _files_changed(self) -> None:
+        self._wake(lambda access: isinstance(access, FileAccess))
+
+    def _begun(self, _: WatchTarget) -> None:
+        """What happened before it began is not told."""
+        self._is_refused = False
+        self._wake(lambda access: isinstance(access, SecretAccess))
+
+    def _failed(self, _: WatchTarget, error: ClusterError) -> None:
+        """A hub that does not answer cannot be read either. One that refuses the watch is looked at by time from now on."""
+        if error.status and not self._is_refused:
+            self._is_refused = True
+            self.notice(f"Secrets with credentials of clusters cannot be watched, and are read once a minute: {error}")
+            self._wake(lambda access: isinstance(access, SecretAccess))
+
+    def _wake(self, is_concerned: Callable[[ClusterAccess], bool]) -> None:
+        for event, access in self._listeners.items():
+            if is_concerned(access):
+                event.set()
