@@ -6,6 +6,7 @@ import asyncio
 import sys
 from contextlib import nullcontext
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import click
@@ -173,13 +174,9 @@ def command(
         refuse_without("--sandbox", clusters="--clusters")
     if not once:
         refuse_without("--once", wait="--wait", fail_on_held="--fail-on-held")
-    if once and config.fleet is not None:
+    if agreed and not (once and len(config.sources) == 1 and config.fleet is None):
         raise click.UsageError(
-            "--once is for one cluster; a fleet (`fleet` in the configuration) is followed: leave --once out"
-        )
-    if agreed and not (once and len(config.sources) == 1):
-        raise click.UsageError(
-            "--require-plan is for --once and a single source; for a daemon, set `requirePlan` in its configuration"
+            "--require-plan is for --once, a single source and one cluster; for a daemon, set `requirePlan` in its configuration"
         )
     progress = ProgressPrinter(SystemClock(), json=(log_format or config.log_format) == "json", verbose=verbose)
     process = Process(
@@ -193,9 +190,7 @@ def command(
         required_plan_hash=agreed,
         resync=resync or config.resync,
         listen=listen or config.listen,
-        make_exit_code=lambda source_configs, follower: report(
-            progress, source_configs, list(follower.errors.values()), fail_on_held=fail_on_held
-        ),
+        make_exit_code=partial(report, fail_on_held=fail_on_held),
     )
     with disable_garbage_collection() if once else nullcontext():
         return asyncio.run(process.run(wait if once else None))

@@ -12,7 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from applier.cluster import Cluster
+from applier.cluster import LOCAL_CLUSTER, Cluster
 from applier.fenced_cluster import FencedCluster
 from applier.kube.cluster import KubeCluster
 from gitops import source_config, tracing
@@ -27,6 +27,7 @@ from gitops.daemon.follower import Follower
 from gitops.daemon.live_config import LiveConfig
 from gitops.daemon.source_hints import SyncHintForwarder
 from gitops.durations import format_duration
+from gitops.errors import SourceError
 from gitops.external_facts import ExternalFactPoller
 from gitops.instrumentation import Stage, combine
 from gitops.leadership import LEASE_TIMES, own_identity, run_while_held
@@ -41,6 +42,7 @@ from renderer.identity import GroupKind
 if TYPE_CHECKING:
     from gitops.daemon.daemon import Daemon
     from gitops.daemon.fleet import Fleet
+    from gitops.daemon.single_run import FleetRun
     from gitops.server.observability import Observability
 
 T = TypeVar("T")
@@ -53,7 +55,9 @@ _NOTIFICATION_TIMEOUT_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """Follows the sources of `config`, which was read from `file`; None: it came from flags. `conclude` makes the exit code of what `once` found."""
+    """Follows the sources of `config`, which was read from `file`; None: it came from flags. `make_exit_code` prints and judges what `once` found in
+    one cluster.
+    """
 
     config: Config
     file: Path | None
@@ -65,7 +69,7 @@ class Process:
     required_plan_hash: str
     resync: timedelta
     listen: str
-    make_exit_code: Callable[[ReconcileResult, Follower], int]
+    make_exit_code: Callable[[ProgressPrinter, ReconcileResult, list[SourceError]], int]
 
     async def run(self, wait: timedelta | None) -> int:
         """Connect, then follow until it is done (`wait` given) or interrupted. Answers the exit code."""
@@ -114,11 +118,7 @@ class Process:
                 leadership,
                 stage,
             )
-            fleet = (
-                await self._create_fleet(fenced, reconciler, lease_thread, externals, observability, process_stage)
-                if is_daemon
-                else None
-            )
+            fleet = await self._create_fleet(fenced, reconciler, lease_thread, externals, observability, process_stage)
             follower = Follower(
                 source_config.create_mirrors(self.config.sources, stop.is_set),
                 reconciler,
@@ -272,11 +272,28 @@ class Process:
         delivery.configure(self.config.notifications)
         follower.reconciler.on_transitions = delivery.enqueue
         with closing(delivery):
-            reconcile_result = await follower.run_once(
-                wait=wait, check_state=self._plan_hash_check(follower) if self.required_plan_hash else None
-            )
+            if follower.fleet is None:
+                reconcile_result = await follower.run_once(
+                    wait=wait, check_state=self._plan_hash_check(follower) if self.required_plan_hash else None
+                )
+                report = partial(self.make_exit_code, self.progress, reconcile_result, list(follower.errors.values()))
+            else:
+                report = partial(self._report_fleet, await follower.run_fleet_once(wait=wait), follower)
             await delivery.finish(_NOTIFICATION_TIMEOUT_SECONDS)
-        return self.make_exit_code(reconcile_result, follower)
+        return report()
+
+    def _report_fleet(self, run: FleetRun, follower: Follower) -> int:
+        """Print the last lines of each cluster under its name. Return 1 where something failed, else 3 where something still waits."""
+        codes = []
+        for name, result in run.results.items():
+            errors = list(follower.errors.values()) if name == LOCAL_CLUSTER else []
+            codes.append(self.make_exit_code(self.progress.for_cluster(name), result, errors))
+        for name, message in run.left_alone.items():
+            self.progress.for_cluster(name).print_notice("cluster", message)
+        for name, message in run.failures.items():
+            self.progress.for_cluster(name).print_problem(f"not worked on: {message}", "cluster")
+            codes.append(1)
+        return min(filter(None, codes), default=0)
 
     def _plan_hash_check(self, follower: Follower) -> Callable[[SourceState], Coroutine[None, None, None]]:
         from gitops.daemon.commit_acceptance import require_plan_hash

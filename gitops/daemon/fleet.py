@@ -14,6 +14,7 @@ from functools import partial
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
 from gitops.daemon.fleet_member import ClusterObserver, FleetEnvironment, FleetMember
+from gitops.daemon.single_run import FleetRun, SingleRun
 from gitops.daemon.source_summaries import summarize_sources
 from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.fleet.fleet_recorder import RecordChange
@@ -113,10 +114,50 @@ class Fleet:
             await asyncio.gather(*self._ending.values(), return_exceptions=True)
             await self.environment.recorder.flush()
 
+    async def begin_once(
+        self, states: Sequence[SourceState], run: SingleRun
+    ) -> dict[ClusterName, asyncio.Task[ReconcileResult]]:
+        """Begin one run in each cluster that is engaged, after what the hub serves says which kinds are namespaced. Raises ClusterError."""
+        discovery = await self.environment.hub.discover()
+        self.projections.update(states, {kind: found.namespaced for kind, found in discovery.resources.items()})
+        self.environment.recorder.keep_accepted(self.projections.accepted)
+        self.members = {
+            name: self._create_member(spec)
+            for name, spec in self.projections.clusters.items()
+            if name != LOCAL_CLUSTER and not spec.is_paused
+        }
+        return {
+            name: asyncio.create_task(member.run_once(run), name=f"cluster {name}")
+            for name, member in self.members.items()
+        }
+
+    async def end_once(self, tasks: Mapping[ClusterName, asyncio.Task[ReconcileResult]]) -> FleetRun:
+        """Wait for these, write the records, and say what has become of each cluster."""
+        ended = await asyncio.gather(*tasks.values(), return_exceptions=True)
+        await self.environment.recorder.flush()
+        outcomes = dict(zip(tasks, ended, strict=True))
+        removed = removed_clusters(self._recorded, self.projections)
+        return FleetRun(
+            results={name: found for name, found in outcomes.items() if not isinstance(found, BaseException)},
+            failures={name: str(error) for name, error in outcomes.items() if isinstance(error, BaseException)}
+            | dict.fromkeys(sorted(removed), "no longer declared in Git; only a hub that keeps running removes it"),
+            left_alone={
+                name: "paused in Git; nothing is read or written there"
+                for name, spec in self.projections.clusters.items()
+                if spec.is_paused and name != LOCAL_CLUSTER
+            },
+        )
+
     def _begin(self, spec: ClusterSpec, *, after: asyncio.Task[None] | None, is_removed: bool = False) -> None:
         if not (is_removed or spec.is_paused):
             self.environment.recorder.sources.expect(spec.name)
-        member = self.members[spec.name] = FleetMember(
+        member = self.members[spec.name] = self._create_member(spec, is_removed=is_removed)
+        task = self._tasks[spec.name] = asyncio.create_task(member.run(after=after), name=f"cluster {spec.name}")
+        if is_removed:
+            task.add_done_callback(lambda _: self._forget(member))
+
+    def _create_member(self, spec: ClusterSpec, *, is_removed: bool = False) -> FleetMember:
+        return FleetMember(
             spec,
             self.environment,
             states=self.projections.empty_states if is_removed else partial(self._states_of, spec.name),
@@ -124,9 +165,6 @@ class Fleet:
             wake_at=lambda moment: self.set_timer(spec.name, moment),
             is_removed=is_removed,
         )
-        task = self._tasks[spec.name] = asyncio.create_task(member.run(after=after), name=f"cluster {spec.name}")
-        if is_removed:
-            task.add_done_callback(lambda _: self._forget(member))
 
     def _states_of(self, name: ClusterName, recorded_sources: Collection[str]) -> list[SourceState]:
         """What Git says; what a cluster once had of sources that are gone is theirs."""

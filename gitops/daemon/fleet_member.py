@@ -28,6 +28,7 @@ from gitops.daemon.cluster_loop import ClusterLoop
 from gitops.daemon.cluster_removal import is_drained
 from gitops.daemon.credential_watch import CredentialWatch
 from gitops.daemon.event_router import EventRouter
+from gitops.daemon.single_run import SingleRun
 from gitops.daemon.source_summaries import summarize_sources
 from gitops.daemon.turns import Turns
 from gitops.errors import GitopsError
@@ -213,6 +214,31 @@ class FleetMember:
         else:
             await self._engage()
 
+    async def run_once(self, run: SingleRun) -> ReconcileResult:
+        """Engage the cluster, do this run there, and leave it. Raises NotEngaged, which says why that is not possible."""
+        stopping = asyncio.ensure_future(run.stop.wait())
+        stopping.add_done_callback(lambda _: self.stop())
+        try:
+            async with AsyncExitStack() as stack:
+                cluster, source = await self._unless_stopped(self._connect(stack))
+                leadership = await self._unless_stopped(self._lead(stack, source, cluster, is_patient=False))
+                self._stand(ReachState.ENGAGED, "")
+                reconciler = self._create_reconciler(cluster, leadership, run.stop)
+                passes = run.reconcile(reconciler, self._states(), self._record_pass)
+                return await run_while_held(leadership.hold(), passes)
+        except _Stopped:
+            raise NotEngaged("interrupted before anything was done there") from None
+        except (ConfigurationError, ClusterError, GitopsError) as error:
+            self._stand_back(str(error))
+            raise NotEngaged(str(error)) from None
+        except Exception as error:  # it ends the work on no other cluster
+            _log.debug("the work on cluster %s has failed", self.name, exc_info=True)
+            message = f"a fault of Levelgate has ended the work here ({type(error).__name__}: {error})"
+            self._stand_back(message)
+            raise NotEngaged(message) from None
+        finally:
+            stopping.cancel()
+
     def declare(self, spec: ClusterSpec) -> None:
         """Go by what Git says of the cluster now, and keep it on record: it says how the cluster is removed."""
         self.spec = spec
@@ -302,7 +328,7 @@ class FleetMember:
             await self._unless_stopped(self._identify(cluster))
             await self._unless_stopped(self._release(cluster))
             return
-        leadership = await self._unless_stopped(self._lead(stack, source, cluster))
+        leadership = await self._unless_stopped(self._lead(stack, source, cluster, is_patient=True))
         self._reach_changed()
         await run_while_held(leadership.hold(), self._work_or_drain(cluster, leadership))
 
@@ -336,8 +362,12 @@ class FleetMember:
         self.answers = cluster.answers
         return cluster, source
 
-    async def _lead(self, stack: AsyncExitStack, source: AccessSource, cluster: Cluster) -> ThreadLeadership:
-        """Wait until this process leads in the cluster, which is this hub's and the one that was recorded."""
+    async def _lead(
+        self, stack: AsyncExitStack, source: AccessSource, cluster: Cluster, *, is_patient: bool
+    ) -> ThreadLeadership:
+        """Wait until this process leads in the cluster, which is this hub's and the one that was recorded. Who is not patient raises NotLeading
+        where another one leads.
+        """
         environment = self.environment
         await self._identify(cluster)
         await claim_cluster(cluster, self.name, environment.hub_id)
@@ -350,11 +380,12 @@ class FleetMember:
         )
         stack.push_async_callback(leadership.release)
         await leadership.acquire(
-            lambda other: self.observer.print_notice("cluster", f"waits for the lease: {other} leads"), patient=True
+            lambda other: self.observer.print_notice("cluster", f"waits for the lease: {other} leads"),
+            patient=is_patient,
         )
         return leadership
 
-    async def _work(self, cluster: Cluster, leadership: ThreadLeadership, stop: asyncio.Event) -> None:
+    def _create_reconciler(self, cluster: Cluster, leadership: ThreadLeadership, stop: asyncio.Event) -> Reconciler:
         environment = self.environment
         reconciler = Reconciler(
             FencedCluster(cluster, leadership.check),
@@ -369,6 +400,11 @@ class FleetMember:
             numbering=environment.recorder.sources,
         )
         reconciler.follows = frozenset(state.catalog.source for state in self._states())
+        return reconciler
+
+    async def _work(self, cluster: Cluster, leadership: ThreadLeadership, stop: asyncio.Event) -> None:
+        environment = self.environment
+        reconciler = self._create_reconciler(cluster, leadership, stop)
         loop = ClusterLoop(
             reconciler=reconciler,
             clock=environment.clock,
@@ -448,11 +484,14 @@ class FleetMember:
     def _on_pass(self, result: ReconcileResult) -> None:
         self.observer.report_pass(result)
         self.wake_at(result.propagation.wake_at)
-        self.environment.recorder.update_sources(self.name, partial(summarize_sources, result))
+        self._record_pass(result)
         if self.is_removed and not result.changed and is_drained(result):
             self._drained.set()
         elif self.is_removed and result.changed and self.loop is not None:
             self.loop.enqueue(None)
+
+    def _record_pass(self, result: ReconcileResult) -> None:
+        self.environment.recorder.update_sources(self.name, partial(summarize_sources, result))
 
     def _reach_changed(self) -> None:
         if self._monitor is None or self.is_removed:

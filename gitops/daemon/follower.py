@@ -10,16 +10,17 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 
+from applier.cluster import LOCAL_CLUSTER
 from gitops.clock import Clock, run_together, wait_for_any
 from gitops.daemon.cluster_loop import ClusterLoop
-from gitops.daemon.dispatcher import seconds_until
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.fetcher import Fetcher
 from gitops.daemon.fleet import Fleet
 from gitops.daemon.notices import NoticeFilter
+from gitops.daemon.single_run import FleetRun, SingleRun
 from gitops.daemon.workers import QueueKey
 from gitops.daemon.workqueue import PRIORITY_CHANGE, PRIORITY_WINDOW, WorkQueue
 from gitops.errors import SourceError
@@ -27,7 +28,6 @@ from gitops.instrumentation import Stage, no_stage
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.incremental.interests import Roots
 from gitops.reconcile.reconciler import Reconciler
-from gitops.reconcile.requeue import FIRST_LOOK, LAST_LOOK, in_flight
 from gitops.reconcile.sources import SourceState
 from gitops.source import Mirror
 from gitops.source_config import SourceConfig
@@ -35,9 +35,6 @@ from renderer.frozen import dataclass
 
 FIRST_FETCH_TIMEOUT_SECONDS = 5.0
 """Seconds that the first pass waits for all servers; what comes later is taken up by another one."""
-
-MAX_PASSES = 500
-"""`once` gives up after so many passes: somebody else changes back what it writes."""
 
 
 @dataclass
@@ -136,33 +133,35 @@ class Follower:
     async def run_once(
         self, *, wait: timedelta, check_state: Callable[[SourceState], Coroutine[None, None, None]] | None = None
     ) -> ReconcileResult:
-        """Passes until another would find nothing more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once;
-        what is refused is sent once, as long as nothing of it changes.
+        """Passes until another would find nothing more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once.
 
         `check_state` raises where a source may not be worked on as it is now.
         """
-        self.reconciler.disable_retries()
         self.poll(*self.mirrors)
         states = await self.fetch()
         if check_state:
             for state in states:
                 await check_state(state)
-        waited, delay = 0.0, FIRST_LOOK
-        for _ in range(MAX_PASSES):
-            result = self._report_pass(await self.reconciler.reconcile(states))
-            if result.is_conclusive and not any(map(in_flight, result.plan.sets)):
-                return result
-            if result.changed:
-                waited, delay = 0.0, FIRST_LOOK
-            elif waited >= wait.total_seconds():
-                return result
-            if self.stop.is_set():
-                return result
-            delay = min(delay, seconds_until(result.plan.recheck_at, self.clock.now()))
-            await wait_for_any(self.clock.sleep(delay), self.stop.wait())
-            waited += delay
-            delay = min(delay * 2, LAST_LOOK, max(FIRST_LOOK, wait.total_seconds() - waited))
-        return result
+        return await self._single_run(wait).reconcile(self.reconciler, states, self._report_pass)
+
+    async def run_fleet_once(self, *, wait: timedelta) -> FleetRun:
+        """Do the same in each cluster of the fleet, side by side, the hub's own among them. Raises ClusterError where the hub itself fails."""
+        assert self.fleet is not None
+        self.poll(*self.mirrors)
+        await self.fleet.restore()
+        run = self._single_run(wait)
+        members = await self.fleet.begin_once(await self.fetch(), run)
+        try:
+            local = await run.reconcile(self.reconciler, self.fleet.local_states, self._report_pass)
+            self.fleet.on_local_pass(local)
+            found = await self.fleet.end_once(members)
+        finally:
+            for member in members.values():
+                member.cancel()
+        return replace(found, results={LOCAL_CLUSTER: local, **found.results})
+
+    def _single_run(self, wait: timedelta) -> SingleRun:
+        return SingleRun(wait=wait, clock=self.clock, stop=self.stop, turns=self.cluster_loop.turns)
 
     def reconcile_all(self) -> None:
         """Look at everything soon: something has changed, or may have."""
@@ -253,11 +252,10 @@ class Follower:
             self.fleet.on_local_pass(result)
         self.set_timer(min(filter(None, (result.propagation.wake_at, self._fetcher.next_pin_expiry)), default=None))
 
-    def _report_pass(self, result: ReconcileResult) -> ReconcileResult:
+    def _report_pass(self, result: ReconcileResult) -> None:
         for source, text in self._notices.collect_notices(result):
             self.notice(source, text)
         if due_sources := self._fetcher.take_requests(result):
             self._fetcher.mark_due(due_sources)
             self._wake_event.set()
         self.on_pass(result)
-        return result

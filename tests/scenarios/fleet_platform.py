@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.controlplane.server import ControlPlane
 from tests.scenarios.conftest import new_namespace, of_real
 from tests.scenarios.definitions import chain, config_map, link
 from tests.scenarios.platform import Platform, Repository
-from tests.scenarios.process import Running
+from tests.scenarios.process import Running, run
 
 REGIONS = {"c0": "eu", "c1": "us", "c2": "us"}
 
@@ -53,6 +54,9 @@ class FleetPlatform:
 
     def start(self) -> Running:
         return Running(("run", "--config", str(self.config)), self.platform.environment)
+
+    def run_once(self) -> subprocess.CompletedProcess[str]:
+        return run(("run", "--once", "--config", str(self.config)), self.platform.environment)
 
     def text(self, name: str, config_map_name: str) -> str:
         """What a ConfigMap of a cluster says; empty where there is none."""

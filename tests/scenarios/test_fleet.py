@@ -104,3 +104,24 @@ def test_an_object_of_somebody_else_in_one_cluster_is_left_alone_there(
         eventually(lambda: fleet.recorded_state(control_plane, "c0") == "Engaged Settled")
         assert fleet.text("c1", "plain") == "theirs"
         assert fleet.label("c1", "plain") == ""
+
+
+def test_a_single_run_works_on_each_cluster_and_names_those_that_it_cannot(fleet: FleetPlatform) -> None:
+    """`run --once`: one exit code for all; a run that finds all done writes nothing."""
+    fleet.commit(
+        {**everything(fleet), "c1.json": cluster("c1", paused=True), "c2.json": cluster("c2", {"file": "none"})}
+    )
+    failed = fleet.run_once()
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    assert fleet.texts("one-b") == {"c0": "one", "c1": "", "c2": ""}
+    lines = failed.stdout.splitlines()
+    assert any(line.startswith("c0 ") and "settled" in line for line in lines)
+    assert any(" c1 " in line and "paused in Git" in line for line in lines)
+    assert any(" c2 " in line and "not worked on: " in line and "none" in line for line in lines)
+    fleet.commit({name: cluster(name.removesuffix(".json")) for name in ("c1.json", "c2.json")})
+    done = fleet.run_once()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert fleet.texts("one-b") == {"c0": "one", "c1": "us", "c2": "us"}
+    since = {name: fleet.mark(name) for name in fleet.clusters}
+    assert fleet.run_once().returncode == 0
+    assert {name: fleet.writes(name, since[name]) for name in since} == {name: [] for name in since}

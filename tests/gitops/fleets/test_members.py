@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 import pytest
@@ -16,6 +16,8 @@ from applier.errors import ConfigurationError, Unavailable
 from gitops.daemon.credential_watch import CredentialWatch
 from gitops.daemon.fleet import Fleet
 from gitops.daemon.fleet_member import FIRST_RETRY_SECONDS, FleetEnvironment, NotEngaged
+from gitops.daemon.single_run import SingleRun
+from gitops.daemon.turns import Turns
 from gitops.fleet.access import AccessSettings
 from gitops.fleet.fleet_recorder import FleetRecorder
 from gitops.fleet.fleet_records import LEARNING_SECONDS
@@ -251,3 +253,22 @@ async def test_credentials_of_a_running_member_are_read_when_they_change_and_not
         with pytest.raises(NotEngaged, match="another server"):
             await renewing
         assert answers == []
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (Unavailable("no answer"), "cannot be read from the hub: no answer"),
+        (RuntimeError("boom"), "RuntimeError: boom"),
+    ],
+)
+async def test_a_single_run_says_why_a_cluster_was_not_worked_on(error: Exception, message: str) -> None:
+    made = make(error)
+    made.update(BOTH)
+    with ended(made):
+        member = made.fleet._create_member(made.fleet.members[ClusterName("eu-1")].spec)
+        run = SingleRun(wait=timedelta(), clock=made.clock, stop=asyncio.Event(), turns=Turns(1, 1.0))
+        with pytest.raises(NotEngaged, match=message):
+            await member.run_once(run)
+        assert member.standing.state is ReachState.UNREACHABLE
+        assert message in member.standing.message
