@@ -56,8 +56,7 @@ class Fleet:
 
     def update(self, states: Sequence[SourceState]) -> None:
         """Go by what the sources say now: engage clusters that are new, and tell the others what has changed."""
-        self.projections.update(states, self.scopes())
-        self.environment.recorder.sources.keep(self.projections.accepted, self.projections.definition_digests)
+        self._project(states, self.scopes())
         known = {**self._recorded, **{name: member.spec for name, member in self.members.items()}}
         for name in removed_clusters(known, self.projections):
             if (member := self.members.get(name)) is None or not member.is_removed:
@@ -119,8 +118,7 @@ class Fleet:
     ) -> dict[ClusterName, asyncio.Task[ReconcileResult]]:
         """Begin one run in each cluster that is engaged, after what the hub serves says which kinds are namespaced. Raises ClusterError."""
         discovery = await self.environment.hub.discover()
-        self.projections.update(states, {kind: found.namespaced for kind, found in discovery.resources.items()})
-        self.environment.recorder.keep_accepted(self.projections.accepted)
+        self._project(states, {kind: found.namespaced for kind, found in discovery.resources.items()})
         self.members = {
             name: self._create_member(spec)
             for name, spec in self.projections.clusters.items()
@@ -148,15 +146,19 @@ class Fleet:
             },
         )
 
+    def _project(self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool]) -> None:
+        self.projections.update(states, scopes)
+        self.environment.recorder.sources.keep(self.projections.accepted, self.projections.definition_digests)
+
     def _begin(self, spec: ClusterSpec, *, after: asyncio.Task[None] | None, is_removed: bool = False) -> None:
-        if not (is_removed or spec.is_paused):
-            self.environment.recorder.sources.expect(spec.name)
         member = self.members[spec.name] = self._create_member(spec, is_removed=is_removed)
         task = self._tasks[spec.name] = asyncio.create_task(member.run(after=after), name=f"cluster {spec.name}")
         if is_removed:
             task.add_done_callback(lambda _: self._forget(member))
 
     def _create_member(self, spec: ClusterSpec, *, is_removed: bool = False) -> FleetMember:
+        if not (is_removed or spec.is_paused):
+            self.environment.recorder.sources.expect(spec.name)
         return FleetMember(
             spec,
             self.environment,

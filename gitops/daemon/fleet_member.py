@@ -10,7 +10,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import field
 from datetime import datetime
 from functools import partial
@@ -187,13 +187,8 @@ class FleetMember:
             except _Forgotten as forgotten:
                 await self._give_up(str(forgotten))
                 return
-            except (ConfigurationError, ClusterError, GitopsError) as error:
-                message = str(error)
             except Exception as error:  # it ends the work on no other cluster
-                _log.debug("the work on cluster %s has failed", self.name, exc_info=True)
-                message = (
-                    f"a fault of Levelgate has ended the work here ({type(error).__name__}: {error}); it begins anew"
-                )
+                message = self._describe_failure(error)
             if asyncio.get_running_loop().time() - begun > MAX_RETRY_SECONDS:  # it was worked on meanwhile
                 failed_count = 0
             self._stand_back(message)
@@ -224,20 +219,22 @@ class FleetMember:
                 leadership = await self._unless_stopped(self._lead(stack, source, cluster, is_patient=False))
                 self._stand(ReachState.ENGAGED, "")
                 reconciler = self._create_reconciler(cluster, leadership, run.stop)
-                passes = run.reconcile(reconciler, self._states(), self._record_pass)
+                passes = run.reconcile(reconciler, self._states(), self._record_pass, self._take_turn)
                 return await run_while_held(leadership.hold(), passes)
         except _Stopped:
             raise NotEngaged("interrupted before anything was done there") from None
-        except (ConfigurationError, ClusterError, GitopsError) as error:
-            self._stand_back(str(error))
-            raise NotEngaged(str(error)) from None
         except Exception as error:  # it ends the work on no other cluster
-            _log.debug("the work on cluster %s has failed", self.name, exc_info=True)
-            message = f"a fault of Levelgate has ended the work here ({type(error).__name__}: {error})"
+            message = self._describe_failure(error)
             self._stand_back(message)
             raise NotEngaged(message) from None
         finally:
             stopping.cancel()
+
+    def _describe_failure(self, error: Exception) -> str:
+        if isinstance(error, ConfigurationError | ClusterError | GitopsError):
+            return str(error)
+        _log.debug("the work on cluster %s has failed", self.name, exc_info=error)
+        return f"a fault of Levelgate has ended the work here ({type(error).__name__}: {error})"
 
     def declare(self, spec: ClusterSpec) -> None:
         """Go by what Git says of the cluster now, and keep it on record: it says how the cluster is removed."""
@@ -413,7 +410,7 @@ class FleetMember:
             on_pass=self._on_pass,
             notice=self.observer.print_notice,
             max_concurrent=environment.max_concurrent,
-            whole_pass_turn=partial(environment.turns.take, self._count_answers),
+            whole_pass_turn=self._take_turn,
         )
         async with EventRouter(reconciler, loop.enqueue, partial(self.observer.print_notice, "cluster")) as router:
             loop.event_router = router
@@ -422,6 +419,9 @@ class FleetMember:
                 await loop.run(stop)
             finally:
                 self.loop = None
+
+    def _take_turn(self) -> AbstractAsyncContextManager[None]:
+        return self.environment.turns.take(self._count_answers)
 
     def _count_answers(self) -> int:
         """Return how often the cluster has answered; status 0 stands for calls without an answer."""

@@ -142,7 +142,9 @@ class Follower:
         if check_state:
             for state in states:
                 await check_state(state)
-        return await self._single_run(wait).reconcile(self.reconciler, states, self._report_pass)
+        return await self._single_run(wait).reconcile(
+            self.reconciler, states, self._report_pass, self.cluster_loop.whole_pass_turn
+        )
 
     async def run_fleet_once(self, *, wait: timedelta) -> FleetRun:
         """Do the same in each cluster of the fleet, side by side, the hub's own among them. Raises ClusterError where the hub itself fails."""
@@ -152,7 +154,9 @@ class Follower:
         run = self._single_run(wait)
         members = await self.fleet.begin_once(await self.fetch(), run)
         try:
-            local = await run.reconcile(self.reconciler, self.fleet.local_states, self._report_pass)
+            local = await run.reconcile(
+                self.reconciler, self.fleet.local_states, self._report_pass, self.fleet.take_local_turn
+            )
             self.fleet.on_local_pass(local)
             found = await self.fleet.end_once(members)
         finally:
@@ -161,7 +165,7 @@ class Follower:
         return replace(found, results={LOCAL_CLUSTER: local, **found.results})
 
     def _single_run(self, wait: timedelta) -> SingleRun:
-        return SingleRun(wait=wait, clock=self.clock, stop=self.stop, turns=self.cluster_loop.turns)
+        return SingleRun(wait=wait, clock=self.clock, stop=self.stop)
 
     def reconcile_all(self) -> None:
         """Look at everything soon: something has changed, or may have."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Final
 
 from applier.cluster import ClusterName
 from gitops.clock import Clock, wait_for_any
 from gitops.daemon.dispatcher import seconds_until
-from gitops.daemon.turns import Turns
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.requeue import FIRST_LOOK, LAST_LOOK, in_flight
@@ -23,21 +23,27 @@ MAX_PASSES: Final = 500
 
 @dataclass(frozen=True, kw_only=True)
 class SingleRun:
-    """Waits for what is in flight as long as it changes, and then for `wait`; ends early where `stop` is set. `turns` are those for whole passes."""
+    """Waits for what is in flight as long as it changes, and then for `wait`; ends early where `stop` is set."""
 
     wait: timedelta
     clock: Clock
     stop: asyncio.Event
-    turns: Turns
 
     async def reconcile(
-        self, reconciler: Reconciler, states: Sequence[SourceState], on_pass: Callable[[ReconcileResult], None]
+        self,
+        reconciler: Reconciler,
+        states: Sequence[SourceState],
+        on_pass: Callable[[ReconcileResult], None],
+        whole_pass_turn: Callable[[], AbstractAsyncContextManager[None]],
     ) -> ReconcileResult:
-        """Return what the last pass has found. What is refused is sent once, as long as nothing of it changes. Raises ClusterError."""
+        """Return what the last pass has found; each is run within `whole_pass_turn`.
+
+        What is refused is sent once, as long as nothing of it changes. Raises ClusterError.
+        """
         reconciler.disable_retries()
         waited, delay = 0.0, FIRST_LOOK
         for _ in range(MAX_PASSES):
-            async with self.turns.take():
+            async with whole_pass_turn():
                 result = await reconciler.reconcile(states)
             on_pass(result)
             if result.is_conclusive and not any(map(in_flight, result.plan.sets)):

@@ -17,7 +17,6 @@ from gitops.daemon.credential_watch import CredentialWatch
 from gitops.daemon.fleet import Fleet
 from gitops.daemon.fleet_member import FIRST_RETRY_SECONDS, FleetEnvironment, NotEngaged
 from gitops.daemon.single_run import SingleRun
-from gitops.daemon.turns import Turns
 from gitops.fleet.access import AccessSettings
 from gitops.fleet.fleet_recorder import FleetRecorder
 from gitops.fleet.fleet_records import LEARNING_SECONDS
@@ -267,7 +266,7 @@ async def test_a_single_run_says_why_a_cluster_was_not_worked_on(error: Exceptio
     made.update(BOTH)
     with ended(made):
         member = made.fleet._create_member(made.fleet.members[ClusterName("eu-1")].spec)
-        run = SingleRun(wait=timedelta(), clock=made.clock, stop=asyncio.Event(), turns=Turns(1, 1.0))
+        run = SingleRun(wait=timedelta(), clock=made.clock, stop=asyncio.Event())
         with pytest.raises(NotEngaged, match=message):
             await member.run_once(run)
         assert member.standing.state is ReachState.UNREACHABLE
