@@ -8,10 +8,10 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Or each of a few hundred processes would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv check test fuzz controlplane cluster schemas grammar demo faults golden bench format lock clean
+.PHONY: help venv check test fuzz controlplane cluster schemas grammar demo demo-fleet faults golden bench format lock clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 venv: $(READY) ## the virtual environment, with kubectl in it
 
@@ -51,6 +51,9 @@ grammar: venv ## the tables of the parser of expressions, made anew from its gra
 
 demo: venv ## the main job on sample-repo, without a cluster: deploy, change, roll out, prune, break
 	$(BIN)/python -m tests.demo
+
+demo-fleet: venv ## several clusters, without any: placements, a cluster that hangs and comes back, one that is removed
+	$(BIN)/python -m tests.demo_fleet
 
 faults: controlplane ## kill it, and its API server, wherever that can be done; ONLY=kills,histories,mutants,model,tests
 	$(BIN)/python -m tests.faults $(if $(ONLY),--only $(ONLY))

@@ -24,7 +24,7 @@ from aiohttp import web
 from tests.controlplane.audit import AuditLog
 from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually
-from tests.demo import SAMPLE
+from tests.demo_session import SAMPLE
 from tests.faults.lane import Commit, Lane
 from tests.faults.proxy import WRITES, Answer, Proxy, Request, Upstream
 from tests.faults.scenarios import SCENARIOS, Scenario

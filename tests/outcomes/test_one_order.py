@@ -17,7 +17,7 @@ from applier.sandbox.storage.store import Store, StoredKey
 from tests.conformance.conftest import evaluate
 from tests.conformance.servers import ServedApi
 from tests.controlplane.kubectl import Kubectl
-from tests.demo import SAMPLE, SOURCE
+from tests.demo_session import SAMPLE, SOURCE
 from tests.scenarios.platform import Platform, Repository
 
 FIRST: Final = {("staging", "docs"), ("prod", "reports"), ("prod", "shop-db"), ("staging", "shop-db")}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gitops.cli import invoke
-from tests.demo import SAMPLE
+from tests.demo_session import SAMPLE
 from tests.scenarios.definitions import chain, link
 from tests.scenarios.platform import Platform, Repository
 from tests.scenarios.test_gates import rule

@@ -16,16 +16,15 @@ from tests.gitops.source.real_git import GIT_ENVIRONMENT
 ROOT = Path(__file__).parents[2]
 LEFT_OUT: Final = "[...]"
 VARIABLE: Final = re.compile(
-    r"\d{4}-\d\d-\d\d(?:T[\d:]+Z| \d\d:\d\d)|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b[0-9a-f]{7}\b"
+    r"\d{4}-\d\d-\d\d(?:T[\d:]+Z| \d\d:\d\d)|\b\d\d:\d\d\b|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b[0-9a-f]{7}\b"
 )
 """Times, days and short ids of commits: they differ from run to run."""
 END: Final = "end of command"
 
 
-def steps() -> Iterator[tuple[str, list[str]]]:
-    """Yield each command of the README with the lines of output that it shows below."""
-    page = (ROOT / "README.md").read_text()
-    for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL):
+def steps(page: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each command of a page with the lines of output that the page shows below."""
+    for block in re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
         for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, *output = step.splitlines()
             yield command, [line for line in output if line and line != LEFT_OUT]
@@ -61,7 +60,7 @@ def test_the_tour_of_the_readme_works_as_it_is_typed(tmp_path: Path) -> None:
         env=environment,
     ) as shell:
         try:
-            for command, expected in steps():
+            for command, expected in steps("README.md"):
                 status, printed = typed(shell, command.replace("/tmp/platform", f"{tmp_path}/platform"))
                 assert status == 0, [command, *printed]
                 seen = {normalised(text) for text in printed}

@@ -10,7 +10,7 @@ import applier
 import gitops
 import renderer
 from gitops.cli import GC_THRESHOLD
-from tests.demo import SAMPLE
+from tests.demo_session import SAMPLE
 from tests.properties.platform import Platform
 
 _IMPORTED_LATE = ("git", "kubernetes.aio.client", "kubernetes.aio.config.kube_config", "kubernetes.client")
