@@ -5,7 +5,6 @@ It decides nothing. A cluster that cannot be reached has the line of its record 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
@@ -129,10 +128,9 @@ class FleetView:
         members = self.fleet.members if self.fleet else {}
         return {name: self._readings_of(member) for name, member in members.items()}
 
-    def count_states(self) -> Mapping[str, int]:
+    def states(self) -> Mapping[ClusterName, ReachState]:
         """See `gitops.server.metrics.FleetReadings`."""
-        counts = Counter(row.state for row in self.rows())
-        return {str(state): counts[state] for state in ReachState}
+        return {row.name: row.state for row in self.rows()}
 
     def _errors(self) -> Mapping[str, Exception]:
         return self.hub.errors()

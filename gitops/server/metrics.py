@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+from collections import Counter as CountOf
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
@@ -32,6 +33,7 @@ from prometheus_client.samples import Sample
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
 from applier.execute.results import Result
+from gitops.fleet.reach import ReachState
 from gitops.instrumentation import STAGES
 from gitops.reconcile.reconciler import Reconciler
 from gitops.records.display_state import count_states
@@ -73,8 +75,8 @@ class FleetReadings(Protocol):
         """Return the declared clusters, without the hub's own."""
         ...
 
-    def count_states(self) -> Mapping[str, int]:
-        """Return how many clusters have each state."""
+    def states(self) -> Mapping[ClusterName, ReachState]:
+        """Return the state of every cluster, the hub's own among them."""
         ...
 
 
@@ -213,12 +215,7 @@ class _Gauges(Collector):
         if self.fleet is None:
             yield from self._cluster_metrics(self.hub, self._read[LOCAL_CLUSTER][1] if self._read else None)
             return
-        yield _gauge(
-            "levelgate_clusters",
-            "Clusters of the fleet by state.",
-            ("state",),
-            {(state,): count for state, count in self.fleet.count_states().items()},
-        )
+        yield from _state_metrics(self.fleet.states(), self.labels_of)
         yield from _merge_clusters(
             (self.labels_of(name), family)
             for name, (readings, board) in self._read.items()
@@ -380,6 +377,20 @@ _MERGED_BY: Final[Mapping[str, Callable[[float, float], float]]] = {
     "levelgate_queue_oldest_seconds": max,
 }
 """How values of several clusters become the one that the label `other` has; all others are added."""
+
+
+def _state_metrics(
+    states: Mapping[ClusterName, ReachState], labels_of: Callable[[ClusterName], tuple[str, ...]]
+) -> Iterator[Metric]:
+    counts = CountOf(states.values())
+    by_name = CountOf((*labels_of(name), str(state)) for name, state in states.items())
+    yield _gauge(
+        "levelgate_clusters",
+        "Clusters of the fleet by state.",
+        ("state",),
+        {(str(state),): counts[state] for state in ReachState},
+    )
+    yield _gauge("levelgate_cluster_state", "1 for the state that a cluster has.", ("cluster", "state"), by_name)
 
 
 def _merge_clusters(families: Iterable[tuple[tuple[str, ...], Metric]]) -> Iterator[Metric]:

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 SCRAPED = frozenset({"job", "instance"})
 """Labels that every sample gets when it is read."""
 
-GRAFANA = {"$__rate_interval": "5m", "$source": ".*"}
+GRAFANA = {"$__rate_interval": "5m", "$source": ".*", "$cluster": ".*"}
 RATES = frozenset({"rate", "irate", "increase"})
 SET_OPERATORS = frozenset({"and", "or", "unless"})
 

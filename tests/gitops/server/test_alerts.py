@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
@@ -17,12 +17,14 @@ from applier.causes import Cause, Reason
 from applier.execute.results import Result
 from applier.sandbox.server import Sandbox
 from gitops.errors import SourceError
+from gitops.fleet.reach import ReachState
 from renderer import well_known
 from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
 from tests.gitops.fleet import MERGE
 from tests.gitops.server.rules import Between, Scrape
 from tests.gitops.server.seeing import FREEZE, HOURS, Scene, planned, scene
 from tests.gitops.server.test_deploy import DEPLOY
+from tests.gitops.server.test_fleet_page import StandingFleet, fleet_scene
 from tests.gitops.server.test_metrics import KEY
 
 PASSES: Final = timedelta(minutes=5)
@@ -38,6 +40,10 @@ def rules() -> dict[str, str]:
 
 async def scraped(seen: Scene) -> Scrape:
     return Scrape(seen.fleet.clock.seconds(), await seen.metrics())
+
+
+def fired(vector: Mapping[frozenset[tuple[str, str]], float]) -> list[dict[str, str]]:
+    return sorted((dict(labels) for labels in vector), key=str)
 
 
 async def firing(seen: Scene, befall: Callable[[Scene], Awaitable[None]]) -> dict[str, set[str]]:
@@ -237,5 +243,67 @@ async def test_an_opening_that_is_over_excuses_nobody(seen: Scene) -> None:
     assert await firing(seen, lags_past_an_opening) == {"LevelgateLags": {"platform"}, "LevelgateStandsStill": set()}
 
 
+STATES: Final = {
+    "LevelgateClusterUnreachable": ReachState.UNREACHABLE,
+    "LevelgateClusterDegraded": ReachState.DEGRADED,
+    "LevelgateClusterNotRemoved": ReachState.REMOVED,
+}
+"""Alerts of a fleet, and the state of a cluster that each is about."""
+
+
 def test_every_alert_has_its_fault() -> None:
-    assert FAULTS.keys() == rules().keys()
+    assert {*FAULTS, *STATES} == rules().keys()
+
+
+@asynccontextmanager
+async def hub_of(states: Mapping[str, ReachState]) -> AsyncIterator[tuple[Scene, StandingFleet]]:
+    """The hub of these clusters, in which all has settled: in the hub's own cluster, and in those that answer."""
+    async with fleet_scene(states, names=("i0", "i1")) as (seen, standing):
+        await seen.started()
+        found = await seen.step()
+        for name, state in states.items():
+            if state in {ReachState.ENGAGED, ReachState.DEGRADED}:
+                standing.observers[name].report_pass(found)
+        yield seen, standing
+
+
+@pytest.mark.parametrize("alert", STATES)
+async def test_a_cluster_that_a_person_has_to_look_at_is_named_once(alert: str) -> None:
+    """It has had no pass for long, or never: that is no second alert, and the others cause none."""
+    async with hub_of({"eu-1": ReachState.ENGAGED, "eu-2": ReachState.PAUSED, "us-1": STATES[alert]}) as (seen, _):
+        assert await firing(seen, nothing) == {alert: {"us-1"}}
+
+
+async def test_a_cluster_whose_work_stands_still_is_named() -> None:
+    async def go_on(seen: Scene) -> None:
+        await seen.step(timedelta(minutes=30))
+
+    async with hub_of({"eu-1": ReachState.ENGAGED}) as (seen, _):
+        assert await firing(seen, go_on) == {"LevelgateStandsStill": {"eu-1"}}
+
+
+async def test_no_cluster_hides_the_alert_of_another_one() -> None:
+    """In eu-1 an instance fails, in us-1 a plain object of the same source: each alert is of one of them."""
+    async with hub_of({"eu-1": ReachState.ENGAGED, "us-1": ReachState.ENGAGED}) as (seen, standing):
+        for name, befall in {"eu-1": an_instance_fails, "us-1": a_plain_object_fails}.items():
+            async with scene(names=("i0", "i1")) as member:
+                member.fleet.clock.moment = seen.fleet.clock.moment
+                await member.started()
+                await befall(member)
+                standing.observers[name].report_pass(await member.step())
+        found = await scraped(seen)
+    both = Between(found, found)
+    assert fired(both.firing(rules()["LevelgateSourceFailed"])) == [
+        {"cluster": "us-1", "source": "platform", "state": "Failed"}
+    ]
+    assert fired(both.firing(rules()["LevelgateInstancesFailed"])) == [
+        {"cluster": "eu-1", "source": "platform", "definition": "links.g.test"}
+    ]
+
+
+async def test_an_opening_in_one_cluster_excuses_no_other_one() -> None:
+    """Both are a day behind; of eu-1 it is known until when."""
+    lag = 'levelgate_source_lag_seconds{{cluster="{}",source="platform"}} 90000\n'
+    opening = 'levelgate_next_opening_timestamp_seconds{cluster="eu-1",source="platform"} 2000\n'
+    found = Scrape(1000.0, lag.format("eu-1") + lag.format("us-1") + opening)
+    assert fired(Between(found, found).firing(rules()["LevelgateLags"])) == [{"cluster": "us-1", "source": "platform"}]

@@ -38,6 +38,7 @@ VALUES: Mapping[tuple[str, str], Set[str]] = {
     ("levelgate_rollout_instances", "state"): ROLLOUT_STATES,
     ("levelgate_windows", "state"): {"active", "inactive"},
     ("levelgate_clusters", "state"): set(ReachState),
+    ("levelgate_cluster_state", "state"): set(ReachState),
     ("levelgate_blocked", "reason"): set(Reason),
     ("levelgate_stage_failures_total", "stage"): set(STAGES),
     ("levelgate_stage_duration_seconds_bucket", "stage"): set(STAGES),
@@ -58,16 +59,14 @@ class Asked:
 
 @pytest.fixture(scope="module")
 def scraped() -> Scraped:
-    """What a daemon that has seen everything tells."""
+    """What the hub of a fleet that has seen everything tells; without a fleet labels `cluster` are missing, which is empty to Prometheus."""
 
     async def told() -> str:
-        async with scene(has_fleet=True) as hub:
-            of_fleet = re.findall(r"^.*levelgate_clusters.*\n", await hub.metrics(), re.MULTILINE)
-        async with scene(names=("i0",)) as seen:
+        async with scene(names=("i0",), has_fleet=True) as seen:
             await held(seen)
             seen.seen.metrics.record_webhook("github", "accepted")
             seen.seen.record_action(Result(KEY, KEY, "healed"))
-            return "".join(of_fleet) + await seen.metrics()
+            return await seen.metrics()
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Observability, "_cache_sizes", lambda _: {"renderings": 7})
@@ -119,6 +118,13 @@ def test_the_choices_of_the_dashboard_are_labels(scraped: Scraped) -> None:
     for one in asked:
         metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", one).groups()  # type: ignore[union-attr]
         assert label in scraped.labels(metric)
+
+
+def test_work_on_a_cluster_is_filtered_by_the_choice_of_clusters(scraped: Scraped) -> None:
+    """What has no such label is of the process: it is shown whatever is chosen."""
+    for one in panels():
+        for name, chosen in re.findall(r"(levelgate_\w+)(\{cluster=~\"\$cluster\")?", one.expression):
+            assert bool(chosen) == ("cluster" in scraped.labels(name)), one
 
 
 @pytest.mark.parametrize(
