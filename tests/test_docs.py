@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import tomllib
@@ -12,6 +13,7 @@ import click
 import pytest
 
 from gitops.cli import group
+from gitops.fleet.reach import ReachState
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -83,6 +85,24 @@ def test_commands_that_are_shown_are_understood(page: Path) -> None:
                 command = command.get_command(TOP, words.pop(0))
             assert command, shown
             command.make_parser(click.Context(command, TOP)).parse_args(words)
+
+
+def test_what_is_said_of_a_cluster_is_explained_in_the_words_that_are_said() -> None:
+    """Every state, and messages as they stand in the program."""
+    page = (ROOT / "docs/fleet.md").read_text()
+    states = dict(rows_below(page, "| state | what to do |"))
+    assert {name.strip("`") for name in states} == {*ReachState}
+    sources = "".join(path.read_text() for name in ("gitops", "applier") for path in (ROOT / name).rglob("*.py"))
+    messages = [re.findall(r"`([^`]+)`", cell) for cell, _ in rows_below(page, "| message of a cluster | do |")]
+    assert len(messages) > 15
+    assert [one for row in messages for one in row if one not in sources] == []
+
+
+def rows_below(page: str, header: str) -> list[list[str]]:
+    """Return the rows of the table with this header, as their cells."""
+    _, _, table = page.partition(f"\n{header}\n")
+    lines = itertools.takewhile(lambda line: line.startswith("|"), table.splitlines())
+    return [line.strip("| ").split(" | ") for line in itertools.islice(lines, 1, None)]
 
 
 def test_the_architecture_shows_the_folders_and_layers_that_there_are() -> None:
