@@ -14,6 +14,7 @@ import pytest
 
 from gitops.cli import group
 from gitops.fleet.reach import ReachState
+from tests.test_design import defined, named_in
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -96,6 +97,16 @@ def test_what_is_said_of_a_cluster_is_explained_in_the_words_that_are_said() -> 
     messages = [re.findall(r"`([^`]+)`", cell) for cell, _ in rows_below(page, "| message of a cluster | do |")]
     assert len(messages) > 15
     assert [one for row in messages for one in row if one not in sources] == []
+
+
+@pages
+def test_tests_that_are_named_are_there_and_every_row_that_is_shown_by_one_names_it(page: Path) -> None:
+    """S3-21, S4-18: of a contract, of a decision, and of what was taken from others or avoided."""
+    text = page.read_text()
+    assert [(str(file), name) for file, name in named_in(text) if name and name not in defined(file)] == []
+    for header in re.findall(r"^\|.*\| shown by \|$", text, re.MULTILINE):
+        rows = rows_below(text, header)
+        assert [row for row in rows if not any(file.exists() for file, _ in named_in(row[-1]))] == [], header
 
 
 def rows_below(page: str, header: str) -> list[list[str]]:
