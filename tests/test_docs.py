@@ -109,6 +109,15 @@ def test_tests_that_are_named_are_there_and_every_row_that_is_shown_by_one_names
         assert [row for row in rows if not any(file.exists() for file, _ in named_in(row[-1]))] == [], header
 
 
+@pytest.mark.parametrize(
+    ("page", "subject"),
+    [("fleet", "contract"), ("fleet", "decision"), ("architecture", "taken"), ("architecture", "avoided")],
+)
+def test_what_is_contract_and_what_was_taken_from_others_is_a_table(page: str, subject: str) -> None:
+    """S3-21: contract apart from decisions; S4-18: taken apart from avoided."""
+    assert len(rows_below((ROOT / f"docs/{page}.md").read_text(), f"| {subject} | shown by |")) > 5
+
+
 def rows_below(page: str, header: str) -> list[list[str]]:
     """Return the rows of the table with this header, as their cells."""
     _, _, table = page.partition(f"\n{header}\n")
