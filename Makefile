@@ -60,6 +60,7 @@ faults: controlplane ## kill it, and its API server, wherever that can be done; 
 
 golden: controlplane ## does the outside of the program differ from its golden record; RENEW=yes records it anew
 	$(BIN)/python -m tests.golden $(if $(RENEW),record,compare)
+	$(BIN)/python -m tests.golden local
 
 bench: controlplane ## figures, as ratios against others in the same run
 	$(BIN)/python -m bench

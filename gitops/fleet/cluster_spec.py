@@ -150,8 +150,7 @@ class _ClusterReader(FieldProblems):
         timeouts = self._read_timeouts(spec.get("timeouts", {}))
         rate = self._read_rate(spec)
         if name == LOCAL_CLUSTER:
-            for field_name in sorted(spec.keys() & {"qps", "burst", "timeouts"}):
-                self.add_problem(f"spec.{field_name}", _NOT_FOR_LOCAL)
+            self._refuse_for_local(spec)
         if self.problems or name is None:
             return None
         return ClusterSpec(
@@ -236,6 +235,17 @@ class _ClusterReader(FieldProblems):
                 if text := self._plain(f"{path}.profile", name, _OBJECT_NAME, "the name of a ClusterProfile"):
                     return ProfileAccess(text)
         return None
+
+    def _refuse_for_local(self, spec: Mapping[str, Any]) -> None:
+        """Note fields that nothing obeys for `local`: it is worked on as long as the program runs, declared or not."""
+        if spec.get("paused"):
+            message = f"{LOCAL_CLUSTER} cannot be paused here; run `levelgate suspend --all`, or remove the field"
+            self.add_problem("spec.paused", message)
+        if "onRemove" in spec:
+            message = f"{LOCAL_CLUSTER} cannot be removed; remove the field, and say in placements what goes there"
+            self.add_problem("spec.onRemove", message)
+        for field_name in sorted(spec.keys() & {"qps", "burst", "timeouts"}):
+            self.add_problem(f"spec.{field_name}", _NOT_FOR_LOCAL)
 
     def _read_secret(self, path: str, reference: Mapping[str, Any]) -> SecretAccess | None:
         given = self._known_fields(path, _SECRET_REF, reference)

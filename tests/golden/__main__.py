@@ -1,4 +1,7 @@
-"""`python -m tests.golden record FILE` and `compare FILE`: did a change of the code change the outside of the program?"""
+"""`python -m tests.golden record FILE` and `compare FILE`: did a change of the code change the outside of the program?
+
+`python -m tests.golden local`: is it another one where a fleet has the cluster `local` alone?
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from tests.golden.compare import differences
+from tests.golden.local_cluster import record_both
 from tests.golden.record import record
 
 
 def main(arguments: list[str]) -> int:
     """Return 0 if all is alike, 1 if something differs."""
     parser = argparse.ArgumentParser(prog="tests.golden", description=__doc__)
-    parser.add_argument("action", choices=("record", "compare"))
+    parser.add_argument("action", choices=("record", "compare", "local"))
     parser.add_argument("file", type=Path, nargs="?", default=Path(__file__).parent / "golden.json.gz")
     parser.add_argument("--only", action="append", default=[], help="a scenario, or sample-repo")
     options = parser.parse_args(arguments)
     begin = time.monotonic()
+    if options.action == "local":
+        alone, fleet = asyncio.run(record_both())
+        return _report(differences(alone, fleet))
     actual = asyncio.run(record(options.only))
     print(f"{counts(actual)}, {time.monotonic() - begin:.0f} s")
     if options.action == "record":
@@ -34,7 +41,10 @@ def main(arguments: list[str]) -> int:
             "scenarios": {name: steps for name, steps in expected["scenarios"].items() if name in options.only},
             **({name: expected[name] for name in ("sample-repo", "commands")} if "sample-repo" in options.only else {}),
         }
-    lines = differences(expected, actual)
+    return _report(differences(expected, actual))
+
+
+def _report(lines: list[str]) -> int:
     print("\n".join([*lines, f"{len(lines)} differences"]))
     return 1 if lines else 0
 

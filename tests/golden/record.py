@@ -35,6 +35,14 @@ from tests.scenarios.platform import Repository
 
 Record = dict[str, Any]
 _DATE = "2026-03-04T05:06:07+00:00"
+SAME_COMMITS = {
+    "GIT_AUTHOR_DATE": _DATE,
+    "GIT_COMMITTER_DATE": _DATE,
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+"""The environment in which the same files in the same order are the same commits."""
+
 _SUCCESS = 300
 
 
@@ -80,11 +88,13 @@ class Bench:
             self.repositories[name] = Repository(path)
         return self.repositories[name]
 
-    async def levelgate(self, *arguments: str, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of commands, which go through the recorder."""
         kubeconfig = self.directory / "kubeconfig"
         kubeconfig.write_text(self.recorder.kubeconfig())
         places = {"XDG_CACHE_HOME": "cache", "XDG_STATE_HOME": "state", "HOME": "home"}
-        environment = {
+        return {
             **os.environ,
             **{name: str(self.directory / place) for name, place in places.items()},
             "KUBECONFIG": str(kubeconfig),
@@ -94,7 +104,9 @@ class Bench:
             "COLUMNS": "120",
             "USER": "ada",
         }
-        return await asyncio.to_thread(process.run, arguments, environment, directory=directory or self.directory)
+
+    async def levelgate(self, *arguments: str, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return await asyncio.to_thread(process.run, arguments, self.environment, directory=directory or self.directory)
 
     async def run(self, sources: Sequence[str], wait: str = "60s") -> Record:
         """Reconcile until settled; the exit code and the writes."""
@@ -109,9 +121,7 @@ class Bench:
 
 async def record(only: Sequence[str] = ()) -> Record:
     """Play everything, or the scenarios `only`, and return the record."""
-    for who in ("AUTHOR", "COMMITTER"):
-        os.environ[f"GIT_{who}_DATE"] = _DATE
-    os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GOMAXPROCS": "1"}
+    os.environ |= {**SAME_COMMITS, "GOMAXPROCS": "1"}
     scenarios = [scenario for scenario in SCENARIOS if not only or scenario.name in only]
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
         directory = Path(name)
@@ -145,7 +155,7 @@ async def _scenario(directory: Path, upstream: Upstream, audit: AuditLog, scenar
     async with Recorder(upstream) as recorder:
         bench = Bench(place, recorder, {str(place): "/golden"})
         for number, commit in enumerate([*commits, *back]):
-            await _commit(bench, lane, commit)
+            await commit_to(bench, lane, commit)
             if number == 1 and scenario.meddle:
                 await scenario.meddle(lane)
             step = f"{number} back" if number >= len(commits) else str(number)
@@ -154,7 +164,7 @@ async def _scenario(directory: Path, upstream: Upstream, audit: AuditLog, scenar
     return steps
 
 
-async def _commit(bench: Bench, lane: Lane, commit: Commit) -> None:
+async def commit_to(bench: Bench, lane: Lane, commit: Commit) -> None:
     """New heads of the sources, with their deletions approved."""
     for short, files in commit.items():
         repository = bench.repository(lane.source(short))
@@ -167,7 +177,7 @@ async def _commit(bench: Bench, lane: Lane, commit: Commit) -> None:
 
 
 @asynccontextmanager
-async def _sandbox(directory: Path) -> AsyncIterator[Bench]:
+async def served_sandbox(directory: Path) -> AsyncIterator[Bench]:
     """The sandbox, served by the command, behind a recorder."""
     data = directory / "data"
     environment = {**os.environ, "XDG_STATE_HOME": str(directory / "state")}
@@ -184,7 +194,7 @@ async def _sample(directory: Path) -> Record:
     """The story of the demo, and commands at its beginning and end."""
     place = directory / "sample"
     place.mkdir()
-    async with _sandbox(place) as bench:
+    async with served_sandbox(place) as bench:
         repository = bench.repository("platform")
         path = repository.path
         shutil.copytree(SAMPLE, path, dirs_exist_ok=True)
@@ -226,11 +236,12 @@ async def _answer(bench: Bench, command: Command) -> Record:
     done = await bench.levelgate(*arguments, directory=repository.path)
     answer: Record = {"exit": done.returncode, "writes": bench.writes()}
     if command.reads:
-        answer["output"] = _read(command.reads, done.stdout, bench.names)
+        answer["output"] = read_output(command.reads, done.stdout, bench.names)
     return answer
 
 
-def _read(kind: str, text: str, names: Mapping[str, str]) -> Any:
+def read_output(kind: str, text: str, names: Mapping[str, str]) -> Any:
+    """Return an output of this kind in its normal form."""
     try:
         if kind == "json":
             return normal(json.loads(text), names)

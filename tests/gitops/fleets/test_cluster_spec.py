@@ -206,6 +206,13 @@ def test_local_is_reached_by_the_program_itself() -> None:
     )
 
 
+def test_what_nothing_obeys_for_local_is_refused() -> None:
+    local = HEAD.replace("eu-1", "local")
+    paused, removed = mistakes("  paused: true\n  onRemove: Delete\n", local)
+    assert paused.startswith("c.yaml:6: spec.paused: local cannot be paused here; run `levelgate suspend --all`")
+    assert removed.startswith("c.yaml:7: spec.onRemove: local cannot be removed; remove the field")
+
+
 def test_all_mistakes_are_told_together() -> None:
     said = mistakes("  access: {}\n  burst: x\n  onremove: Delete\n", HEAD.replace("v1alpha1", "v2") + "extra: 1\n")
     assert [one.split(": ")[1] for one in said] == ["apiVersion", "extra", "spec.access", "spec.burst", "spec.onremove"]
