@@ -22,16 +22,22 @@ from gitops.fleet.fleet_records import read_stored_numbers
 from gitops.fleet.projections import FleetProjections, removed_clusters
 from gitops.fleet.reach import ReachState
 from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.earlier_objects import EarlierCatalogs
 from gitops.reconcile.sources import SourceState
+from renderer.catalog.catalog import Catalog
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
+
+
+async def _read_none(_source: str, _commit: str) -> None:
+    """Know no commit before: nothing has been read yet."""
 
 
 @dataclass
 class Fleet:
     """`observe` gives who hears of a cluster; `scopes` say of the kinds that are served whether they are namespaced.
 
-    `set_timer` hears when `on_timer` of a cluster is to be called; None: not at all.
+    `set_timer` hears when `on_timer` of a cluster is to be called; None: not at all. `read_earlier` reads sources at commits before.
     """
 
     environment: FleetEnvironment
@@ -39,6 +45,7 @@ class Fleet:
     observe: Callable[[ClusterName], ClusterObserver]
     scopes: Callable[[], Mapping[GroupKind, bool]]
     set_timer: Callable[[ClusterName, datetime | None], None] = field(default=lambda _name, _moment: None, init=False)
+    read_earlier: EarlierCatalogs = field(default=_read_none, init=False)
     members: dict[ClusterName, FleetMember] = field(default_factory=dict, init=False)
     _recorded: Mapping[ClusterName, ClusterSpec] = field(default_factory=dict, init=False)
     _tasks: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
@@ -77,6 +84,11 @@ class Fleet:
     def local_states(self) -> list[SourceState]:
         """The sources as the hub's own cluster gets them."""
         return self.projections.states_of(LOCAL_CLUSTER)
+
+    async def read_projected(self, cluster: ClusterName, source: str, commit: str) -> Catalog | None:
+        """Return the source at an earlier commit as this cluster got it; None where that cannot be read now."""
+        catalog = await self.read_earlier(source, commit)
+        return self.projections.project_earlier(catalog, cluster) if catalog else None
 
     def on_local_pass(self, result: ReconcileResult) -> None:
         """Record what a pass over the hub's own cluster has left, where Git places something there."""
@@ -165,6 +177,7 @@ class Fleet:
             states=self.projections.empty_states if is_removed else partial(self._states_of, spec.name),
             observer=self.observe(spec.name),
             wake_at=lambda moment: self.set_timer(spec.name, moment),
+            earlier=partial(self.read_projected, spec.name),
             is_removed=is_removed,
         )
 

@@ -52,6 +52,7 @@ from gitops.instrumentation import Stage
 from gitops.leadership import FLEET_LEASE_TIMES, run_while_held
 from gitops.lease_thread import LeaseThread, ThreadLeadership
 from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.earlier_objects import EarlierCatalogs
 from gitops.reconcile.observe import FactsAt
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
@@ -138,7 +139,8 @@ class FleetMember:
     """One cluster that Git declares, or declared until it `is_removed`. `observer` hears what is done there.
 
     `states` gives the sources as the cluster gets them, with those named that it is known to have something of.
-    `wake_at` hears when `on_timer` is to be called; None: not at all. `answers` counts those of its server, by verb and status.
+    `wake_at` hears when `on_timer` is to be called; None: not at all. `earlier` gives a source at a commit before, as the
+    cluster got it. `answers` counts those of its server, by verb and status.
     """
 
     spec: ClusterSpec
@@ -146,6 +148,7 @@ class FleetMember:
     states: Callable[[Collection[str]], Sequence[SourceState]]
     observer: ClusterObserver
     wake_at: Callable[[datetime | None], None]
+    earlier: EarlierCatalogs
     is_removed: bool = False
     standing: ClusterStanding = field(init=False)
     loop: ClusterLoop | None = field(default=None, init=False)
@@ -396,6 +399,7 @@ class FleetMember:
             stage=environment.stage_of(self.name),
             numbering=environment.recorder.sources,
         )
+        reconciler.heal_from(self.earlier)
         reconciler.follows = frozenset(state.catalog.source for state in self._states())
         return reconciler
 

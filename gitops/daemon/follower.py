@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from applier.cluster import LOCAL_CLUSTER
 from gitops.clock import Clock, run_together, wait_for_any
@@ -70,7 +71,11 @@ class Follower:
         self._fetcher = Fetcher(
             self.mirrors, self.configs, self.reconciler.cluster, self.reconciler.name, self.clock, notice, self.stage
         )
-        self.reconciler.heal_from(self._fetcher.read_earlier)
+        if self.fleet is None:
+            self.reconciler.heal_from(self._fetcher.read_earlier)
+        else:
+            self.fleet.read_earlier = self._fetcher.read_earlier
+            self.reconciler.heal_from(partial(self.fleet.read_projected, LOCAL_CLUSTER))
         self.cluster_loop = ClusterLoop(
             reconciler=self.reconciler,
             clock=self.clock,

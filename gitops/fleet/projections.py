@@ -52,11 +52,15 @@ class FleetProjections:
     broken_clusters: frozenset[str] = field(default=frozenset(), init=False)
     definition_digests: Mapping[str, Mapping[GroupKind, str]] = field(default_factory=dict, init=False)
     _states: Mapping[str, SourceState] = field(default_factory=dict, init=False)
+    _scopes: Mapping[GroupKind, bool] = field(default_factory=dict, init=False)
+    _placed_earlier: dict[tuple[str, str], Placed] = field(default_factory=dict, init=False)
     _projected: dict[str, _SourceProjection] = field(default_factory=dict, init=False)
 
     def update(self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool]) -> None:
         """Project these sources. `scopes` say of kinds that the clusters serve whether they are namespaced."""
         self._states = {state.catalog.source: state for state in states}
+        self._scopes = scopes
+        self._placed_earlier = {}
         objects = {
             source: read_fleet_objects(state.catalog, self.accepted.get(source, {}), fleet_source=self.fleet_source)
             for source, state in self._states.items()
@@ -88,6 +92,30 @@ class FleetProjections:
             )
             for source, state in sorted(self._states.items())
         ]
+
+    def project_earlier(self, catalog: Catalog, cluster: ClusterName) -> Catalog:
+        """Return a source at an earlier commit as this cluster got it: by the placements of that commit, and the clusters there are now."""
+        scopes = {**self._scopes, **scopes_in(catalog)}
+        key = catalog.source, catalog.commit
+        if key not in self._placed_earlier:  # the same for all clusters
+            objects = read_fleet_objects(catalog, self.accepted.get(catalog.source, {}), fleet_source=self.fleet_source)
+            self._placed_earlier[key] = place(
+                catalog,
+                tuple(self.clusters.values()),
+                objects.placements,
+                NOTHING_PLACED,
+                scopes=scopes,
+                broken=objects.broken_placements,
+                definition_names=_definition_names(state.catalog for state in self._states.values()),
+            )
+        placed = self._placed_earlier[key]
+        spec, share = self.clusters.get(cluster), placed.by_cluster.get(cluster, NO_SHARE)
+        return project(
+            catalog,
+            share.content(is_certain=placed.is_certain),
+            namespaces=spec.namespaces if spec else {},
+            scopes=scopes,
+        )
 
     def empty_states(self, sources: Iterable[str]) -> list[SourceState]:
         """Return the sources, and these as well, as a cluster gets them that is to have nothing of them any more.

@@ -39,6 +39,7 @@ class Looped(FleetMember):
     states: Any = None
     observer: Any = None
     wake_at: Any = None
+    earlier: Any = None
     loop: ClusterLoop | None = field(default=None)
 
     def __post_init__(self) -> None:
