@@ -42,6 +42,15 @@ def fleet_lines(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> It
         yield from align_table([row if has_sources else (row[0], *row[2:]) for row in rows])
 
 
+def settled_locally(message: str, overview: FleetOverview) -> str:
+    """Return what is said of the hub's own cluster where nothing waits there, with the clusters of which it is not true."""
+    if not message or not overview.unsettled:
+        return message
+    names = overview.unsettled
+    advice = f"`levelgate explain cluster/{names[0]}`"
+    return f"In {LOCAL_CLUSTER}: {message[0].lower()}{message[1:]} Not settled: {', '.join(names)}; next: {advice}"
+
+
 def _cluster_rows(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> list[tuple[str, ...]]:
     sources = {source for record in overview.records.values() for source in record.sources}
     rows: list[tuple[str, ...]] = [

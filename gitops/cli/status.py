@@ -115,8 +115,10 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
     settled_message = _describe_settled(
         overview, "" if ref or overview.instances else namespace or "", is_complete=not cluster.denied
     )
-    if settled_message and fleet is not None and not fleet.is_settled:
-        settled_message = f"Of the hub's own cluster: {settled_message}"
+    if fleet is not None:
+        from gitops.cli.fleet_status import settled_locally
+
+        settled_message = settled_locally(settled_message, fleet)
     lines = (
         _instance_table(single_instance)
         if single_instance

@@ -80,6 +80,12 @@ class FleetOverview:
         """All clusters that are recorded or declared."""
         return tuple(sorted({*self.records, *self.declared}))
 
+    @property
+    def unsettled(self) -> tuple[ClusterName, ...]:
+        """The clusters, but for the hub's own, where a placement is not settled."""
+        names = {name for progress in self.placements for name in progress.unsettled}
+        return tuple(sorted(names - {LOCAL_CLUSTER}))
+
     def find(self, text: str) -> ClusterName:
         """Return the cluster that a person has named. Raises UnknownCluster."""
         try:

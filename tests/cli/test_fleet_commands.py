@@ -181,6 +181,19 @@ def test_a_cluster_that_does_not_answer_is_not_counted_as_settled() -> None:
     assert progress.settled_count == 0
 
 
+def test_what_is_said_of_the_hubs_own_cluster_is_not_said_of_others() -> None:
+    from gitops.cli.fleet_status import settled_locally
+
+    accepted = {"platform": OBJECTS.accepted}
+    waiting = FleetOverview.from_records(RECORDS, accepted)
+    assert settled_locally("Everything matches Git.", waiting) == (
+        "In local: everything matches Git. Not settled: us-1; next: `levelgate explain cluster/us-1`"
+    )
+    assert settled_locally("", waiting) == ""
+    settled = FleetOverview.from_records({EU: RECORDS[EU], US: RECORDS[EU]}, accepted)
+    assert settled_locally("Everything matches Git.", settled) == "Everything matches Git."
+
+
 def test_the_clusters_of_a_fleet_are_listed(hub: Fleet, typed: Typed) -> None:
     assert cells(typed(hub, "cluster", "list", "--utc")) == [
         "CLUSTER  STATE  SINCE  UID  MESSAGE",
