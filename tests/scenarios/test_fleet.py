@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from datetime import UTC, datetime
+from statistics import median
+
 import pytest
 
 from tests.controlplane.server import ControlPlane
 from tests.controlplane.waiting import eventually
 from tests.scenarios.definitions import config_map
 from tests.scenarios.fleet_platform import FleetPlatform, cluster, document, everything, fleet
+from tests.scenarios.test_seen import Daemon, following
 
 __all__ = ["fleet"]
 
@@ -34,16 +39,49 @@ def test_one_process_brings_three_clusters_to_what_is_placed_on_them(
         assert {name: fleet.writes(name, since[name]) for name in ("c0", "c2")} == {"c0": [], "c2": []}
 
 
+def first_write_seconds(fleet: FleetPlatform, text: str) -> float:
+    """Push a change of the plain object; how long until both c0 and c2 were asked to write it, by their audit logs."""
+    since = {name: fleet.mark(name) for name in ("c0", "c2")}
+    fleet.commit({"plain.json": config_map(fleet.namespace, "plain", text=text)})
+    pushed = datetime.now(UTC)
+    eventually(lambda: {fleet.text(name, "plain") for name in since} == {text}, every=0.01)
+    firsts = (
+        min(event.time for event in fleet.writes(name, mark) if event.name == "plain") for name, mark in since.items()
+    )
+    return (max(firsts) - pushed).total_seconds()
+
+
 def test_a_cluster_that_hangs_delays_no_other(fleet: FleetPlatform) -> None:
-    """S3-7, M5: its API server stands still while a commit comes; afterwards it gets what it has missed."""
+    """S3-7, M5: its API server stands still while commits come; afterwards it gets what it has missed, and no more.
+
+    What is wanted is 1.2 of the time that it takes without; the bound here only tells a wait for the hanging cluster, whose shortest time limit is
+    five seconds, from a machine that has much to do.
+    """
     fleet.commit(everything(fleet))
-    with fleet.start():
-        eventually(lambda: fleet.texts("plain") == dict.fromkeys(fleet.clusters, "here"), within=90)
+    with fleet.start() as running:
+        # Nobody else reads what it prints, and a pipe holds only so much.
+        threading.Thread(target=running.stdout.read, daemon=True).start()
+        eventually(lambda: all(fleet.is_settled(name) for name in fleet.clusters), within=90)
+        normal = median(first_write_seconds(fleet, f"normal-{number}") for number in range(5))
         fleet.clusters["c1"].freeze()
-        fleet.commit({"plain.json": config_map(fleet.namespace, "plain", text="there")})
-        eventually(lambda: {fleet.text("c0", "plain"), fleet.text("c2", "plain")} == {"there"})
+        frozen = median(first_write_seconds(fleet, f"frozen-{number}") for number in range(5))
+        print(f"first write beside a frozen cluster: {frozen:.2f} s, {frozen / normal:.2f} of {normal:.2f} s without")
+        assert frozen < 2 * normal + 4
         fleet.clusters["c1"].thaw()
-        eventually(lambda: fleet.text("c1", "plain") == "there", within=90)
+        eventually(lambda: fleet.text("c1", "plain") == "frozen-4", within=90)
+        eventually(lambda: fleet.is_settled("c1"))
+        since = fleet.mark("c1")
+    arguments = ("--config", str(fleet.config), "--listen", "127.0.0.1:0", "--resync", "1s")
+    with following(fleet.platform, *arguments) as daemon:
+        eventually(lambda: passes_of(daemon, "c1") >= 5)
+        assert fleet.writes("c1", since) == []
+
+
+def passes_of(daemon: Daemon, name: str) -> float:
+    """How many whole passes over a cluster have ended."""
+    head = f'levelgate_stage_duration_seconds_count{{cluster="{name}",stage="pass"}} '
+    lines = daemon.get("/metrics")[1].splitlines()
+    return next((float(line.removeprefix(head)) for line in lines if line.startswith(head)), 0.0)
 
 
 def test_a_cluster_that_is_added_later_gets_everything(fleet: FleetPlatform) -> None:
