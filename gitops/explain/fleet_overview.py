@@ -67,15 +67,6 @@ class FleetOverview:
         return cls(records, declared, tuple(placements))
 
     @property
-    def is_settled(self) -> bool:
-        """Return whether every cluster answers, and every source has settled there."""
-        records = (self.records.get(name) for name in self.names)
-        return all(
-            record is not None and record.is_current and not any(map(describe_wait, record.sources.values()))
-            for record in records
-        )
-
-    @property
     def names(self) -> tuple[ClusterName, ...]:
         """All clusters that are recorded or declared."""
         return tuple(sorted({*self.records, *self.declared}))

@@ -140,20 +140,6 @@ def test_the_status_of_one_thing_or_of_local_is_as_without_a_fleet(shops: Fleet,
     assert [typed(shops, *arguments) for arguments in (*asked, ["status", "--cluster", "local"])] == before
 
 
-def test_a_hub_that_matches_git_does_not_speak_for_clusters_that_do_not(hub: Fleet, typed: Typed) -> None:
-    said = "Everything matches Git."
-    assert typed(hub, "status").endswith(f"\nOf the hub's own cluster: {said}\n")
-    settled = {
-        name: replace(record, state="Engaged", sources={"platform": SETTLED}) for name, record in RECORDS.items()
-    }
-    assert FleetOverview.from_records(settled, {}).is_settled
-    for worse in ({EU: replace(RECORDS[EU], state="Unreachable")}, {US: RECORDS[US]}):
-        assert not FleetOverview.from_records({**settled, **worse}, {}).is_settled
-    assert not FleetOverview.from_records({EU: settled[EU]}, {"platform": OBJECTS.accepted}).is_settled, (
-        "one was not met"
-    )
-
-
 def test_several_sources_are_told_apart() -> None:
     from gitops.cli.fleet_status import fleet_lines
     from gitops.text import TimeFormat

@@ -22,7 +22,7 @@ from typing import Any
 from renderer.identity import OWN_NAMESPACE
 from tests.controlplane.audit import AuditLog
 from tests.controlplane.server import ControlPlane
-from tests.demo import SAMPLE
+from tests.demo_session import SAMPLE
 from tests.faults.lane import Lane
 from tests.faults.proxy import Upstream
 from tests.faults.scenarios import SCENARIOS, Scenario
