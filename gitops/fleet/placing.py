@@ -62,18 +62,20 @@ NO_SHARE: Final = ClusterShare({}, frozenset(), {}, {}, ())
 class Placed:
     """The shares of all clusters, those with nothing included, and of `local`, declared or not.
 
+    `fates` say what becomes of an object where it does not go, as the placements say that select it, whichever clusters they choose.
     `unmatched` are, by cluster, objects that Git still declares and that no longer go there, until they go there again or leave Git. Where the
     placing is not `is_certain`, what a share leaves out may belong there: it is kept as it is wherever it lives.
     """
 
     by_cluster: Mapping[ClusterName, ClusterShare]
+    fates: Mapping[ObjectKey, OnUnmatch]
     unmatched: Mapping[ClusterName, Mapping[ObjectKey, OnUnmatch]]
     is_certain: bool
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
 
 
-NOTHING_PLACED: Final = Placed({}, {}, is_certain=True, problems=(), warnings=())
+NOTHING_PLACED: Final = Placed({}, {}, {}, is_certain=True, problems=(), warnings=())
 """Before anything was placed."""
 
 
@@ -116,6 +118,7 @@ def place(
     warnings = [] if is_implicit else [*placer.find_warnings(clusters, ordered, chosen, is_certain=is_certain)]
     return Placed(
         by_cluster=shares,
+        fates=placer.find_fates(ordered),
         unmatched={name: _unmatched(share, name, previous, declared) for name, share in shares.items()},
         is_certain=is_certain,
         problems=tuple(sorted(placer.problems)),
@@ -233,6 +236,15 @@ class _Placer:
             by_cluster[name] = shares[same]
         return by_cluster
 
+    def find_fates(self, placements: Iterable[Placement]) -> dict[ObjectKey, OnUnmatch]:
+        """What these placements say of each object that they select; it stays where one of them says so."""
+        fates: dict[ObjectKey, OnUnmatch] = {}
+        for placement in placements:
+            for key in self.selected[placement.name]:
+                is_orphaned = OnUnmatch.ORPHAN in (fates.get(key, placement.on_unmatch), placement.on_unmatch)
+                fates[key] = OnUnmatch.ORPHAN if is_orphaned else OnUnmatch.DELETE
+        return fates
+
     def _selects(self, placement: Placement, key: ObjectKey) -> bool:
         if (names := self.names.get(key.group_kind)) is not None:
             return placement.objects.matches_instance(names, self.labels[key])
@@ -246,12 +258,9 @@ class _Placer:
     ) -> ClusterShare:
         if not placements:
             return NO_SHARE
-        objects: dict[ObjectKey, OnUnmatch] = {}
+        objects = self.find_fates(placements)
         kinds: set[GroupKind] = set()
         for placement in placements:
-            for key in self.selected[placement.name]:
-                is_orphaned = OnUnmatch.ORPHAN in (objects.get(key, placement.on_unmatch), placement.on_unmatch)
-                objects[key] = OnUnmatch.ORPHAN if is_orphaned else OnUnmatch.DELETE
             if placement.objects.instances is None:
                 kinds |= {kind for kind, names in self.names.items() if placement.objects.matches_definition(names)}
         definitions = close_definitions(self.catalog, {*kinds, *(key.group_kind for key in objects)})

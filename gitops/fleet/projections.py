@@ -161,7 +161,6 @@ class FleetProjections:
         by_cluster: dict[ClusterName, Catalog] = {}
         orphaned: dict[ClusterName, frozenset[ObjectKey]] = {}
         declared = object_keys(catalog, all_scopes)
-        fates = {key: fate for share in placed.by_cluster.values() for key, fate in share.objects.items()}
         for cluster in (LOCAL_CLUSTER, *(name for name in self.clusters if name != LOCAL_CLUSTER)):
             spec, share = self.clusters.get(cluster), placed.by_cluster.get(cluster, NO_SHARE)
             namespaces = spec.namespaces if spec else {}
@@ -175,7 +174,8 @@ class FleetProjections:
                     previous=before.by_cluster.get(cluster) if before else None,
                 )
             by_cluster[cluster] = made[key]
-            left = {**placed.unmatched.get(cluster, {}), **fates}
+            # What this commit says goes first: it is the same after a restart, and what was placed before is not known then.
+            left = {**placed.unmatched.get(cluster, {}), **placed.fates}
             orphaned[cluster] = frozenset(
                 map_key(one, namespaces, all_scopes)
                 for one in declared

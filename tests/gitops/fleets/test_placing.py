@@ -13,6 +13,8 @@ from applier.cluster import LOCAL_CLUSTER, parse_cluster_name
 from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.fleet.placement import OnUnmatch
 from gitops.fleet.placing import NOTHING_PLACED, choose_clusters, place
+from gitops.fleet.projections import FleetProjections
+from gitops.reconcile.sources import SourceState
 from renderer.catalog.projection import digest, scopes_in
 from renderer.identity import GroupKind
 from renderer.render.render import render
@@ -295,6 +297,18 @@ def test_what_no_longer_goes_to_a_cluster_is_unmatched_there_until_it_leaves_git
     third = placed_by({name: text for name, text in only_eu.items() if name != "x"}, second)
     assert third.unmatched[US] == {key_of("y", "Link", "default", GROUP): OnUnmatch.DELETE}
     assert placed_by(both, third).unmatched == {EU: {}, US: {}, LOCAL: {}}
+
+
+@pytest.mark.parametrize(("fate", "stays"), [("Delete", set[str]()), ("Orphan", {"x", "y"})])
+def test_what_becomes_of_an_object_that_goes_nowhere_any_more_is_known_after_a_restart(
+    fate: str, stays: set[str]
+) -> None:
+    """S3-22: by what its placement says now, whatever this process has seen placed before."""
+    spec = {"objects": {"rgds": ["links.*"]}, "clusters": labels(region="none"), "onUnmatch": fate}
+    projections = FleetProjections("platform")
+    projections.update([SourceState(read({**CLUSTERS, **LINKS, "p": placement("p", **spec)}))], {})
+    (state,) = projections.states_of(EU)
+    assert {key.name for key in state.orphaned_keys} == stays
 
 
 BREAKS = {
