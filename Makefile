@@ -55,7 +55,7 @@ demo: venv ## the main job on sample-repo, without a cluster: deploy, change, ro
 demo-fleet: venv ## several clusters, without any: placements, a cluster that hangs and comes back, one that is removed
 	$(BIN)/python -m tests.demo_fleet
 
-faults: controlplane ## kill it, and its API server, wherever that can be done; ONLY=kills,histories,mutants,model,tests
+faults: controlplane ## kill it, and its API server, wherever that can be done; ONLY=kills,fleet-kills,histories,mutants,model,tests
 	$(BIN)/python -m tests.faults $(if $(ONLY),--only $(ONLY))
 
 golden: controlplane ## does the outside of the program differ from its golden record; RENEW=yes records it anew

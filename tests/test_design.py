@@ -89,7 +89,8 @@ def test_every_row_of_the_fault_table_names_tests_that_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["reading", "writing", "people", "admission", "kinds", "busy", "restart", "replicas", "kills"]
+    "name",
+    ["reading", "writing", "people", "admission", "kinds", "busy", "restart", "replicas", "kills", "fleet_kills"],
 )
 def test_every_fault_that_is_tried_is_in_the_fault_table(name: str) -> None:
     """docs/faults.md."""

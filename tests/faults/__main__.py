@@ -1,8 +1,8 @@
 """`make faults`: everything that the bench can do, on a control plane of its own. The last line is the result.
 
-Kills at every write of every scenario at each of three moments, random histories, mutants, and the tests of this directory, whole; beside them, in
-a process of its own that asks no server, the model with all histories of three commits over four objects and a second writer. `--only kills,model`
-runs some of these parts; `--seed N` plays one random history again; `--scenario TEXT` runs the kills of one.
+Kills at every write of every scenario at each of three moments, of a hub as well, random histories, mutants, and the tests of this directory, whole.
+Beside them, in a process of its own that asks no server, the model with all histories of three commits over four objects and a second writer.
+`--only kills,model` runs some of these parts; `--seed N` plays one random history again; `--scenario TEXT` runs the kills of one.
 
 What cannot be tried counts as a violation, and all else goes on. Interrupted, it leaves nothing running.
 """
@@ -29,6 +29,8 @@ from pathlib import Path
 
 from tests.controlplane.audit import AuditLog
 from tests.controlplane.server import ControlPlane
+from tests.faults.fleet_kills import FLEET_SCENARIOS, FleetBench
+from tests.faults.fleet_lane import FleetLane
 from tests.faults.kills import Bench
 from tests.faults.lane import Lane
 from tests.faults.mutants import MUTANTS, Mutant, verdict
@@ -38,11 +40,12 @@ from tests.faults.reduction import explore_all
 from tests.faults.scenarios import SCENARIOS, Scenario
 from tests.faults.subjects import noticed, subject
 
+EVERY_SCENARIO = (*SCENARIOS, *FLEET_SCENARIOS)
 MUTATIONS = len(MUTANTS) + len(SCENARIOS)
 SIDE_BY_SIDE = 4
 WALKS = 40
-PARTS = ("kills", "histories", "mutants", "model", "tests")
-ON_CLUSTER = {"kills", "histories", "mutants"}
+PARTS = ("kills", "fleet-kills", "histories", "mutants", "model", "tests")
+ON_CLUSTER = {"kills", "fleet-kills", "histories", "mutants"}
 SIZES = ((3, 3), (4, 2), (4, 3))
 """Objects and commits of the model, the smaller ones first: what they breach has a shorter way."""
 INTERRUPTED = 130
@@ -75,6 +78,13 @@ class Run:
     report: Report
 
     @asynccontextmanager
+    async def fleet_lane(self) -> AsyncIterator[FleetLane]:
+        found = FleetLane(self.upstream, self.audit, plurals=("chains",))
+        await found.open()
+        yield found
+        await found.close()
+
+    @asynccontextmanager
     async def lane(self) -> AsyncIterator[Lane]:
         found = Lane(self.upstream, self.audit, plurals=("chains", "others", "things", "readers", "boths"))
         await found.open()
@@ -93,16 +103,29 @@ class Run:
 
         async def one(scenario: Scenario) -> None:
             async with limit, self.lane() as lane:
-                bench, start, points, wrong = Bench(scenario, lane), time.monotonic(), 0, 0
-                await bench.prepare()
-                async for point in bench.points():
-                    points, wrong = points + 1, wrong + len(point.violations)
-                    self.report.points += 1
-                    self.report.violated(point, point.violations)
-                spent = time.monotonic() - start
-                print(f"  {scenario.name:45}{points:4} points{wrong:4} violations  {spent:4.0f} s", flush=True)
+                await self._points(Bench(scenario, lane))
 
         await asyncio.gather(*(self.tried(scenario.name, partial(one, scenario)) for scenario in scenarios))
+
+    async def fleet_kills(self, scenarios: Sequence[Scenario]) -> None:
+        """One after the other: the hub has one mark and one Lease in the cluster that it works on."""
+
+        async def one(scenario: Scenario) -> None:
+            async with self.fleet_lane() as lane:
+                await self._points(FleetBench(scenario, lane))
+
+        for scenario in scenarios:
+            await self.tried(scenario.name, partial(one, scenario))
+
+    async def _points(self, bench: Bench) -> None:
+        start, points, wrong = time.monotonic(), 0, 0
+        await bench.prepare()
+        async for point in bench.points():
+            points, wrong = points + 1, wrong + len(point.violations)
+            self.report.points += 1
+            self.report.violated(point, point.violations)
+        spent = time.monotonic() - start
+        print(f"  {bench.scenario.name:45}{points:4} points{wrong:4} violations  {spent:4.0f} s", flush=True)
 
     async def walks(self, seeds: Sequence[int]) -> None:
         limit = asyncio.Semaphore(SIDE_BY_SIDE)
@@ -208,7 +231,10 @@ async def on_cluster(report: Report, options: argparse.Namespace, directory: Pat
             run = Run(upstream, AuditLog(control_plane.audit_log), report)
             if "kills" in options.only:
                 print("kills", flush=True)
-                await run.kills([scenario for scenario in SCENARIOS if options.scenario in scenario.name])
+                await run.kills(_named(options.scenario, SCENARIOS))
+            if "fleet-kills" in options.only:
+                print("kills of a hub", flush=True)
+                await run.fleet_kills(_named(options.scenario, FLEET_SCENARIOS))
             if "histories" in options.only:
                 print("random histories", flush=True)
                 many = range(options.first_seed, options.first_seed + WALKS)
@@ -226,10 +252,10 @@ def main() -> int:
     parser.add_argument("--only", type=_parts, help=f"some of {','.join(PARTS)}  [default: all]")
     options = parser.parse_args()
     options.only = options.only or (
-        ["histories"] if options.seed is not None else ["kills"] if options.scenario else PARTS
+        ["histories"] if options.seed is not None else ["kills", "fleet-kills"] if options.scenario else PARTS
     )
-    if not any(options.scenario in scenario.name for scenario in SCENARIOS):
-        parser.error(f"no scenario {options.scenario!r}; there are {', '.join(one.name for one in SCENARIOS)}")
+    if not _named(options.scenario, EVERY_SCENARIO):
+        parser.error(f"no scenario {options.scenario!r}; there are {', '.join(one.name for one in EVERY_SCENARIO)}")
     for ends in (signal.SIGTERM, signal.SIGINT):  # a shell has its jobs in the background ignore SIGINT
         signal.signal(ends, signal.default_int_handler)
     report, start = Report(), time.monotonic()
@@ -257,6 +283,10 @@ def run(report: Report, options: argparse.Namespace) -> None:
     if model:
         print("model: to its end", flush=True)
         report.violated("model", model.breaches())
+
+
+def _named(text: str, scenarios: Sequence[Scenario]) -> list[Scenario]:
+    return [scenario for scenario in scenarios if text in scenario.name]
 
 
 def _parts(text: str) -> list[str]:

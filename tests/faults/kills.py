@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 
-from tests.faults.lane import Commit, Key, Lane, Object, essence
+from tests.faults.lane import Commit, Key, Lane, Object
 from tests.faults.observer import History, disturbed, unplaced, violations
 from tests.faults.proxy import Kill, Moment, Rule
 from tests.faults.scenarios import Scenario
@@ -54,7 +54,7 @@ class Bench:
                 f"{self.scenario.name}: a run that nobody disturbed is not at rest"
             )
             self.targets.append(await self.lane.objects())
-        self.first = essence(first)
+        self.first = self.lane.essence(first)
 
     async def points(self, *, moments: tuple[Moment, ...] = tuple(Moment)) -> AsyncIterator[Point]:
         """Every point, until a run has fewer writes than that."""
@@ -73,12 +73,8 @@ class Bench:
             return await self._killed(write, moment)
 
     async def _killed(self, write: int, moment: Moment) -> tuple[Point, bool]:
-        start = await self.lane.objects()
-        wrong = (
-            []
-            if essence(start) == self.first
-            else [f"I7: back at the first commit: {differences(essence(start), self.first)}"]
-        )
+        found = self.lane.essence(await self.lane.objects())
+        wrong = [] if found == self.first else [f"I7: back at the first commit: {differences(found, self.first)}"]
         await self.lane.commit(self.commits[1])
         start = await self.lane.objects()
         since = self.lane.audit.mark()
@@ -96,8 +92,9 @@ class Bench:
         wrong += [f"I7: the next start failed: {again.error}"] if again.error else []
         wrong += self._judge(middle, since, self.targets[-1])
         end = await self.lane.objects()
-        if essence(end) != essence(self.targets[-1]):
-            wrong.append(f"I7: {differences(essence(end), essence(self.targets[-1]))}")
+        found, wanted = self.lane.essence(end), self.lane.essence(self.targets[-1])
+        if found != wanted:
+            wrong.append(f"I7: {differences(found, wanted)}")
         untouched = [*self.foreign, self.lane.config_map("bystander")]
         wrong += unplaced(start, end, recreated=self.scenario.recreated) + disturbed(start, end, untouched)
         if left := await self.lane.quiet():
@@ -115,9 +112,8 @@ class Bench:
         await self.lane.commit(commit)
         life = await self.lane.live()
         assert life.error is None, life.error
-        assert life.found
-        failures = [str(one) for told in life.found.ledger.restless() for one in told.rows if one.reason.is_failure]
-        assert not failures, f"{self.scenario.name}: a run that nobody disturbed fails: {failures}"
+        assert not life.killed
+        assert not life.failures, f"{self.scenario.name}: a run that nobody disturbed fails: {life.failures}"
 
     def _judge(self, start: dict[Key, Object], since: int, target: dict[Key, Object]) -> list[str]:
         events = self.lane.events(since)
@@ -151,4 +147,8 @@ def differences(found: dict[Key, Object], wanted: dict[Key, Object]) -> str:
 def _difference(found: Object | None, wanted: Object | None) -> str:
     if found is None or wanted is None:
         return "should be there" if found is None else "should not be there"
-    return ", ".join(f"{name} is {found[name]}, not {wanted[name]}" for name in found if found[name] != wanted[name])
+    return ", ".join(
+        f"{name} is {found.get(name)}, not {wanted.get(name)}"
+        for name in sorted(found.keys() | wanted.keys())
+        if found.get(name) != wanted.get(name)
+    )

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, NamedTuple, cast
+from math import inf
+from typing import Any, NamedTuple, TypeVar, cast
 from uuid import uuid4
 
 from applier.applyset.inventory import BOOKKEEPING_PATHS
@@ -31,6 +32,8 @@ from gitops.source.snapshot import File
 from gitops.windows.window import LOCAL
 from tests.controlplane.audit import AuditEvent, AuditLog
 from tests.faults.proxy import Answer, Proxy, Request, Rule, Upstream
+
+T = TypeVar("T")
 
 RECORDS = "levelgate-system"
 QUIET_PASSES = 5
@@ -131,6 +134,12 @@ class Life:
     found: ReconcileResult | None = None
     error: ClusterError | None = None
 
+    @property
+    def failures(self) -> list[str]:
+        """What its last pass says that has failed."""
+        told = self.found.ledger.restless() if self.found else ()
+        return [str(one) for summary in told for one in summary.rows if one.reason.is_failure]
+
 
 @dataclass
 class Lane:
@@ -142,6 +151,7 @@ class Lane:
     plurals: Sequence[str] = ()
     branches: dict[str, Branch] = field(default_factory=dict)
     concurrency: int = 16
+    unreachable_seconds: float = inf
     _commits: int = 0
 
     @property
@@ -190,7 +200,7 @@ class Lane:
             follower = Follower(self._mirrors, Reconciler(cluster, "0.1.0", clock, LOCAL), clock)
             task = asyncio.ensure_future(_passes(follower, wait=wait, passes=passes))
             proxy.kill = task.cancel
-            found, error = await _end(task, proxy)
+            found, error = await end_of(task, proxy, LONGEST_LIFE)
         return Life(proxy.killed, proxy.writes, len(proxy.befallen), found, error)
 
     @asynccontextmanager
@@ -214,7 +224,11 @@ class Lane:
             async with Proxy(self.upstream, rules, memory) as proxy:
                 config.write(proxy.kubeconfig())
                 config.flush()
-                cluster = await connect(kubeconfig=config.name, concurrency=self.concurrency)
+                cluster = await connect(
+                    kubeconfig=config.name,
+                    concurrency=self.concurrency,
+                    unreachable_seconds=self.unreachable_seconds,
+                )
                 try:
                     yield proxy, cluster
                 finally:
@@ -304,6 +318,10 @@ class Lane:
             if self.token in str(obj["metadata"])
         }
 
+    def essence(self, objects: Mapping[Key, Object]) -> dict[Key, Object]:
+        """See `essence`."""
+        return essence(objects)
+
     async def wipe(self) -> None:
         """Removes everything but the namespace, whatever holds it. With a CRD it takes seconds: the API server gives others time to notice."""
         for round_ in range(1000):
@@ -332,12 +350,10 @@ class Lane:
         return [event for event in self.audit.events(since=since) if self.token in event.uri]
 
 
-async def _end(
-    task: asyncio.Future[ReconcileResult], proxy: Proxy
-) -> tuple[ReconcileResult | None, ClusterError | None]:
-    """How it ended: with a pass, with an error, or killed, with neither."""
+async def end_of(task: Awaitable[T], proxy: Proxy, within: float) -> tuple[T | None, ClusterError | None]:
+    """How it ended: with what it has come to, with an error, or killed, with neither. Raises TimeoutError after so many seconds."""
     try:
-        return await asyncio.wait_for(task, LONGEST_LIFE), None
+        return await asyncio.wait_for(task, within), None
     except ClusterError as refused:
         return None, refused
     except asyncio.CancelledError:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from gitops.records.installation import CLUSTER_RECORD
+from renderer import well_known
 from tests.controlplane.audit import AuditEvent
 from tests.faults.lane import RECORDS, Key, Object, key_of
 
@@ -131,12 +133,17 @@ def _foreign(change: Change, foreign: Collection[Key]) -> Iterator[str]:
     """I2: nothing of others is touched, and what is deleted is named by uid and version."""
     if change.key in foreign:
         yield f"I2: {change}, which is not ours"
-    if change.event.verb == "delete" and change.key.resource != "controllerrevisions":
+    if change.event.verb == "delete" and change.key.resource != "controllerrevisions" and not _is_of_hub(change.before):
         conditions = (change.event.request or {}).get("preconditions") or {}
         if not {"uid", "resourceVersion"} <= conditions.keys():
             yield f"I2: {change} without the uid and the resourceVersion that were seen"
         if change.before is not None and not _label(change.before, PART_OF):
             yield f"I2: {change}, which no set contained"
+
+
+def _is_of_hub(obj: Object | None) -> bool:
+    """The record of a cluster is the hub's own, whatever it says; it goes by its uid alone."""
+    return obj is not None and _label(obj, well_known.RECORD) == CLUSTER_RECORD
 
 
 def _too_early(change: Change, world: World, target: World) -> Iterator[str]:
@@ -220,3 +227,32 @@ def _label(obj: Object, name: str) -> str:
 
 def _annotation(obj: Object, name: str) -> str:
     return str((obj["metadata"].get("annotations") or {}).get(name, ""))
+
+
+def fleet_violations(history: History, record: Key, mark: Key) -> list[str]:
+    """Every breach of what a hub keeps of one cluster, as texts: its `record` has the uid, and the cluster the `mark` of the hub, before
+    anything else is written there, and until all is gone that is to go. The record goes last.
+    """
+    found: list[str] = []
+    for change in filter(lambda change: change.is_ours, history.changes):
+        before = history.at(change.event.time)
+        stored, marked = before.get(record), bool(_data(before.get(mark)).get("hub"))
+        if change.key.namespace != RECORDS and not (_data(stored).get("uid") and marked):
+            found.append(f"S3-22: {change} in a cluster that is not recorded, or not marked")
+        elif change.key == mark and marked and not _data(change.after).get("hub"):
+            found += [f"S3-22: {change} while {key} is there" for key in _left(before, stored)]
+        elif change.key == record and change.after is None and marked:
+            found.append(f"S3-22: {change} while the cluster is marked")
+    return found
+
+
+def _left(world: World, record: Object | None) -> list[Key]:
+    """What is to go with a cluster, and has not."""
+    declared = json.loads(_data(record).get("declared") or "{}")
+    if (declared.get("manifest") or {}).get("spec", {}).get("onRemove") != "Delete":
+        return []
+    return [key for key, obj in world.items() if _label(obj, PART_OF) and key.resource != "customresourcedefinitions"]
+
+
+def _data(obj: Object | None) -> Mapping[str, str]:
+    return (obj or {}).get("data") or {}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.controlplane.audit import AuditEvent
-from tests.faults.lane import Key, Object
-from tests.faults.observer import History, violations
+from tests.faults.lane import RECORDS, Key, Object
+from tests.faults.observer import History, fleet_violations, violations
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 PARENT = Key("g.test", "chains", "ns", "one")
@@ -125,3 +126,45 @@ def test_a_list_that_may_come_from_a_cache_is_a_breach() -> None:
     """I4."""
     stale = event("list", Key("", "configmaps", "ns", "?resourceVersion=0"), at=0)
     assert judged({}, stale) == ["I4: a list that may be stale: /configmaps/ns/?resourceVersion=0"]
+
+
+MARK, RECORD = Key("", "configmaps", RECORDS, "levelgate"), Key("", "configmaps", RECORDS, "cluster-eu")
+
+
+def of_hub(uid: str = "u", on_remove: str = "Delete", hub: str = "hub") -> dict[Key, Object]:
+    """The record of a cluster, and the mark on it."""
+    declared = json.dumps({"manifest": {"spec": {"onRemove": on_remove}}})
+    data = {RECORD: {"uid": uid, "declared": declared}, MARK: {"hub": hub} if hub else {}}
+    labels = {"internal.levelgate.dev/record": "cluster"}
+    return {
+        key: {"metadata": {"name": key.name, "namespace": key.namespace, "labels": labels}, "data": data[key]}
+        for key in data
+    }
+
+
+def judged_of_hub(start: dict[Key, Object], *events: AuditEvent) -> list[str]:
+    return fleet_violations(History.of(start, events), RECORD, MARK)
+
+
+def test_a_cluster_is_recorded_and_marked_before_anything_is_written_there() -> None:
+    """S3-22."""
+    made = event("patch", named("a"), at=1, response=config_map("a"))
+    breach = ["S3-22: patch configmaps/ns/a in a cluster that is not recorded, or not marked"]
+    assert judged_of_hub(of_hub(), made) == []
+    assert judged_of_hub(of_hub(uid=""), made) == breach
+    assert judged_of_hub(of_hub(hub=""), made) == breach
+    marked = event("patch", MARK, at=0, response=of_hub()[MARK])
+    assert judged_of_hub(of_hub(hub=""), marked, made) == []
+
+
+def test_a_cluster_is_released_when_all_has_gone_and_its_record_goes_last() -> None:
+    """S3-22: what `Orphan` leaves there holds nothing up."""
+    gone = event("delete", named("a"), at=0)
+    released = event("patch", MARK, at=1, response=of_hub(hub="")[MARK])
+    forgotten = event("delete", RECORD, at=2)
+    start = {**of_hub(), named("a"): config_map("a")}
+    assert judged_of_hub(start, gone, released, forgotten) == []
+    assert judged_of_hub(start, released) == [f"S3-22: patch {MARK} while configmaps/ns/a is there"]
+    assert judged_of_hub({**start, **of_hub(on_remove="Orphan")}, released, forgotten) == []
+    assert judged_of_hub(start, gone, forgotten) == [f"S3-22: delete {RECORD} while the cluster is marked"]
+    assert judged(of_hub(), forgotten) == []
