@@ -1,8 +1,9 @@
-"""The life of a cluster of a fleet: paused, removed in reach and out of it, removed while it is written to."""
+"""The life of a cluster of a fleet: paused, removed in reach and out of it, removed while it is written to; and the end of its hub."""
 
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
 from typing import Any
@@ -17,6 +18,9 @@ from tests.scenarios.fleet_platform import FleetPlatform, cluster, everything, f
 
 __all__ = ["fleet"]
 
+STOP_SECONDS = 60.0
+"""Far more than the five seconds of passes and the one of a Lease that a stop waits for, at most, on a busy machine too."""
+
 MANY = 400
 """Objects, so many that an apply takes a second."""
 
@@ -29,6 +33,12 @@ def record_of(hub: ControlPlane, name: str) -> dict[str, Any]:
     """What the hub's record says of a cluster; empty where there is none."""
     answer = hub.request("GET", record_path(name))
     return answer.body["data"] if answer.code == 200 else {}
+
+
+def lease_holder(server: ControlPlane) -> str:
+    """Who has the Lease of a cluster; empty: nobody."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{OWN_NAMESPACE}/leases/levelgate"
+    return str(server.request("GET", path).body["spec"].get("holderIdentity") or "")
 
 
 def everything_removed_as(fleet: FleetPlatform, fate: str) -> dict[str, str | None]:
@@ -149,3 +159,21 @@ def test_a_paused_cluster_is_left_alone_until_it_is_no_longer(
         fleet.commit({"c2.json": cluster("c2")})
         eventually(lambda: fleet.text("c2", "plain") == "there", within=60)
         eventually(lambda: record_of(control_plane, "c2").get("state") == "Engaged")
+
+
+def test_a_hub_that_is_stopped_waits_for_no_cluster_that_does_not_answer(
+    fleet: FleetPlatform, control_plane: ControlPlane
+) -> None:
+    """M7: it ends on its own, with the exit code of one that was interrupted, and gives back the Leases of all that answer."""
+    fleet.commit(everything(fleet))
+    answering = (control_plane, fleet.clusters["c0"], fleet.clusters["c1"])
+    with fleet.start() as running:
+        until_placed(fleet)
+        assert all(map(lease_holder, answering))
+        fleet.clusters["c2"].freeze()
+        try:
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(STOP_SECONDS) == 130
+        finally:
+            fleet.clusters["c2"].thaw()
+    assert [lease_holder(server) for server in answering] == ["", "", ""]
