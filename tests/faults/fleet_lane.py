@@ -23,6 +23,7 @@ from unittest import mock
 from applier.cluster import Cluster, ClusterName
 from applier.execute.results import Result
 from gitops import leadership
+from gitops.daemon.credential_watch import CredentialWatch
 from gitops.daemon.fleet import Fleet
 from gitops.daemon.fleet_member import FleetEnvironment
 from gitops.daemon.turns import Turns
@@ -169,7 +170,8 @@ class FleetLane(Lane):
                     stage_of=lambda _: no_stage,
                     concurrency=self.concurrency,
                     max_concurrent=1,
-                    turns=Turns(1, 60.0),
+                    turns=Turns(1, 60.0, 60.0),
+                    credentials=CredentialWatch(hub, None, lambda _: None),
                 )
                 yield Fleet(environment, FleetProjections(self.source("git")), observe=lambda _: told, scopes=dict)
 
