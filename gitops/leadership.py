@@ -66,7 +66,8 @@ RELEASE_TIMEOUT_SECONDS: Final = 1.0
 @dataclass
 class Leadership:
     """Of one process. `clock` sleeps and tells people the time, `elapsed` is a clock that only goes forward, `identity` who this is.
-    `stands_by`: it has seen that another one leads.
+    `stands_by`: it has seen that another one leads. `ended_epoch` is the term that the same work has held before; it is over, and nobody
+    waits for it. 0: there was none.
     """
 
     cluster: Cluster
@@ -74,6 +75,7 @@ class Leadership:
     clock: Clock
     times: LeaseTimes
     elapsed: Callable[[], float] = time.monotonic
+    ended_epoch: int = 0
     stands_by: bool = field(default=False, init=False)
     _deadline: float = 0.0
     _lease: Object | None = None
@@ -103,6 +105,8 @@ class Leadership:
     async def _find_holder(self, lease: _Seen, *, patient: bool) -> str:
         """Who has to be waited for; empty: nobody."""
         active_holder = lease.note(await self.read_lease())
+        if holder_of(lease.found) == self.identity and 0 < _epoch(lease.found) <= self.ended_epoch:
+            return ""
         if active_holder and not patient:
             raise NotLeading(f"{active_holder} works on cluster {self.cluster.name}; stop that process, or let it work")
         return "" if lease.is_free else holder_of(lease.found)

@@ -62,7 +62,8 @@ class LeaseThread:
 class ThreadLeadership:
     """`Leadership` whose requests are made in a thread, over the connection that `connect` opens there.
 
-    Use with `async with`, which raises what `connect` raises. `elapsed` is a clock in seconds that only goes forward.
+    Use with `async with`, which raises what `connect` raises. `elapsed` is a clock in seconds that only goes forward;
+    `ended_epoch` as for `Leadership`.
     """
 
     thread: LeaseThread
@@ -71,6 +72,7 @@ class ThreadLeadership:
     clock: Clock
     times: LeaseTimes
     elapsed: Callable[[], float] = time.monotonic
+    ended_epoch: int = 0
     _leadership: Leadership = field(init=False)
     _connection: AbstractAsyncContextManager[Cluster] = field(init=False)
 
@@ -124,4 +126,4 @@ class ThreadLeadership:
     async def _open(self) -> None:
         self._connection = self.connect()
         cluster = await self._connection.__aenter__()
-        self._leadership = Leadership(cluster, self.identity, self.clock, self.times, self.elapsed)
+        self._leadership = Leadership(cluster, self.identity, self.clock, self.times, self.elapsed, self.ended_epoch)

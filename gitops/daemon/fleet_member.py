@@ -154,6 +154,9 @@ class FleetMember:
     loop: ClusterLoop | None = field(default=None, init=False)
     answers: Counter[tuple[str, int]] = field(default_factory=Counter, init=False)
     _monitor: ReachMonitor | None = field(default=None, init=False)
+    _leads: bool = field(default=False, init=False)
+    _lease_holder: str = field(default="", init=False)
+    _ended_epoch: int = field(default=0, init=False)
     _stop: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _drained: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _credentials_changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -221,6 +224,7 @@ class FleetMember:
                 cluster, source = await self._unless_stopped(self._connect(stack))
                 leadership = await self._unless_stopped(self._lead(stack, source, cluster, is_patient=False))
                 self._stand(ReachState.ENGAGED, "")
+                await self._learn_numbers()
                 reconciler = self._create_reconciler(cluster, leadership, run.stop)
                 passes = run.reconcile(reconciler, self._states(), self._record_pass, self._take_turn)
                 return await run_while_held(leadership.hold(), passes)
@@ -375,15 +379,33 @@ class FleetMember:
         connect = partial(_connect_in_thread, source, self.name, asyncio.get_running_loop())
         leadership = await stack.enter_async_context(
             ThreadLeadership(
-                environment.lease_thread, connect, environment.identity, environment.clock, FLEET_LEASE_TIMES
+                environment.lease_thread,
+                connect,
+                environment.identity,
+                environment.clock,
+                FLEET_LEASE_TIMES,
+                ended_epoch=self._ended_epoch,
             )
         )
         stack.push_async_callback(leadership.release)
-        await leadership.acquire(
-            lambda other: self.observer.print_notice("cluster", f"waits for the lease: {other} leads"),
-            patient=is_patient,
-        )
+        await leadership.acquire(self._wait_for_lease, patient=is_patient)
+        self._leads, self._lease_holder = True, ""
+        stack.callback(self._end_term, leadership)
         return leadership
+
+    def _wait_for_lease(self, holder: str) -> None:
+        """Tell who leads in the cluster; empty: nobody that is known."""
+        self._lease_holder = holder
+        self._reach_changed()
+
+    def _end_term(self, leadership: ThreadLeadership) -> None:
+        """Nothing is written in this term any more, so the next engagement waits for it no longer than for a free Lease."""
+        self._leads, self._ended_epoch = False, leadership.epoch
+
+    async def _learn_numbers(self) -> None:
+        """Wait until revisions can be numbered: a pass that met new ones before would hold the instances of all of them."""
+        sources = [state.catalog.source for state in self._states() if state.catalog.definitions]
+        await self._unless_stopped(self.environment.recorder.sources.wait_until_heard(sources))
 
     def _create_reconciler(self, cluster: Cluster, leadership: ThreadLeadership, stop: asyncio.Event) -> Reconciler:
         environment = self.environment
@@ -405,6 +427,7 @@ class FleetMember:
 
     async def _work(self, cluster: Cluster, leadership: ThreadLeadership, stop: asyncio.Event) -> None:
         environment = self.environment
+        await self._learn_numbers()
         reconciler = self._create_reconciler(cluster, leadership, stop)
         loop = ClusterLoop(
             reconciler=reconciler,
@@ -449,7 +472,7 @@ class FleetMember:
 
     async def _record_identity(self, seen_uid: str) -> None:
         records = await read_cluster_records(self.environment.hub)
-        judgement = judge_recorded(self.name, seen_uid, records)
+        judgement = judge_recorded(self.name, seen_uid, records, self.environment.hub_id)
         if not isinstance(judgement, AcceptedIdentity):
             raise NotEngaged(judgement.message)
         await self.environment.recorder.write(
@@ -501,6 +524,10 @@ class FleetMember:
         if self._monitor is None or self.is_removed:
             return
         state = reach_state(self._monitor.reach, is_paused=False, is_removed=False)
+        if state is ReachState.ENGAGED and not self._leads:  # what it had before may be old, and nothing is written yet
+            if self._lease_holder:
+                self._stand(ReachState.DEGRADED, f"waits for the lease: {self._lease_holder} leads")
+            return
         self._stand(state, "; ".join(describe_troubles(self._monitor.reach)))
 
     def _stand_back(self, message: str) -> None:

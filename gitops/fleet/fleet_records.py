@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import Final
@@ -110,14 +110,18 @@ class FleetRecords:
             self._all_heard.set()
             self._flush_if_due()
 
+    async def wait_until_heard(self, sources: Iterable[str]) -> None:
+        """Wait until it is known which numbers clusters have, where a source has none on record; at most `LEARNING_SECONDS`."""
+        if self._awaited and any(self._recorded_numbers(source) is None for source in sources):
+            await wait_for_any(self._all_heard.wait(), self.clock.sleep(LEARNING_SECONDS))
+            self._awaited.clear()
+
     async def number(self, revisions: Sequence[NewRevision]) -> Mapping[GroupKind, int]:
         """Return the numbers of these revisions of one cluster, which are on record by then: here, or in a cluster that has them.
 
         Raises StaleWrite where Git says otherwise meanwhile, ClusterError where the hub does not take the record.
         """
-        if self._awaited and any(self._recorded_numbers(one.source) is None for one in revisions):
-            await wait_for_any(self._all_heard.wait(), self.clock.sleep(LEARNING_SECONDS))
-            self._awaited.clear()
+        await self.wait_until_heard(one.source for one in revisions)
         request = object()
         self._requests[request] = revisions
         try:

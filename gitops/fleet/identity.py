@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from applier.cluster import Cluster, ClusterName, Object, Reader
+from applier.cluster import LOCAL_CLUSTER, Cluster, ClusterName, Object, Reader
 from applier.errors import ClusterError, StaleWrite, UnknownOutcome
 from gitops.errors import GitopsError
 from gitops.fleet.cluster_record import (
@@ -82,7 +82,21 @@ class SameCluster:
         )
 
 
-IdentityJudgement = AcceptedIdentity | WrongCluster | SameCluster
+@dataclass(frozen=True, slots=True)
+class HubItself:
+    """The credentials lead to the hub's own cluster, which is worked on as `local` already."""
+
+    name: ClusterName
+
+    @property
+    def message(self) -> str:
+        return (
+            f"cluster {self.name} is the hub's own cluster, which has the name {LOCAL_CLUSTER}, so nothing is written there as {self.name}; "
+            f"declare it as {LOCAL_CLUSTER} (without access), or correct the credentials"
+        )
+
+
+IdentityJudgement = AcceptedIdentity | WrongCluster | SameCluster | HubItself
 
 
 def judge_identity(
@@ -100,9 +114,11 @@ def judge_identity(
 
 
 def judge_recorded(
-    name: ClusterName, seen_uid: str, records: Mapping[ClusterName, StoredClusterRecord]
+    name: ClusterName, seen_uid: str, records: Mapping[ClusterName, StoredClusterRecord], hub_id: str
 ) -> IdentityJudgement:
-    """Judge the same by the records of the hub."""
+    """Judge the same by the records of the hub, whose own cluster has the UID `hub_id` and no second name, accepted or not."""
+    if seen_uid == hub_id:
+        return HubItself(name)
     uids = {known: stored.record.uid for known, stored in records.items()}
     others = {known: uid for known, uid in uids.items() if known != name}
     return judge_identity(name, recorded_uid=uids.get(name, ""), seen_uid=seen_uid, other_uids=others)

@@ -133,6 +133,7 @@ class FleetPlanner:
     _turns: asyncio.Semaphore = field(init=False)
     _records: Mapping[ClusterName, StoredClusterRecord] = field(default_factory=dict, init=False)
     _numbers: NumbersBySource = field(default_factory=dict, init=False)
+    _hub_id: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         self._turns = asyncio.Semaphore(MAX_CLUSTERS_AT_ONCE)
@@ -141,6 +142,7 @@ class FleetPlanner:
         """Plan the cluster with this name, or `all`. Raises UnknownPlanTarget, and ClusterError where the hub cannot be read."""
         names = _choose(placed, wanted)
         self._records, self._numbers = await read_cluster_records(self.hub), await read_numbers(self.hub)
+        self._hub_id = await read_cluster_uid(self.hub)
         clock = _StillClock(self.clock.now())
         plans = list(await asyncio.gather(*(self._plan_cluster(placed, name, clock) for name in names)))
         if wanted == ALL_CLUSTERS:
@@ -197,7 +199,7 @@ class FleetPlanner:
                 seen_uid = await read_cluster_uid(cluster)
         except TimeoutError:
             raise NotPlanned(f"cluster {name} did not answer within {ANSWER_SECONDS:.0f} s") from None
-        judgement = judge_recorded(name, seen_uid, self._records)
+        judgement = judge_recorded(name, seen_uid, self._records, self._hub_id)
         if not isinstance(judgement, AcceptedIdentity):
             raise NotPlanned(judgement.message)
 

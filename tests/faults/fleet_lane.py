@@ -159,7 +159,7 @@ class FleetLane(Lane):
             async with LeaseThread(lambda: True) as lease_thread:
                 environment = FleetEnvironment(
                     hub=hub,
-                    hub_id=await read_cluster_uid(hub),
+                    hub_id=f"hub-{await read_cluster_uid(hub)}",  # a hub is no cluster of its own fleet
                     recorder=FleetRecorder(hub, clock, told.print_notice),
                     access=access,
                     clock=clock,

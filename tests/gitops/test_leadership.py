@@ -167,6 +167,24 @@ async def test_who_gives_the_lead_back_is_followed_at_once(sandbox: KubeCluster)
         assert two.is_leader
 
 
+@pytest.mark.parametrize(("ended_epoch", "leads"), [(1, True), (0, False)])
+async def test_the_term_that_the_same_work_held_before_is_not_waited_for(
+    sandbox: KubeCluster, ended_epoch: int, leads: bool
+) -> None:
+    """A cluster that hung comes back with the Lease of this process in it; a term that the process may still hold is another matter."""
+    time = Time()
+    async with processes("one", time=time, cluster=sandbox) as ((_, first),):
+        await time.pass_by(1)
+        first.cancel()
+        again = Process(Leadership(sandbox, "one", time, LEASE_TIMES, lambda: time.seconds, ended_epoch=ended_epoch))
+        second = asyncio.create_task(again.run())
+        await time.pass_by(0)
+        assert again.is_leader is leads
+        if leads:
+            assert again.leads.epoch == 2
+        second.cancel()
+
+
 async def test_the_lead_is_given_back_also_where_a_renewal_was_broken_off(sandbox: KubeCluster) -> None:
     """Its answer was not waited for, so the version that is known is an old one; nobody has to wait for the Lease to run out."""
     time = Time()

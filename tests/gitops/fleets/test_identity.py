@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
@@ -17,7 +18,9 @@ from applier.kube import connect
 from applier.kube.cluster import KubeCluster
 from applier.recorded_cluster import RecordedCluster
 from gitops.fleet.cluster_record import (
+    NEW_RECORD,
     ClusterRecord,
+    StoredClusterRecord,
     cluster_record_key,
     read_cluster_record,
     read_cluster_records,
@@ -26,12 +29,14 @@ from gitops.fleet.cluster_record import (
 from gitops.fleet.identity import (
     AcceptedIdentity,
     ClusterClaimed,
+    HubItself,
     SameCluster,
     UnknownIdentity,
     WrongCluster,
     accept_cluster,
     claim_cluster,
     judge_identity,
+    judge_recorded,
     read_cluster_uid,
     release_cluster,
 )
@@ -102,6 +107,15 @@ def test_the_identity_of_a_cluster_is_judged(
         assert said in judgement.message
         assert "nothing is written" in judgement.message
         assert seen in judgement.message
+
+
+def test_the_hub_s_own_cluster_has_no_second_name() -> None:
+    record = StoredClusterRecord(replace(NEW_RECORD, uid="hub-uid"), {})
+    for records in ({}, {EU: record}):  # also where somebody has accepted it
+        judgement = judge_recorded(EU, "hub-uid", records, "hub-uid")
+        assert isinstance(judgement, HubItself)
+        assert "nothing is written there as eu-1" in judgement.message
+        assert "declare it as local" in judgement.message
 
 
 async def test_the_hub_keeps_a_record_of_each_cluster_and_writes_it_over_the_version_that_it_has_read(
