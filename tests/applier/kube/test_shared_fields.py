@@ -1,0 +1,54 @@
+"""Equal `fieldsV1` of objects that were read are one value."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from applier.kube.shared_fields import share_managed_fields
+
+
+def obj(name: str, fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "managedFields": [{"manager": "levelgate", "fieldsV1": fields}]}}
+
+
+def fields_of(document: dict[str, Any]) -> Any:
+    return document["metadata"]["managedFields"][0]["fieldsV1"]
+
+
+def test_equal_fields_are_one_value_in_objects_and_in_lists() -> None:
+    one, two = obj("a", {"f:data": {"f:a": {}}}), obj("b", {"f:data": {"f:a": {}}})
+    page = {"items": [obj("c", {"f:data": {"f:a": {}}}), obj("d", {"f:data": {"f:b": {}}})]}
+    before = deepcopy([one, two, page])
+    for document in (one, two, page):
+        share_managed_fields(document)
+    assert [one, two, page] == before
+    assert fields_of(one) is fields_of(two) is fields_of(page["items"][0])
+    assert fields_of(page["items"][1]) is not fields_of(one)
+
+
+def nested(depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(depth):
+        found = {"f:a": found}
+    return found
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"items": None},
+        {"items": [None, "text", {"metadata": None}]},
+        {"metadata": "text"},
+        {"metadata": {"managedFields": {"a": "b"}}},
+        {"metadata": {"managedFields": [None, "text", {}, {"fieldsV1": None}, {"fieldsV1": "text"}]}},
+        obj("deep", nested(300)),
+    ],
+)
+def test_what_a_server_says_in_another_form_stays_as_it_is(document: dict[str, Any]) -> None:
+    before = repr(document)
+    share_managed_fields(document)
+    assert repr(document) == before
