@@ -171,7 +171,7 @@ class Process:
             return None
         from gitops.daemon.credential_watch import CredentialWatch
         from gitops.daemon.fleet import Fleet
-        from gitops.daemon.fleet_member import FleetEnvironment
+        from gitops.daemon.fleet_environment import FleetEnvironment
         from gitops.daemon.turns import LONGEST_TURN_SECONDS, SILENT_TURN_SECONDS, WHOLE_PASSES_AT_ONCE, Turns
         from gitops.fleet.fleet_recorder import FleetRecorder
         from gitops.fleet.identity import read_cluster_uid

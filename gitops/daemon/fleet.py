@@ -13,7 +13,8 @@ from datetime import datetime
 from functools import partial
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
-from gitops.daemon.fleet_member import ClusterObserver, FleetEnvironment, FleetMember
+from gitops.daemon.fleet_environment import ClusterObserver, FleetEnvironment
+from gitops.daemon.fleet_member import FleetMember
 from gitops.daemon.single_run import FleetRun, SingleRun
 from gitops.daemon.source_summaries import summarize_sources
 from gitops.fleet.cluster_spec import ClusterSpec

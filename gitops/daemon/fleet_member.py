@@ -7,53 +7,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import field
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from applier.backoff import exponential_backoff
 from applier.cluster import Cluster, ClusterName
 from applier.errors import ClusterError, ConfigurationError
-from applier.execute.results import Result
 from applier.fenced_cluster import FencedCluster
-from applier.kube import connect_to
-from applier.kube.kubeconfig import Endpoint
-from gitops.clock import Clock, wait_for_any
+from gitops.clock import wait_for_any
+from gitops.daemon.cluster_engagement import ClusterEngagement, NotEngaged
 from gitops.daemon.cluster_loop import ClusterLoop
 from gitops.daemon.cluster_removal import is_drained
-from gitops.daemon.credential_watch import CredentialWatch
 from gitops.daemon.event_router import EventRouter
+from gitops.daemon.fleet_environment import ClusterObserver, FleetEnvironment
 from gitops.daemon.single_run import SingleRun
 from gitops.daemon.source_summaries import summarize_sources
-from gitops.daemon.turns import Turns
 from gitops.errors import GitopsError
-from gitops.fleet.access import AccessSettings, AccessSource
-from gitops.fleet.cluster_record import ClusterRecord, declared_document, read_cluster_records
+from gitops.fleet.cluster_record import ClusterRecord, declared_document
 from gitops.fleet.cluster_spec import ClusterSpec, OnRemove
-from gitops.fleet.connection import access_source, connect_cluster
-from gitops.fleet.fleet_recorder import FleetRecorder, RecordChange
-from gitops.fleet.fleet_records import read_stored_numbers
+from gitops.fleet.fleet_recorder import RecordChange
 from gitops.fleet.identity import (
-    AcceptedIdentity,
-    claim_cluster,
-    judge_recorded,
-    read_cluster_uid,
     release_cluster,
 )
-from gitops.fleet.kubeconfig_check import AccessRefused
 from gitops.fleet.reach import MAX_SILENCE_SECONDS, ReachState, describe_troubles, reach_state
 from gitops.fleet.reachable_cluster import ReachableCluster, ReachMonitor
-from gitops.instrumentation import Stage
-from gitops.leadership import FLEET_LEASE_TIMES, run_while_held
-from gitops.lease_thread import LeaseThread, ThreadLeadership
+from gitops.leadership import run_while_held
+from gitops.lease_thread import ThreadLeadership
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.earlier_objects import EarlierCatalogs
-from gitops.reconcile.observe import FactsAt
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from gitops.records.installation import INSTALLATION, claiming_hub
@@ -70,17 +56,8 @@ FIRST_RETRY_SECONDS: Final = 1.0
 MAX_RETRY_SECONDS: Final = 60.0
 """Seconds before a cluster that could not be engaged is tried again: the first time, and at most."""
 
-UNREACHABLE_SECONDS: Final = 5.0
-"""Seconds for which a call to a cluster that cannot be reached is tried again."""
-
-IDENTIFY_SECONDS: Final = 30.0
-"""Seconds within which a cluster says who it is: one that answers without end would be waited for without end."""
-
 REMOVAL_CHECK_SECONDS: Final = 5.0
 """Seconds between two looks whether a person has given up the removal of a cluster."""
-
-CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
-"""Seconds between two looks at credentials of which changes are not told for sure. A token that is refused is read anew at once."""
 
 
 class _Stopped(GitopsError):
@@ -89,40 +66,6 @@ class _Stopped(GitopsError):
 
 class _Forgotten(GitopsError):
     """A person has given up the removal of a cluster, and says why."""
-
-
-class NotEngaged(GitopsError):
-    """A cluster may not be written to: it is another one than recorded, or a person has to act."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FleetEnvironment:
-    """What all clusters of a fleet share: the hub and its id (the UID of its `kube-system`), credentials, clock, and what a reconciler takes."""
-
-    hub: Cluster
-    hub_id: str
-    recorder: FleetRecorder
-    access: AccessSettings
-    credentials: CredentialWatch
-    clock: Clock
-    version: str
-    identity: str
-    lease_thread: LeaseThread
-    facts: FactsAt
-    stage_of: Callable[[ClusterName], Stage]
-    concurrency: int
-    max_concurrent: int
-    turns: Turns
-
-
-class ClusterObserver(Protocol):
-    """Who is told of the work on one cluster."""
-
-    def report_pass(self, reconcile_result: ReconcileResult) -> None: ...
-
-    def print_result(self, result: Result) -> None: ...
-
-    def print_notice(self, source: str, text: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +164,8 @@ class FleetMember:
         stopping.add_done_callback(lambda _: self.stop())
         try:
             async with AsyncExitStack() as stack:
-                cluster, source = await self._unless_stopped(self._connect(stack))
-                leadership = await self._unless_stopped(self._lead(stack, source, cluster, is_patient=False))
+                engagement, cluster = await self._unless_stopped(self._connect(stack))
+                leadership = await self._unless_stopped(self._lead(stack, engagement, cluster, is_patient=False))
                 self._stand(ReachState.ENGAGED, "")
                 await self._learn_numbers()
                 reconciler = self._create_reconciler(cluster, leadership, run.stop)
@@ -311,7 +254,7 @@ class FleetMember:
     async def _engage(self) -> None:
         """Work on the cluster, until it is to stop, or has nothing left of what is to go. Raises what ends that before."""
         async with AsyncExitStack() as stack:
-            cluster, source = await self._unless_stopped(self._connect(stack))
+            engagement, cluster = await self._unless_stopped(self._connect(stack))
             unreachable = self.spec.timeouts.unreachable
             self._monitor = ReachMonitor(
                 self.name,
@@ -322,17 +265,23 @@ class FleetMember:
                 max_silence_seconds=MAX_SILENCE_SECONDS if unreachable is None else unreachable.total_seconds(),
             )
             reachable = ReachableCluster(cluster, self._monitor)
-            renewing = self._renew_credentials(cluster.renew_credentials)
+            renewing = engagement.renew_credentials(cluster.renew_credentials)
             await run_while_held(
-                self._monitor.keep_probing(), run_while_held(renewing, self._take_over(stack, source, reachable))
+                self._monitor.keep_probing(), run_while_held(renewing, self._take_over(stack, engagement, reachable))
             )
 
-    async def _take_over(self, stack: AsyncExitStack, source: AccessSource, cluster: Cluster) -> None:
+    async def _connect(self, stack: AsyncExitStack) -> tuple[ClusterEngagement, KubeCluster]:
+        engagement = ClusterEngagement(self.spec, self.environment, self._credentials_changed)
+        cluster = await engagement.connect(stack)
+        self.answers = cluster.answers
+        return engagement, cluster
+
+    async def _take_over(self, stack: AsyncExitStack, engagement: ClusterEngagement, cluster: Cluster) -> None:
         if self.is_removed and self.spec.on_remove is OnRemove.ORPHAN:
-            await self._unless_stopped(self._identify(cluster))
+            await self._unless_stopped(engagement.identify(cluster))
             await self._unless_stopped(self._release(cluster))
             return
-        leadership = await self._unless_stopped(self._lead(stack, source, cluster, is_patient=True))
+        leadership = await self._unless_stopped(self._lead(stack, engagement, cluster, is_patient=True))
         self._reach_changed()
         await run_while_held(leadership.hold(), self._work_or_drain(cluster, leadership))
 
@@ -355,41 +304,14 @@ class FleetMember:
         await self._stop.wait()
         raise _Stopped
 
-    async def _connect(self, stack: AsyncExitStack) -> tuple[KubeCluster, AccessSource]:
-        environment = self.environment
-        source = access_source(self.spec, environment.access, environment.hub)
-        self._credentials_changed.clear()
-        connecting = connect_cluster(
-            self.spec, source, concurrency=environment.concurrency, unreachable_seconds=UNREACHABLE_SECONDS
-        )
-        cluster = await stack.enter_async_context(connecting)
-        self.answers = cluster.answers
-        return cluster, source
-
     async def _lead(
-        self, stack: AsyncExitStack, source: AccessSource, cluster: Cluster, *, is_patient: bool
+        self, stack: AsyncExitStack, engagement: ClusterEngagement, cluster: Cluster, *, is_patient: bool
     ) -> ThreadLeadership:
-        """Wait until this process leads in the cluster, which is this hub's and the one that was recorded. Who is not patient raises NotLeading
-        where another one leads.
-        """
-        environment = self.environment
-        await self._identify(cluster)
-        await claim_cluster(cluster, self.name, environment.hub_id)
-        environment.recorder.sources.hear(self.name, await read_stored_numbers(cluster))
-        connect = partial(_connect_in_thread, source, self.name, asyncio.get_running_loop())
-        leadership = await stack.enter_async_context(
-            ThreadLeadership(
-                environment.lease_thread,
-                connect,
-                environment.identity,
-                environment.clock,
-                FLEET_LEASE_TIMES,
-                ended_epoch=self._ended_epoch,
-            )
+        self._lease_holder = ""
+        leadership = await engagement.lead(
+            stack, cluster, ended_epoch=self._ended_epoch, on_wait=self._wait_for_lease, is_patient=is_patient
         )
-        stack.push_async_callback(leadership.release)
-        await leadership.acquire(self._wait_for_lease, patient=is_patient)
-        self._leads, self._lease_holder = True, ""
+        self._leads = True
         stack.callback(self._end_term, leadership)
         return leadership
 
@@ -457,57 +379,6 @@ class FleetMember:
     def _states(self) -> Sequence[SourceState]:
         return self.states(self._known_sources)
 
-    async def _identify(self, cluster: Cluster) -> None:
-        """Record who the cluster is. Raises NotEngaged where it is another one than recorded, or has another name as well."""
-        try:
-            async with asyncio.timeout(IDENTIFY_SECONDS):
-                seen_uid = await read_cluster_uid(cluster)
-        except TimeoutError:
-            raise NotEngaged(
-                f"cluster {self.name} did not say who it is within {IDENTIFY_SECONDS:g} s; check what its credentials lead to"
-            ) from None
-        # Two names of one cluster are told apart only by who is recorded first.
-        async with self.environment.recorder.identifying:
-            await self._record_identity(seen_uid)
-
-    async def _record_identity(self, seen_uid: str) -> None:
-        records = await read_cluster_records(self.environment.hub)
-        judgement = judge_recorded(self.name, seen_uid, records, self.environment.hub_id)
-        if not isinstance(judgement, AcceptedIdentity):
-            raise NotEngaged(judgement.message)
-        await self.environment.recorder.write(
-            self.name, {"uid": seen_uid, "declared": declared_document(self.spec), "forgotten": ""}
-        )
-
-    async def _renew_credentials(self, renew: Callable[[], Coroutine[Any, Any, bool]]) -> NoReturn:
-        """Take rotated credentials into the running connection. Raises NotEngaged where they are of another server. Where they cannot be read those
-        that there are stay in use.
-        """
-        is_read = True
-        while True:
-            await self._until_credentials_may_differ(is_read=is_read)
-            self._credentials_changed.clear()
-            try:
-                is_same_server = await renew()
-            except AccessRefused:  # somebody has to change them, and that is told
-                is_read = True
-            except ConfigurationError:
-                is_read = False
-            else:
-                is_read = True
-                if not is_same_server:
-                    raise NotEngaged(f"cluster {self.name} has another server or authority now; it is engaged anew")
-
-    async def _until_credentials_may_differ(self, *, is_read: bool) -> None:
-        assert self.spec.access is not None
-        changed = self._credentials_changed.wait()
-        if is_read and self.environment.credentials.tells_changes(self.spec.access):
-            await changed
-        else:
-            # Drawn, so that those of all clusters are not read at one moment.
-            seconds = CREDENTIALS_INTERVAL_SECONDS * random.uniform(0.75, 1.25)
-            await wait_for_any(changed, self.environment.clock.sleep(seconds))
-
     def _on_pass(self, result: ReconcileResult) -> None:
         self.observer.report_pass(result)
         self.wake_at(result.propagation.wake_at)
@@ -550,28 +421,6 @@ class FleetMember:
     def _recorded_standing(self) -> RecordChange:
         standing = self.standing
         return {"state": str(standing.state), "message": standing.message, "since": standing.since}
-
-
-@dataclass(frozen=True, slots=True)
-class _LoadedInLoop:
-    """Credentials that are read in the event loop that works, for a connection in another thread."""
-
-    source: AccessSource
-    loop: asyncio.AbstractEventLoop
-
-    async def load(self) -> Endpoint:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.source.load(), self.loop))
-
-
-@asynccontextmanager
-async def _connect_in_thread(
-    source: AccessSource, name: ClusterName, loop: asyncio.AbstractEventLoop
-) -> AsyncIterator[Cluster]:
-    cluster = await connect_to(_LoadedInLoop(source, loop), name=name, concurrency=2)
-    try:
-        yield cluster
-    finally:
-        await cluster.close()
 
 
 @asynccontextmanager

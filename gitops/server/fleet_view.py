@@ -22,7 +22,8 @@ from renderer.frozen import dataclass
 
 if TYPE_CHECKING:
     from gitops.daemon.fleet import Fleet
-    from gitops.daemon.fleet_member import ClusterObserver, FleetMember
+    from gitops.daemon.fleet_environment import ClusterObserver
+    from gitops.daemon.fleet_member import FleetMember
 
 
 @dataclass(frozen=True, slots=True)

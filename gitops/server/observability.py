@@ -18,7 +18,7 @@ from gitops.server.metrics import Metrics, count_cache_entries
 from gitops.server.monitor import Monitor
 
 if TYPE_CHECKING:
-    from gitops.daemon.fleet_member import ClusterObserver
+    from gitops.daemon.fleet_environment import ClusterObserver
     from gitops.server.fleet_view import FleetView
 
 

@@ -25,7 +25,7 @@ from applier.execute.results import Result
 from gitops import leadership
 from gitops.daemon.credential_watch import CredentialWatch
 from gitops.daemon.fleet import Fleet
-from gitops.daemon.fleet_member import FleetEnvironment
+from gitops.daemon.fleet_environment import FleetEnvironment
 from gitops.daemon.turns import Turns
 from gitops.fleet.access import AccessSettings
 from gitops.fleet.fleet_recorder import FleetRecorder

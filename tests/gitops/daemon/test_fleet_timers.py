@@ -11,7 +11,8 @@ from applier.cluster import ClusterName, parse_cluster_name
 from gitops.daemon.cluster_loop import ClusterLoop
 from gitops.daemon.daemon import Daemon
 from gitops.daemon.fleet import Fleet
-from gitops.daemon.fleet_member import FleetEnvironment, FleetMember
+from gitops.daemon.fleet_environment import FleetEnvironment
+from gitops.daemon.fleet_member import FleetMember
 from gitops.daemon.timers import Timers
 from gitops.fleet.projections import FleetProjections
 

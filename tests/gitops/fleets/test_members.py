@@ -13,9 +13,11 @@ import pytest
 
 from applier.cluster import ClusterName, WatchEvent
 from applier.errors import ConfigurationError, Unavailable
+from gitops.daemon.cluster_engagement import ClusterEngagement, NotEngaged
 from gitops.daemon.credential_watch import CredentialWatch
 from gitops.daemon.fleet import Fleet
-from gitops.daemon.fleet_member import FIRST_RETRY_SECONDS, FleetEnvironment, NotEngaged
+from gitops.daemon.fleet_environment import FleetEnvironment
+from gitops.daemon.fleet_member import FIRST_RETRY_SECONDS
 from gitops.daemon.single_run import SingleRun
 from gitops.fleet.access import AccessSettings
 from gitops.fleet.fleet_recorder import FleetRecorder
@@ -241,8 +243,8 @@ async def test_credentials_of_a_running_member_are_read_when_they_change_and_not
         await until(lambda: len(made.clock.slept) == 2)
         member = made.fleet.members[ClusterName("eu-1")]
         made.clock.slept.clear()
-        member._credentials_changed = changed = asyncio.Event()
-        renewing = asyncio.ensure_future(member._renew_credentials(renew))
+        engagement = ClusterEngagement(member.spec, member.environment, changed := asyncio.Event())
+        renewing = asyncio.ensure_future(engagement.renew_credentials(renew))
         for count in (1, 2, 3):
             assert made.clock.slept == []
             changed.set()

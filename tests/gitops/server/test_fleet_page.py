@@ -16,7 +16,8 @@ import pytest
 from applier.cluster import LOCAL_CLUSTER, ClusterName, parse_cluster_name
 from applier.execute.results import Result
 from gitops.daemon.fleet import Fleet
-from gitops.daemon.fleet_member import ClusterObserver, ClusterStanding
+from gitops.daemon.fleet_environment import ClusterObserver
+from gitops.daemon.fleet_member import ClusterStanding
 from gitops.fleet.cluster_record import NEW_RECORD, ClusterRecord, SourceSummary
 from gitops.fleet.reach import ReachState
 from gitops.reconcile.context import ReconcileResult

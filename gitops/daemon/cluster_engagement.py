@@ -1,0 +1,182 @@
+"""The way into one cluster of a fleet: credentials, identity, the mark of the hub, the Lease."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from applier.cluster import Cluster, ClusterName
+from applier.errors import ConfigurationError
+from applier.kube import connect_to
+from applier.kube.kubeconfig import Endpoint
+from gitops.clock import wait_for_any
+from gitops.daemon.fleet_environment import FleetEnvironment
+from gitops.errors import GitopsError
+from gitops.fleet.access import AccessSource
+from gitops.fleet.cluster_record import read_cluster_records
+from gitops.fleet.cluster_spec import ClusterSpec
+from gitops.fleet.connection import access_source, connect_cluster
+from gitops.fleet.fleet_records import read_stored_numbers
+from gitops.fleet.identity import AcceptedIdentity, claim_cluster, judge_recorded, read_cluster_uid
+from gitops.fleet.kubeconfig_check import AccessRefused
+from gitops.leadership import FLEET_LEASE_TIMES
+from gitops.lease_thread import ThreadLeadership
+from renderer.frozen import dataclass
+
+if TYPE_CHECKING:
+    from applier.kube.cluster import KubeCluster
+
+UNREACHABLE_SECONDS: Final = 5.0
+"""Seconds for which a call to a cluster that cannot be reached is tried again."""
+
+IDENTIFY_SECONDS: Final = 30.0
+"""Seconds within which a cluster says who it is: one that answers without end would be waited for without end."""
+
+CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
+"""Seconds between two looks at credentials of which changes are not told for sure. A token that is refused is read anew at once."""
+
+
+class NotEngaged(GitopsError):
+    """A cluster may not be written to: it is another one than recorded, or a person has to act."""
+
+
+@dataclass
+class ClusterEngagement:
+    """One engagement of a cluster. `credentials_changed` is set when its credentials may be others than before.
+
+    A change of what Git says of its access, limits or timeouts begins another engagement.
+    """
+
+    spec: ClusterSpec
+    environment: FleetEnvironment
+    credentials_changed: asyncio.Event
+    _source: AccessSource = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._source = access_source(self.spec, self.environment.access, self.environment.hub)
+
+    @property
+    def name(self) -> ClusterName:
+        return self.spec.name
+
+    async def connect(self, stack: AsyncExitStack) -> KubeCluster:
+        """Connect to the cluster until the `stack` ends. Raises ConfigurationError, ClusterError."""
+        self.credentials_changed.clear()
+        connecting = connect_cluster(
+            self.spec,
+            self._source,
+            concurrency=self.environment.concurrency,
+            unreachable_seconds=UNREACHABLE_SECONDS,
+        )
+        return await stack.enter_async_context(connecting)
+
+    async def lead(
+        self,
+        stack: AsyncExitStack,
+        cluster: Cluster,
+        *,
+        ended_epoch: int,
+        on_wait: Callable[[str], None],
+        is_patient: bool,
+    ) -> ThreadLeadership:
+        """Wait until this process leads in the cluster, which is this hub's and the one that was recorded.
+
+        `on_wait` hears who leads meanwhile; `ended_epoch` is the term of the engagement before, 0 for none. The Lease is given
+        back when the `stack` ends. Raises NotEngaged, ClusterClaimed, ClusterError; NotLeading where it is not patient and
+        another process leads.
+        """
+        environment = self.environment
+        await self.identify(cluster)
+        await claim_cluster(cluster, self.name, environment.hub_id)
+        environment.recorder.sources.hear(self.name, await read_stored_numbers(cluster))
+        connect = partial(_connect_in_thread, self._source, self.name, asyncio.get_running_loop())
+        leadership = await stack.enter_async_context(
+            ThreadLeadership(
+                environment.lease_thread,
+                connect,
+                environment.identity,
+                environment.clock,
+                FLEET_LEASE_TIMES,
+                ended_epoch=ended_epoch,
+            )
+        )
+        stack.push_async_callback(leadership.release)
+        await leadership.acquire(on_wait, patient=is_patient)
+        return leadership
+
+    async def identify(self, cluster: Cluster) -> None:
+        """Record who the cluster is. Raises NotEngaged where it is another one than recorded, or has another name as well."""
+        try:
+            async with asyncio.timeout(IDENTIFY_SECONDS):
+                seen_uid = await read_cluster_uid(cluster)
+        except TimeoutError:
+            raise NotEngaged(
+                f"cluster {self.name} did not say who it is within {IDENTIFY_SECONDS:g} s; check what its credentials lead to"
+            ) from None
+        # Two names of one cluster are told apart only by who is recorded first.
+        async with self.environment.recorder.identifying:
+            await self._record_identity(seen_uid)
+
+    async def _record_identity(self, seen_uid: str) -> None:
+        records = await read_cluster_records(self.environment.hub)
+        judgement = judge_recorded(self.name, seen_uid, records, self.environment.hub_id)
+        if not isinstance(judgement, AcceptedIdentity):
+            raise NotEngaged(judgement.message)
+        await self.environment.recorder.write(self.name, {"uid": seen_uid, "forgotten": ""})
+
+    async def renew_credentials(self, renew: Callable[[], Coroutine[Any, Any, bool]]) -> NoReturn:
+        """Take rotated credentials into the running connection, again and again.
+
+        Where they cannot be read, those that there are stay in use. Raises NotEngaged where they are of another server.
+        """
+        is_read = True
+        while True:
+            await self._until_credentials_may_differ(is_read=is_read)
+            self.credentials_changed.clear()
+            try:
+                is_same_server = await renew()
+            except AccessRefused:  # somebody has to change them, and that is told
+                is_read = True
+            except ConfigurationError:
+                is_read = False
+            else:
+                is_read = True
+                if not is_same_server:
+                    raise NotEngaged(f"cluster {self.name} has another server or authority now; it is engaged anew")
+
+    async def _until_credentials_may_differ(self, *, is_read: bool) -> None:
+        assert self.spec.access is not None
+        changed = self.credentials_changed.wait()
+        if is_read and self.environment.credentials.tells_changes(self.spec.access):
+            await changed
+        else:
+            # Drawn, so that those of all clusters are not read at one moment.
+            seconds = CREDENTIALS_INTERVAL_SECONDS * random.uniform(0.75, 1.25)
+            await wait_for_any(changed, self.environment.clock.sleep(seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class _LoadedInLoop:
+    """Credentials that are read in the event loop that works, for a connection in another thread."""
+
+    source: AccessSource
+    loop: asyncio.AbstractEventLoop
+
+    async def load(self) -> Endpoint:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.source.load(), self.loop))
+
+
+@asynccontextmanager
+async def _connect_in_thread(
+    source: AccessSource, name: ClusterName, loop: asyncio.AbstractEventLoop
+) -> AsyncIterator[Cluster]:
+    cluster = await connect_to(_LoadedInLoop(source, loop), name=name, concurrency=2)
+    try:
+        yield cluster
+    finally:
+        await cluster.close()

@@ -1,0 +1,49 @@
+"""What all clusters of a fleet share, and who is told of the work on one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from applier.cluster import Cluster, ClusterName
+from applier.execute.results import Result
+from gitops.clock import Clock
+from gitops.daemon.credential_watch import CredentialWatch
+from gitops.daemon.turns import Turns
+from gitops.fleet.access import AccessSettings
+from gitops.fleet.fleet_recorder import FleetRecorder
+from gitops.instrumentation import Stage
+from gitops.lease_thread import LeaseThread
+from gitops.reconcile.context import ReconcileResult
+from gitops.reconcile.observe import FactsAt
+from renderer.frozen import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetEnvironment:
+    """What all clusters of a fleet share: the hub and its id (the UID of its `kube-system`), credentials, clock, and what a reconciler takes."""
+
+    hub: Cluster
+    hub_id: str
+    recorder: FleetRecorder
+    access: AccessSettings
+    credentials: CredentialWatch
+    clock: Clock
+    version: str
+    identity: str
+    lease_thread: LeaseThread
+    facts: FactsAt
+    stage_of: Callable[[ClusterName], Stage]
+    concurrency: int
+    max_concurrent: int
+    turns: Turns
+
+
+class ClusterObserver(Protocol):
+    """Who is told of the work on one cluster."""
+
+    def report_pass(self, reconcile_result: ReconcileResult) -> None: ...
+
+    def print_result(self, result: Result) -> None: ...
+
+    def print_notice(self, source: str, text: str) -> None: ...
