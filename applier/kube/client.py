@@ -30,7 +30,7 @@ from applier.backoff import exponential_backoff
 from applier.errors import ClusterError, Unavailable, UnknownOutcome
 from applier.kube.error_translation import translate
 from applier.kube.flow_control import RequestPace, RequestSlots, ServerLoad
-from applier.kube.shared_fields import share_managed_fields
+from applier.kube.shared_parts import share_equal_parts
 from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, Transport
 from applier.token_bucket import Rate
 from renderer.frozen import dataclass
@@ -317,7 +317,7 @@ def parse_json_object(call: ApiRequest, answer: HttpAnswer) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         document = None
     if isinstance(document, dict):
-        share_managed_fields(document)
+        share_equal_parts(document)
         return document
     text = f"{call.description}: the answer (HTTP {answer.status}) is not a JSON object: a proxy before the API server changed it"
     raise (UnknownOutcome if call.is_write else Unavailable)(text, status=answer.status)

@@ -15,7 +15,7 @@ from applier.cluster import WatchEvent
 from applier.errors import Unavailable
 from applier.kube.client import ApiRequest, Client
 from applier.kube.error_translation import translate
-from applier.kube.shared_fields import share_managed_fields
+from applier.kube.shared_parts import share_equal_parts
 
 WATCH_SILENCE_SECONDS: Final = 150.0
 """Seconds without a word, bookmarks included, after which a watch counts as dead; servers send a bookmark about once a minute."""
@@ -54,7 +54,7 @@ def _parse_event(call: ApiRequest, line: bytes) -> dict[str, Any]:
                 code, orjson.dumps(status), description=call.description, is_write=False, is_secret=call.is_secret
             )
         event["object"]["metadata"]["resourceVersion"]
-        share_managed_fields(event["object"])
+        share_equal_parts(event["object"])
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise Unavailable(f"{call.description}: this is not an event: {error}") from None
     parsed_event: dict[str, Any] = event

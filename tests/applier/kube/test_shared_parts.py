@@ -1,13 +1,14 @@
-"""Equal `fieldsV1` of objects that were read are one value."""
+"""Equal parts of objects that were read are one value."""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from typing import Any
 
+import orjson
 import pytest
 
-from applier.kube.shared_fields import share_managed_fields
+from applier.kube.shared_parts import share_equal_parts
 
 
 def obj(name: str, fields: Any) -> dict[str, Any]:
@@ -23,10 +24,19 @@ def test_equal_fields_are_one_value_in_objects_and_in_lists() -> None:
     page = {"items": [obj("c", {"f:data": {"f:a": {}}}), obj("d", {"f:data": {"f:b": {}}})]}
     before = deepcopy([one, two, page])
     for document in (one, two, page):
-        share_managed_fields(document)
+        share_equal_parts(document)
     assert [one, two, page] == before
     assert fields_of(one) is fields_of(two) is fields_of(page["items"][0])
     assert fields_of(page["items"][1]) is not fields_of(one)
+
+
+def test_equal_strings_are_one_value() -> None:
+    one, two = (orjson.loads(b'{"kind": "Some Kind", "metadata": {"labels": {"a": "some label"}}}') for _ in range(2))
+    assert one["kind"] is not two["kind"]
+    for document in (one, two):
+        share_equal_parts(document)
+    assert one["kind"] is two["kind"]
+    assert one["metadata"]["labels"]["a"] is two["metadata"]["labels"]["a"]
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -50,5 +60,5 @@ def nested(depth: int) -> dict[str, Any]:
 )
 def test_what_a_server_says_in_another_form_stays_as_it_is(document: dict[str, Any]) -> None:
     before = repr(document)
-    share_managed_fields(document)
+    share_equal_parts(document)
     assert repr(document) == before
