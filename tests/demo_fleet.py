@@ -142,6 +142,9 @@ class FleetDemo(Demo):
         gone = [self.daemon.position(since, "c2", f"{node} deleted") for node in ("ingress", "service", "deployment")]
         assert gone == sorted(gone), "it went in another order"
         assert not self._object_of("c2", "apis/apps/v1/deployments")["items"], "something was left over"
+        self.until(
+            lambda: "clusters/c2.yaml" not in str(self._own_record("fleet-platform"))
+        )  # what is declared, a moment later
         listed = [line.split()[0] for line in self.levelgate("cluster", "list", "--sandbox").splitlines()]
         assert listed == ["CLUSTER", "c0", "c1", "local"], "the removed cluster is listed"
         assert self._image("c0") == self._image("c1") == "registry.example.com/docs:1.5.0", (
@@ -169,8 +172,11 @@ class FleetDemo(Demo):
 
     def _record(self, name: str) -> Mapping[str, str]:
         """The hub's record of a cluster; empty where there is none."""
+        return self._own_record(f"cluster-{name}")
+
+    def _own_record(self, name: str) -> Mapping[str, str]:
         records = self.object("api/v1/namespaces/levelgate-system/configmaps")["items"]
-        found = (one for one in records if one["metadata"]["name"] == f"cluster-{name}")
+        found = (one for one in records if one["metadata"]["name"] == name)
         return next((one.get("data", {}) for one in found), {})
 
     def _deployment(self, name: str) -> dict[str, Any]:
