@@ -222,7 +222,7 @@ async def record_scenario(directory: Path, lane: Lane, scenario: Scenario, *, is
             if not number:
                 following.prepare()
             played[str(number)] = await following.run()
-        left = await lane.objects()
+        left = {key: content for key, content in (await lane.objects()).items() if "/fleet-" not in str(key)}
         played["left"] = normal({str(key): content for key, content in left.items()}, {str(directory): "/golden"})
     await lane.wipe()
     for path in SHARED:
