@@ -44,15 +44,19 @@ def test_a_watch_that_is_broken_off_leaves_no_connection_behind(kubeconfig: Path
 async def test_a_silence_that_is_too_long_for_this_cluster_is_told_with_its_own_limit(tmp_path: Path) -> None:
     """Of what is read, in the way of `timeouts.request`."""
 
+    closed = asyncio.Event()
+
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()  # until the other side has given up
         writer.close()
+        await writer.wait_closed()
+        closed.set()
 
-    server = await asyncio.start_server(listen, "127.0.0.1")
-    port = server.sockets[0].getsockname()[1]
-    file = write_kubeconfig(tmp_path / "config", f"http://127.0.0.1:{port}", user={})
-    transport = await HttpTransport.open(Kubeconfig((file,), None), silence_seconds=0.05)
-    with pytest.raises(BrokenError, match=r"no answer within 0\.05 s"):
-        await transport.send("GET", "/version", headers={"Accept": "application/json"})
-    await transport.close()
-    server.close()
+    async with await asyncio.start_server(listen, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        file = write_kubeconfig(tmp_path / "config", f"http://127.0.0.1:{port}", user={})
+        transport = await HttpTransport.open(Kubeconfig((file,), None), silence_seconds=0.05)
+        with pytest.raises(BrokenError, match=r"no answer within 0\.05 s"):
+            await transport.send("GET", "/version", headers={"Accept": "application/json"})
+        await transport.close()
+        await closed.wait()
