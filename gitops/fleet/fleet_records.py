@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from applier.cluster import Cluster, ClusterName, Reader
-from applier.errors import ClusterError, StaleWrite
+from applier.errors import ClusterError, Invalid, StaleWrite
 from gitops.clock import Clock, wait_for_any
 from gitops.fleet.fleet_record import (
     NEW_FLEET_RECORD,
@@ -21,6 +21,7 @@ from gitops.fleet.fleet_record import (
     write_fleet_record,
 )
 from gitops.fleet.revision_numbers import (
+    MAX_NUMBER,
     NumbersBySource,
     RevisionNumbers,
     find_number,
@@ -119,8 +120,14 @@ class FleetRecords:
     async def number(self, revisions: Sequence[NewRevision]) -> Mapping[GroupKind, int]:
         """Return the numbers of these revisions of one cluster, which are on record by then: here, or in a cluster that has them.
 
-        Raises StaleWrite where Git says otherwise meanwhile, ClusterError where the hub does not take the record.
+        Raises StaleWrite where Git says otherwise meanwhile, Invalid where a cluster has a number that no hub gives, ClusterError
+        where the hub does not take the record.
         """
+        if foreign := next((one for one in revisions if one.number > MAX_NUMBER), None):
+            raise Invalid(
+                f"a ControllerRevision of {foreign.kind} in the cluster has a revision of {foreign.number - 1}, "
+                f"and no hub gives more than {MAX_NUMBER}; delete it there"
+            )
         await self.wait_until_heard(one.source for one in revisions)
         request = object()
         self._requests[request] = revisions

@@ -20,6 +20,12 @@ from renderer.render.model import NewRevision
 MAX_CONTENTS: Final = MAX_UNUSED_REVISIONS + 1
 """Contents of one definition of which the numbers are kept: the newest, and as many as a cluster keeps beside it."""
 
+MAX_NUMBER: Final = 1_000_000_000
+"""Highest number that is taken over from a cluster: a definition that changes each second for thirty years has as many.
+
+Numbers are shared, so a cluster with a number near the end of what a server stores would stop all others.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class RevisionNumbers:
@@ -99,8 +105,8 @@ def _stored_numbers(records: Iterable[Object]) -> Iterator[tuple[str, GroupKind,
     for record in records:
         kind = annotation(record, well_known.RECORD_OF).split("/")
         source, digest = annotation(record, well_known.RECORD_SOURCE), annotation(record, well_known.HASH)
-        issued = number(annotation(record, well_known.REVISION))
-        if label(record, well_known.RECORD) == DEFINITION and len(kind) == 2 and source and issued:
+        issued = number(annotation(record, well_known.REVISION)) or 0
+        if label(record, well_known.RECORD) == DEFINITION and len(kind) == 2 and source and 0 < issued <= MAX_NUMBER:
             yield source, GroupKind(*kind), digest, issued
 
 

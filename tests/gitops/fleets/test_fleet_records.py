@@ -11,14 +11,14 @@ from uuid import uuid4
 import pytest
 
 from applier.cluster import ClusterName
-from applier.errors import StaleWrite, Unavailable
+from applier.errors import Invalid, StaleWrite, Unavailable
 from applier.fenced_cluster import FencedCluster
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
 from gitops.clock import SystemClock
 from gitops.fleet.fleet_record import fleet_record_key, read_fleet_records
 from gitops.fleet.fleet_records import FleetRecords
-from gitops.fleet.revision_numbers import NO_NUMBERS, RevisionNumbers
+from gitops.fleet.revision_numbers import MAX_NUMBER, NO_NUMBERS, RevisionNumbers
 from renderer.identity import GroupKind
 from renderer.render.model import NewRevision
 
@@ -107,6 +107,14 @@ async def test_numbers_are_on_record_before_they_are_given(hub: Hub) -> None:
     assert await again.number([hub.revision("a")]) == {WEB: 1}
     assert hub.door.writes == writes
     assert await again.number([hub.revision("b", 2)]) == {WEB: 2}
+
+
+async def test_a_number_near_the_end_of_all_numbers_stops_its_own_cluster_alone(hub: Hub) -> None:
+    records = hub.records(SleeplessClock())
+    await records.load()
+    with pytest.raises(Invalid, match="delete it there"):
+        await records.number([hub.revision("a", MAX_NUMBER + 1)])
+    assert await records.number([hub.revision("a")]) == {WEB: 1}
 
 
 async def test_what_many_clusters_ask_for_is_few_writes(hub: Hub) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gitops.fleet.revision_numbers import (
     MAX_CONTENTS,
+    MAX_NUMBER,
     NO_NUMBERS,
     NumbersBySource,
     RevisionNumbers,
@@ -104,6 +105,8 @@ def test_numbers_are_read_as_they_are_written() -> None:
 def test_the_numbers_of_a_cluster_are_those_of_its_stored_revisions() -> None:
     records = [definition_body(revision("a", 4)), definition_body(revision("b", 13)), {"metadata": {"name": "other"}}]
     assert numbers_in(records) == known(a=4, b=13)
+    hostile = definition_body(revision("c", MAX_NUMBER + 1))
+    assert numbers_in([*records, hostile]) == known(a=4, b=13)
 
 
 @given(st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from("abcd")), max_size=40))
