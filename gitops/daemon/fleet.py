@@ -17,7 +17,7 @@ from gitops.daemon.fleet_environment import ClusterObserver, FleetEnvironment
 from gitops.daemon.fleet_member import FleetMember
 from gitops.daemon.single_run import FleetRun, SingleRun
 from gitops.daemon.source_summaries import summarize_sources
-from gitops.fleet.cluster_spec import ClusterSpec
+from gitops.fleet.cluster_spec import PAUSED_MESSAGE, ClusterSpec
 from gitops.fleet.fleet_recorder import RecordChange
 from gitops.fleet.fleet_records import read_stored_numbers
 from gitops.fleet.projections import FleetProjections, removed_clusters
@@ -152,11 +152,7 @@ class Fleet:
             results={name: found for name, found in outcomes.items() if not isinstance(found, BaseException)},
             failures={name: str(error) for name, error in outcomes.items() if isinstance(error, BaseException)}
             | dict.fromkeys(sorted(removed), "no longer declared in Git; only a hub that keeps running removes it"),
-            left_alone={
-                name: "paused in Git; nothing is read or written there"
-                for name, spec in self.projections.clusters.items()
-                if spec.is_paused and name != LOCAL_CLUSTER
-            },
+            left_alone={name: PAUSED_MESSAGE for name, spec in self.projections.clusters.items() if spec.is_paused},
         )
 
     def _project(self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool]) -> None:

@@ -29,7 +29,7 @@ from gitops.daemon.single_run import SingleRun
 from gitops.daemon.source_summaries import summarize_sources
 from gitops.errors import GitopsError
 from gitops.fleet.cluster_record import ClusterRecord, declared_document
-from gitops.fleet.cluster_spec import ClusterSpec, OnRemove
+from gitops.fleet.cluster_spec import PAUSED_MESSAGE, ClusterSpec, OnRemove
 from gitops.fleet.fleet_recorder import RecordChange
 from gitops.fleet.identity import (
     release_cluster,
@@ -153,7 +153,7 @@ class FleetMember:
         if self.is_removed:
             await self._remove()
         elif self.spec.is_paused:
-            self._stand(ReachState.PAUSED, "paused in Git; nothing is read or written there")
+            self._stand(ReachState.PAUSED, PAUSED_MESSAGE)
             await self._stop.wait()
         else:
             await self._engage()

@@ -28,8 +28,8 @@ HUB_MANAGER: Final = "levelgate-hub"
 """Field manager of the records of a hub, in its own cluster and in others."""
 
 _PREFIX: Final = "cluster-"
-_MAX_TRIES: Final = 5
-"""Versions that are read before somebody else counts as writing without end."""
+MAX_WRITE_TRIES: Final = 5
+"""Versions of a record that are read before somebody else counts as writing without end."""
 
 _CURRENT_STATES: Final = frozenset({ReachState.ENGAGED, ReachState.DEGRADED})
 
@@ -157,7 +157,7 @@ async def change_cluster_record(
 
     `change` gets None where there is no record, and gives None where none is to be written. Raises ClusterError.
     """
-    for remaining in range(_MAX_TRIES, 0, -1):
+    for remaining in range(MAX_WRITE_TRIES, 0, -1):
         stored = await read_cluster_record(hub, name)
         before = stored.record if stored else None
         if (record := change(before)) is None:

@@ -26,6 +26,9 @@ from renderer.kinds import OWN_API_VERSION
 from renderer.label_selector import LabelSelector, SelectorError
 from renderer.schema.validation import enum_form, object_form
 
+PAUSED_MESSAGE: Final = "paused in Git; nothing is read or written there"
+"""What people are told of a paused cluster."""
+
 
 class OnRemove(StrEnum):
     """What becomes of a cluster's objects when Git no longer declares the cluster."""

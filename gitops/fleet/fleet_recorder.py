@@ -15,6 +15,7 @@ from applier.cluster import Cluster, ClusterName
 from applier.errors import ClusterError, StaleWrite
 from gitops.clock import Clock, wait_for_any
 from gitops.fleet.cluster_record import (
+    MAX_WRITE_TRIES,
     NEW_RECORD,
     ClusterRecord,
     SourceSummary,
@@ -30,7 +31,6 @@ from renderer.frozen import dataclass
 WRITE_INTERVAL_SECONDS: Final = 2.0
 """Seconds between two writes of one record, but for who a cluster is, which is written at once."""
 
-_MAX_TRIES: Final = 5
 
 Summarize = Callable[[], Mapping[str, SourceSummary]]
 
@@ -123,7 +123,7 @@ class FleetRecorder:
 
     async def _write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
         before = NEW_RECORD
-        for remaining in range(_MAX_TRIES, 0, -1):
+        for remaining in range(MAX_WRITE_TRIES, 0, -1):
             # A record that somebody has deleted is written again as it was: who the cluster is must not be lost with it.
             stored = self._stored.get(name)
             before = stored.record if stored else before

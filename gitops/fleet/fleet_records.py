@@ -12,6 +12,7 @@ from typing import Final
 from applier.cluster import Cluster, ClusterName, Reader
 from applier.errors import ClusterError, Invalid, StaleWrite
 from gitops.clock import Clock, wait_for_any
+from gitops.fleet.cluster_record import MAX_WRITE_TRIES
 from gitops.fleet.fleet_record import (
     NEW_FLEET_RECORD,
     FleetRecord,
@@ -42,9 +43,6 @@ NUMBERING_INTERVAL_SECONDS: Final = 2.0
 
 LEARNING_SECONDS: Final = 10.0
 """Seconds that the first number of a source waits at most for clusters to say which ones they have."""
-
-_MAX_TRIES: Final = 5
-"""Versions that are read before somebody else counts as writing without end."""
 
 
 async def read_stored_numbers(cluster: Reader) -> dict[str, RevisionNumbers]:
@@ -198,7 +196,7 @@ class FleetRecords:
     async def _write(self, wanted: Callable[[], Mapping[str, FleetRecord]]) -> None:
         """Write records over the version that was read, decided anew where somebody else was faster. Raises ClusterError."""
         async with self._writing:
-            for remaining in range(_MAX_TRIES, 0, -1):
+            for remaining in range(MAX_WRITE_TRIES, 0, -1):
                 try:
                     for source, record in wanted().items():
                         await self._write_record(source, record)

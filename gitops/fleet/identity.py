@@ -15,6 +15,7 @@ from applier.errors import ClusterError, StaleWrite, UnknownOutcome
 from gitops.errors import GitopsError
 from gitops.fleet.cluster_record import (
     HUB_MANAGER,
+    MAX_WRITE_TRIES,
     NEW_RECORD,
     StoredClusterRecord,
     change_cluster_record,
@@ -25,8 +26,6 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 _KUBE_SYSTEM: Final = ObjectKey("", "Namespace", "", "kube-system")
-_MAX_TRIES: Final = 5
-"""Versions that are read before somebody else counts as writing without end."""
 
 
 class UnknownIdentity(GitopsError):
@@ -143,7 +142,7 @@ async def accept_cluster(hub: Cluster, name: ClusterName, seen_uid: str) -> str:
 async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> None:
     """Mark the cluster as this hub's. Where it is already nothing is written. Raises ClusterClaimed where it is another's, ClusterError."""
     lost: ClusterError | None = None
-    for _ in range(_MAX_TRIES):
+    for _ in range(MAX_WRITE_TRIES):
         live = await cluster.get(INSTALLATION)
         if live is None:  # made with no hub in it, so that two that make it at once do not both have it
             await ensure_namespace(cluster)
@@ -166,7 +165,7 @@ async def release_cluster(cluster: Cluster) -> str:
     ClusterError.
     """
     lost: ClusterError | None = None
-    for _ in range(_MAX_TRIES):
+    for _ in range(MAX_WRITE_TRIES):
         live = await cluster.get(INSTALLATION)
         if live is None or not (owner := claiming_hub(live)):
             return ""

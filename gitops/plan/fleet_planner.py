@@ -17,7 +17,7 @@ from gitops.clock import Clock
 from gitops.errors import GitopsError
 from gitops.fleet.access import AccessSettings
 from gitops.fleet.cluster_record import StoredClusterRecord, read_cluster_records
-from gitops.fleet.cluster_spec import ClusterSpec
+from gitops.fleet.cluster_spec import PAUSED_MESSAGE, ClusterSpec
 from gitops.fleet.connection import access_source, connect_cluster
 from gitops.fleet.fleet_objects import clusters_in
 from gitops.fleet.fleet_record import read_accepted, read_numbers
@@ -141,8 +141,9 @@ class FleetPlanner:
     async def plan(self, placed: PlacedSource, wanted: str, other_sources: Collection[str]) -> FleetReport:
         """Plan the cluster with this name, or `all`. Raises UnknownPlanTarget, and ClusterError where the hub cannot be read."""
         names = _choose(placed, wanted)
-        self._records, self._numbers = await read_cluster_records(self.hub), await read_numbers(self.hub)
-        self._hub_id = await read_cluster_uid(self.hub)
+        self._records, self._numbers, self._hub_id = await asyncio.gather(
+            read_cluster_records(self.hub), read_numbers(self.hub), read_cluster_uid(self.hub)
+        )
         clock = _StillClock(self.clock.now())
         plans = list(await asyncio.gather(*(self._plan_cluster(placed, name, clock) for name in names)))
         if wanted == ALL_CLUSTERS:
@@ -162,9 +163,8 @@ class FleetPlanner:
     async def _plan_cluster(self, placed: PlacedSource, name: ClusterName, clock: Clock) -> ClusterPlan:
         is_added = name not in placed.in_force and name in placed.projections.clusters
         spec = placed.projections.clusters.get(name)
-        if spec is not None and spec.is_paused and name != LOCAL_CLUSTER:
-            message = "paused in Git; nothing is read or written there"
-            return ClusterPlan(name, PlanOutcome.PAUSED, is_added, message=message)
+        if spec is not None and spec.is_paused:
+            return ClusterPlan(name, PlanOutcome.PAUSED, is_added, message=PAUSED_MESSAGE)
         try:
             async with self._turns:
                 if name == LOCAL_CLUSTER:
