@@ -1,31 +1,39 @@
-"""Watches that are kept: one for each subject that is wanted, begun again when it breaks. They carry hints, never facts.
+"""Watches that are kept: one for each wanted target, begun again after a break. They carry hints, never facts.
 
-What is decided rests on consistent reads alone (`applier.state.observed`); a watch only says that it is worth to
-read again. So nothing is lost when one
-breaks: that it has begun anew is a hint as well.
+Decisions rest on consistent reads alone (`applier.state.observed`); a watch only says that a read is worth its price.
+A break loses nothing, because the beginning of the next watch is a hint as well.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from dataclasses import field
 from typing import Self
 
 from applier.cluster import Cluster, WatchEvent, WatchTarget
-from applier.errors import ClusterError
+from applier.errors import ClusterError, KindNotServed
 from renderer.frozen import dataclass
+from renderer.identity import GroupKind
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
-"""Seconds before a watch that broke is begun again: the first time, and at most. Each that has not lasted for the latter doubles them: what begins
-anew has everything looked at.
+"""Seconds before a broken watch begins again: the first time, and at most.
+
+A watch that lasts less than `MAX_RETRY_SECONDS` doubles the wait, because each beginning causes a full reconciliation.
+"""
+
+UNSERVED_RETRY_SECONDS = 30.0
+"""Seconds before a watch of a kind that the cluster does not serve is tried again without a hint that it is served.
+
+Each try asks discovery. A reconciliation that needs the kind asks as well, and its answer arrives by `set_targets`.
 """
 
 
 @dataclass
 class Watches:
-    """Use with `async with`; no watch outlives it. `changed` hears of every change, `begun` of every watch that begins, `failed` of each that cannot,
-    once for each reason.
+    """The watches of one cluster. Use with `async with`; no watch outlives it.
+
+    `on_change` hears each change, `on_begin` each watch that begins, `on_failure` each that cannot, once for each reason.
     """
 
     cluster: Cluster
@@ -33,6 +41,7 @@ class Watches:
     on_begin: Callable[[WatchTarget], None]
     on_failure: Callable[[WatchTarget, ClusterError], None]
     _tasks: dict[WatchTarget, asyncio.Task[None]] = field(default_factory=dict)
+    _unserved: dict[WatchTarget, asyncio.Event] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
         return self
@@ -40,11 +49,14 @@ class Watches:
     async def __aexit__(self, *_: object) -> None:
         await self._stop(self._tasks.keys())
 
-    async def set_targets(self, subjects: Collection[WatchTarget]) -> None:
-        """Watch these, and nothing else."""
+    async def set_targets(self, subjects: Collection[WatchTarget], served_kinds: Container[GroupKind]) -> None:
+        """Watch these targets, and nothing else. A watch that waits for one of `served_kinds` begins at once."""
         await self._stop(self._tasks.keys() - set(subjects))
         for subject in sorted(set(subjects) - self._tasks.keys()):
             self._tasks[subject] = asyncio.create_task(self._follow(subject), name=f"watch {subject.kind}")
+        for subject, is_served in self._unserved.items():
+            if subject.kind in served_kinds:
+                is_served.set()
 
     async def _stop(self, subjects: Collection[WatchTarget]) -> None:
         stopped_tasks = [self._tasks.pop(subject) for subject in tuple(subjects)]
@@ -66,7 +78,20 @@ class Watches:
                 if str(error) != reported_error:
                     self.on_failure(subject, error)
                     reported_error = str(error)
+                if isinstance(error, KindNotServed):
+                    await self._wait_until_served(subject)
+                    continue
             if now() - started_at >= MAX_RETRY_SECONDS:
                 retry_seconds = FIRST_RETRY_SECONDS
             await asyncio.sleep(retry_seconds)
             retry_seconds = min(2 * retry_seconds, MAX_RETRY_SECONDS)
+
+    async def _wait_until_served(self, subject: WatchTarget) -> None:
+        is_served = self._unserved[subject] = asyncio.Event()
+        try:
+            async with asyncio.timeout(UNSERVED_RETRY_SECONDS):
+                await is_served.wait()
+        except TimeoutError:
+            pass
+        finally:
+            del self._unserved[subject]

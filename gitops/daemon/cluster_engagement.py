@@ -92,8 +92,8 @@ class ClusterEngagement:
         """
         environment = self.environment
         await self.identify(cluster)
-        await claim_cluster(cluster, self.name, environment.hub_id)
-        environment.recorder.sources.hear(self.name, await read_stored_numbers(cluster))
+        is_new = await claim_cluster(cluster, self.name, environment.hub_id)
+        environment.recorder.sources.hear(self.name, {} if is_new else await read_stored_numbers(cluster))
         connect = partial(_connect_in_thread, self._source, self.name, asyncio.get_running_loop())
         leadership = await stack.enter_async_context(
             ThreadLeadership(

@@ -56,7 +56,7 @@ class CredentialWatch:
             if self.directory is not None:
                 stack.enter_context(DirectoryWatch(self.directory, self._files_changed, warn=self.notice))
             async with Watches(self.hub, self._secret_changed, self._begun, self._failed) as watches:
-                await watches.set_targets([CLUSTER_SECRETS])
+                await watches.set_targets([CLUSTER_SECRETS], ())
                 yield
 
     def _secret_changed(self, change: WatchEvent) -> None:

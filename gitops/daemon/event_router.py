@@ -71,7 +71,7 @@ class EventRouter:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._watches.set_targets(())
+        await self._watches.set_targets((), ())
 
     @property
     def is_blind(self) -> bool:
@@ -88,7 +88,7 @@ class EventRouter:
                 found = [one for one in await asyncio.gather(*parents) if one]
                 self._subjects = frozenset(expected_watch_targets(sources, found))
                 self._beginning = set(self._subjects)
-                await self._watches.set_targets(self._subjects)
+                await self._watches.set_targets(self._subjects, ())
                 await self._all_begun.wait()
 
     def begin_pass(self, roots: Roots = None) -> None:
@@ -109,7 +109,7 @@ class EventRouter:
                     self.topology.set_dependencies(one.rendered.parent, dependencies_of(one))
                     self._subjects |= {*references(one), *self._members(one)}
             self._blind &= self._subjects
-            await self._watches.set_targets(self._subjects)
+            await self._watches.set_targets(self._subjects, found.observed.discovery.resources)
             for others in self._reading(found, roots or ()):
                 self.wake(others)
         waiting, self._heard = self._heard, {}

@@ -138,7 +138,7 @@ async def wait_until(
     ) as watches:
         if await check():
             return True
-        await watches.set_targets(watch_targets)
+        await watches.set_targets(watch_targets, ())
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 while True:

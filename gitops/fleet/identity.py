@@ -139,22 +139,26 @@ async def accept_cluster(hub: Cluster, name: ClusterName, seen_uid: str) -> str:
     return before.uid if before else ""
 
 
-async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> None:
-    """Mark the cluster as this hub's. Where it is already nothing is written. Raises ClusterClaimed where it is another's, ClusterError."""
+async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> bool:
+    """Mark the cluster as this hub's, and return whether it held no record of Levelgate before.
+
+    A cluster that bears the mark already costs no write. Raises ClusterClaimed where another hub's mark is there, ClusterError.
+    """
     lost: ClusterError | None = None
+    is_new = False
     for _ in range(MAX_WRITE_TRIES):
         live = await cluster.get(INSTALLATION)
         if live is None:  # made with no hub in it, so that two that make it at once do not both have it
-            await ensure_namespace(cluster)
+            is_new = await ensure_namespace(cluster) or is_new
             live = await cluster.apply(record_configmap(INSTALLATION, "installation"), manager=HUB_MANAGER)
         owner = claiming_hub(live)
         if owner and owner != hub_id:
             raise ClusterClaimed(name, owner)
         if owner:
-            return
+            return is_new
         try:
             if await _write_mark(cluster, live, hub_id):
-                return
+                return is_new
         except (StaleWrite, UnknownOutcome) as error:
             lost = error
     raise lost or StaleWrite(f"{INSTALLATION} is deleted again and again")

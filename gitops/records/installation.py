@@ -90,9 +90,11 @@ def check_format(installed: Object | None) -> None:
         )
 
 
-async def ensure_namespace(cluster: Cluster) -> None:
-    """Make sure that the namespace of our own records exists. Raises ClusterError."""
+async def ensure_namespace(cluster: Cluster) -> bool:
+    """Make the namespace of Levelgate's own records exist. Return whether it was created. Raises ClusterError."""
     key = ObjectKey("", "Namespace", "", OWN_NAMESPACE)
-    if await cluster.get(key, metadata_only=True) is None:
-        metadata = {"name": key.name, "labels": {well_known.MANAGED_BY: TOOL}}
-        await cluster.apply({"apiVersion": "v1", "kind": key.kind, "metadata": metadata}, manager=PARENT_MANAGER)
+    if await cluster.get(key, metadata_only=True) is not None:
+        return False
+    metadata = {"name": key.name, "labels": {well_known.MANAGED_BY: TOOL}}
+    await cluster.apply({"apiVersion": "v1", "kind": key.kind, "metadata": metadata}, manager=PARENT_MANAGER)
+    return True

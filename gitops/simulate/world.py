@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -181,7 +181,7 @@ class _ManualWatches(Watches):
 
     _targets: dict[GroupKind, list[WatchTarget]] = field(default_factory=dict)
 
-    async def set_targets(self, subjects: Collection[WatchTarget]) -> None:
+    async def set_targets(self, subjects: Collection[WatchTarget], served_kinds: Container[GroupKind]) -> None:
         self._targets = {}
         for subject in subjects:
             self._targets.setdefault(subject.kind, []).append(subject)

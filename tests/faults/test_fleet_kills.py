@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 import pytest_asyncio
 
-from gitops.daemon import fleet_member
+from gitops.daemon import cluster_engagement, fleet_member
 from gitops.daemon.fleet import Fleet
 from tests.controlplane.audit import AuditLog
 from tests.controlplane.server import ControlPlane
@@ -73,7 +73,7 @@ def _without_restoring() -> Any:
 
 
 def _without_mark() -> Any:
-    return mock.patch.object(fleet_member, "claim_cluster", _nothing)
+    return mock.patch.object(cluster_engagement, "claim_cluster", _nothing)
 
 
 def _without_release() -> Any:

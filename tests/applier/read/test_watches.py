@@ -12,17 +12,19 @@ from typing import cast
 import pytest
 
 from applier.cluster import Cluster, WatchEvent, WatchTarget
-from applier.errors import ClusterError, Denied, Unavailable
-from applier.read.watches import MAX_RETRY_SECONDS, Watches
+from applier.errors import ClusterError, Denied, KindNotServed, Unavailable
+from applier.read.watches import MAX_RETRY_SECONDS, UNSERVED_RETRY_SECONDS, Watches
 from renderer.identity import GroupKind
 from tests.gitops.virtual_time import VirtualLoop
+
+CONFIGMAPS = WatchTarget(GroupKind("", "ConfigMap"))
 
 
 @dataclass
 class Breaking:
-    """A server whose watches last for so many seconds, one after another; None: it does not let them begin."""
+    """A server whose watches last for so many seconds, one after another, or do not begin because of an error."""
 
-    lasting: Iterator[float | None]
+    lasting: Iterator[float | ClusterError]
     now: Callable[[], float]
     asked: list[float] = field(default_factory=list)
 
@@ -30,8 +32,8 @@ class Breaking:
     async def watch(self, _: WatchTarget) -> AsyncIterator[AsyncIterator[WatchEvent]]:
         self.asked.append(self.now())
         seconds = next(self.lasting)
-        if seconds is None:
-            raise Denied("may not watch")
+        if isinstance(seconds, ClusterError):
+            raise seconds
         yield self._events(seconds)
 
     async def _events(self, seconds: float) -> AsyncIterator[WatchEvent]:
@@ -41,7 +43,7 @@ class Breaking:
         raise Unavailable("broken off")
 
 
-def live(lasting: Iterator[float | None], seconds: float) -> tuple[list[float], list[str]]:
+def live(lasting: Iterator[float | ClusterError], seconds: float) -> tuple[list[float], list[str]]:
     """When the server was asked for a watch in so many seconds, and what was told of it."""
     told: list[str] = []
 
@@ -53,7 +55,7 @@ def live(lasting: Iterator[float | None], seconds: float) -> tuple[list[float], 
 
         async def story() -> None:
             async with Watches(cast(Cluster, server), lambda _: None, lambda _: None, failed) as watches:
-                await watches.set_targets([WatchTarget(GroupKind("", "ConfigMap"))])
+                await watches.set_targets([CONFIGMAPS], ())
                 await asyncio.sleep(seconds)
 
         runner.run(story())
@@ -76,6 +78,33 @@ def test_one_that_has_lasted_is_begun_again_soon() -> None:
 
 
 def test_why_it_cannot_begin_is_told_once() -> None:
-    asked, told = live(repeat(None), 600)
+    asked, told = live(repeat(Denied("may not watch")), 600)
     assert told == ["may not watch"]
     assert len(asked) < 18
+
+
+def test_a_kind_that_is_not_served_is_tried_rarely() -> None:
+    """Each try asks discovery, which a reconciliation that needs the kind does as well."""
+    asked, told = live(repeat(KindNotServed("no such kind")), 100)
+    assert waits(asked) == pytest.approx([UNSERVED_RETRY_SECONDS] * 3)
+    assert told == ["no such kind"]
+
+
+def test_a_kind_is_watched_as_soon_as_a_reconciliation_has_seen_it_served() -> None:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        server = Breaking(chain([KindNotServed("no such kind")], repeat(300.0)), runner.get_loop().time)
+        begun: list[WatchTarget] = []
+
+        async def story() -> None:
+            async with Watches(cast(Cluster, server), lambda _: None, begun.append, lambda *_: None) as watches:
+                await watches.set_targets([CONFIGMAPS], ())
+                await asyncio.sleep(2)
+                await watches.set_targets([CONFIGMAPS], ())
+                await asyncio.sleep(2)
+                assert not begun
+                await watches.set_targets([CONFIGMAPS], {CONFIGMAPS.kind})
+                await asyncio.sleep(1)
+
+        runner.run(story())
+    assert begun == [CONFIGMAPS]
+    assert waits(server.asked) == pytest.approx([4])

@@ -17,6 +17,8 @@ from applier.fenced_cluster import FencedCluster
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
 from applier.recorded_cluster import RecordedCluster
+from applier.sandbox.endpoints.transport import cluster_of
+from applier.sandbox.server import Sandbox
 from gitops.fleet.cluster_record import (
     NEW_RECORD,
     ClusterRecord,
@@ -166,6 +168,15 @@ async def test_two_hubs_on_one_spoke_are_refused_whichever_comes_first(
         await claim_cluster(cluster, EU, first)
 
 
+async def test_a_cluster_without_a_record_of_levelgate_is_told_as_new() -> None:
+    """Its revisions are not listed: there are none."""
+    cluster = cluster_of(Sandbox().answer)
+    assert await claim_cluster(cluster, EU, ONE)
+    assert not await claim_cluster(cluster, EU, ONE)
+    await release_cluster(cluster)
+    assert not await claim_cluster(cluster, EU, ONE), "its namespace and its records stay"
+
+
 @pytest.mark.parametrize("is_installed", [True, False])
 async def test_of_hubs_that_come_at_once_one_has_it(cluster: KubeCluster, is_installed: bool) -> None:
     """M8."""
@@ -173,7 +184,7 @@ async def test_of_hubs_that_come_at_once_one_has_it(cluster: KubeCluster, is_ins
         await cluster.apply(installation_body("1", "eu-1", {"a"}, None), manager=PARENT_MANAGER)
     hubs = [f"hub-{number}" for number in range(8)]
     outcomes = await asyncio.gather(*(claim_cluster(cluster, EU, hub) for hub in hubs), return_exceptions=True)
-    winners = [hub for hub, outcome in zip(hubs, outcomes, strict=True) if outcome is None]
+    winners = [hub for hub, outcome in zip(hubs, outcomes, strict=True) if isinstance(outcome, bool)]
     assert len(winners) == 1
     others = [outcome for outcome in outcomes if isinstance(outcome, ClusterClaimed)]
     assert {outcome.hub_id for outcome in others} == set(winners)
