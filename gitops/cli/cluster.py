@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
+from applier.errors import ConfigurationError
 from applier.kube.cluster import KubeCluster
 from gitops.cli.fleet_cluster import connect_member
 from gitops.cli.fleet_status import cluster_as_json
@@ -28,7 +29,7 @@ from gitops.cli.terminal import echo, print_document
 from gitops.errors import GitopsError
 from gitops.explain.fleet_overview import FleetOverview
 from gitops.fleet.cluster_record import NEW_RECORD, change_cluster_record, read_cluster_record
-from gitops.fleet.identity import accept_cluster, read_cluster_uid, release_cluster
+from gitops.fleet.identity import HubItself, accept_cluster, read_cluster_uid, release_cluster
 from gitops.fleet.reach import ReachState
 from gitops.text import TimeFormat, align_table, one_line
 
@@ -114,6 +115,8 @@ async def _accept(text: str, file: Path | None, choice: ClusterChoice) -> int:
         name = _find_member(await FleetOverview.from_hub(hub), text)
         async with _connect(hub, name, file) as cluster:
             uid = await read_cluster_uid(cluster)
+        if uid == await read_cluster_uid(hub):
+            raise ConfigurationError(HubItself(name).message)
         before = await read_cluster_record(hub, name)
         if before and before.record.uid == uid:
             echo(f"Cluster {name} is the one with UID {uid} already; nothing was written.")

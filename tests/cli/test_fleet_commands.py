@@ -272,11 +272,31 @@ async def command(kubeconfig: Path, *arguments: str) -> int:
     return await asyncio.to_thread(invoke, [*arguments, "--kubeconfig", str(kubeconfig)])
 
 
-async def test_a_person_accepts_and_releases_a_cluster(
+async def test_the_cluster_of_the_hub_is_not_accepted_under_a_second_name(
     real_hub: KubeCluster, member: ClusterName, kubeconfig: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S3-4: the daemon refuses it as well, so nothing may be recorded."""
+    before = await read_cluster_record(real_hub, member)
+    assert await command(kubeconfig, "cluster", "accept", member) == 1
+    assert f"cluster {member} is the hub's own cluster" in capsys.readouterr().err
+    assert await read_cluster_record(real_hub, member) == before
+
+
+async def test_a_person_accepts_and_releases_a_cluster(
+    real_hub: KubeCluster,
+    member: ClusterName,
+    kubeconfig: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """S3-4: the UID is read from the cluster itself, and both UIDs are told."""
     uid = await read_cluster_uid(real_hub)
+    uids = iter((uid, "that-of-the-hub") * 2)  # one server plays both clusters
+
+    async def next_uid(_: KubeCluster) -> str:
+        return next(uids)
+
+    monkeypatch.setattr("gitops.cli.cluster.read_cluster_uid", next_uid)
     assert await command(kubeconfig, "cluster", "accept", member) == 0
     out = capsys.readouterr().out
     assert f"the one with UID {uid} from here on; before, it was the one with UID the-one-before." in out
@@ -286,6 +306,7 @@ async def test_a_person_accepts_and_releases_a_cluster(
     assert await command(kubeconfig, "cluster", "accept", member) == 0
     assert "already; nothing was written" in capsys.readouterr().out
 
+    monkeypatch.undo()
     await release_cluster(real_hub)
     await claim_cluster(real_hub, member, "some-other-hub")
     assert await command(kubeconfig, "cluster", "release", member) == 0
