@@ -35,32 +35,32 @@ fuzz: venv ## random inputs for long: FUZZ=20 times the examples of the tests, t
 		tests/properties tests/gitops/rollouts tests/gitops/decisions tests/gitops/windows/test_naive.py \
 		tests/renderer/cel/test_oracles.py tests/renderer/cel/test_type_check.py
 	$(BIN)/python -m pip install --quiet "atheris>=3"
-	$(BIN)/python -m tests.fuzz $(or $(SECONDS),600)
+	$(BIN)/python -m tests.support.fuzz $(or $(SECONDS),600)
 
 controlplane: venv ## the real kube-apiserver of the tests, built once and kept in the cache
-	@$(BIN)/python tests/controlplane/build.py > /dev/null
+	@$(BIN)/python tests/support/cluster/build.py > /dev/null
 
 cluster: controlplane ## a control plane in the foreground: .cluster/kubeconfig; CLUSTERS=3 further ones: .cluster/c0.kubeconfig ...
-	$(BIN)/python -m tests.controlplane.cluster $(if $(CLUSTERS),--clusters $(CLUSTERS))
+	$(BIN)/python -m tests.support.cluster.serve $(if $(CLUSTERS),--clusters $(CLUSTERS))
 
 schemas: controlplane ## what the program knows about built-in kinds, read anew from the API server
-	$(BIN)/python -m tests.controlplane.schemas
+	$(BIN)/python -m tests.support.cluster.schemas
 
 grammar: venv ## the tables of the parser of expressions, made anew from its grammar
-	$(BIN)/python -m tests.renderer.cel.grammar_tables
+	$(BIN)/python -m tests.support.cel.grammar_tables
 
 demo: venv ## the main job on sample-repo, without a cluster: deploy, change, roll out, prune, break
-	$(BIN)/python -m tests.demo
+	$(BIN)/python -m tests.support.demo.one_cluster
 
 demo-fleet: venv ## several clusters, without any: placements, a cluster that hangs and comes back, one that is removed
-	$(BIN)/python -m tests.demo_fleet
+	$(BIN)/python -m tests.support.demo.fleet
 
 faults: controlplane ## kill it, and its API server, wherever that can be done; ONLY=kills,fleet-kills,histories,mutants,model,tests
-	$(BIN)/python -m tests.faults $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m tests.support.faults $(if $(ONLY),--only $(ONLY))
 
 golden: controlplane ## does the outside of the program differ from its golden record; RENEW=yes records it anew
-	$(BIN)/python -m tests.golden $(if $(RENEW),record,compare)
-	$(BIN)/python -m tests.golden local
+	$(BIN)/python -m tests.support.golden $(if $(RENEW),record,compare)
+	$(BIN)/python -m tests.support.golden local
 
 bench: controlplane ## figures, as ratios against others in the same run
 	$(BIN)/python -m bench

@@ -46,9 +46,9 @@ from gitops.daemon.follower import Follower
 from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
-from tests.controlplane.audit import AuditEvent, AuditLog
-from tests.controlplane.server import ControlPlane
-from tests.scenarios.platform import Repository
+from tests.support.cluster.audit import AuditEvent, AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.command_platform import Repository
 
 SIZES = (1_000, 10_000)
 PRUNED, LEVELS = 1_000, 5

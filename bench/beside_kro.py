@@ -33,8 +33,8 @@ from bench.kro.report import COLUMNS, Report
 from bench.kro.rows import FEWEST, ROWS, History
 from bench.kro.systems import Kro, Levelgate, LiftedKro, System
 from bench.kro.watching import StuckError
-from tests.controlplane.binaries import NotBuiltError
-from tests.controlplane.server import DEFAULT_CONTROLLERS, ControlPlane
+from tests.support.cluster.binaries import NotBuiltError
+from tests.support.cluster.control_plane import DEFAULT_CONTROLLERS, ControlPlane
 
 SYSTEMS: Final[dict[str, type[System]]] = {kind.name: kind for kind in (Levelgate, LiftedKro, Kro)}
 BARE_ROWS: Final = ("first", "at-once")

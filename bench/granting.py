@@ -17,7 +17,7 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import GROUP, Fleet
+from tests.support.platform import GROUP, Fleet
 
 FEW, MANY, EVENTS = 100, 1_000, 12
 ONE_BY_ONE = {"shape": {"linear": {"n": 1}}}

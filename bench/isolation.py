@@ -35,9 +35,9 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror, SourceTarget
 from gitops.windows.window import LOCAL
-from tests.controlplane.server import ControlPlane
-from tests.faults.lane import Branch
-from tests.faults.proxy import Upstream
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.faults.lane import Branch
+from tests.support.faults.proxy import Upstream
 
 INSTANCES: Final = 1_000
 AT_MOST: Final = 1.2

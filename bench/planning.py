@@ -22,9 +22,9 @@ from pathlib import Path
 import orjson
 
 from bench import applying, rendering
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.server import ControlPlane
-from tests.scenarios.platform import Repository
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.command_platform import Repository
 
 OBJECTS, SERVED = 5_000, 1_000
 CHANGED = (SERVED, SERVED // 10, 1)

@@ -11,7 +11,7 @@ from gitops.cli import GC_THRESHOLD
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.engine import CommitPush, Simulation
 from gitops.windows.window import LOCAL
-from tests.gitops.fleet import START, Fleet
+from tests.support.platform import START, Fleet
 
 INSTANCES, NODES = 100, 10
 HOURS = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1-5"}, "until": "11:00"}

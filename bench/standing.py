@@ -33,11 +33,11 @@ from urllib.request import Request, urlopen
 from bench._proc import cpu, memory
 from bench._wanted import end, missed
 from bench.applying import Bench
-from tests.controlplane.audit import AuditEvent, AuditLog
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.gitops.source.real_git import GitServer, serving
-from tests.scenarios.platform import Repository
+from tests.support.cluster.audit import AuditEvent, AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.waiting import eventually
+from tests.support.command_platform import Repository
+from tests.support.git.server import GitServer, serving
 
 OBJECTS: Final = 10_000
 SECONDS: Final = 60.0

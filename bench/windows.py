@@ -15,7 +15,7 @@ from gitops.windows.window import LOCAL, WindowTarget
 from gitops.windows.window_reader import read_windows
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
-from tests.gitops.windows.naive import Naive, Walk
+from tests.support.windows.naive import Naive, Walk
 
 REPOSITORY = b"""
 apiVersion: levelgate.dev/v1alpha1

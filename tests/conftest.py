@@ -15,11 +15,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.binaries import NotBuiltError, find_binaries
-from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.peers import PeerGroup, only_group
-from tests.controlplane.server import ControlPlane
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.binaries import NotBuiltError, find_binaries
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.kubectl import Kubectl
+from tests.support.cluster.peers import PeerGroup, only_group
 
 gc.disable()  # Until all tests are collected: what is made by then stays.
 

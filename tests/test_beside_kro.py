@@ -19,8 +19,8 @@ from bench.kro.rows import ROWS, Figures, History, Taken, Versions
 from bench.kro.watching import Rest, StuckError, Tail
 from renderer.catalog.catalog import load
 from renderer.render.render import render
-from tests.controlplane.audit import AuditEvent
-from tests.controlplane.server import ControlPlane
+from tests.support.cluster.audit import AuditEvent
+from tests.support.cluster.control_plane import ControlPlane
 
 NOW = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
 FLEET = Fleet.of_size(3, 2)

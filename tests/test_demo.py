@@ -12,9 +12,10 @@ from gitops import source_config
 from gitops.source import locations
 from renderer.kinds import CRD
 from renderer.render.render import render
-from tests import demo, demo_fleet
-from tests.demo_session import SAMPLE
 from tests.scenarios.test_readme import ROOT, normalised, steps
+from tests.support.demo import fleet as demo_fleet
+from tests.support.demo import one_cluster as demo
+from tests.support.demo.session import SAMPLE
 
 
 def test_the_sample_repository_renders_without_a_problem() -> None:
@@ -88,7 +89,7 @@ def printed_sections(out: str) -> list[tuple[str, set[str]]]:
 def test_ctrl_c_ends_the_fleet_demo_and_leaves_nothing(tmp_path: Path) -> None:
     """As a terminal does it, the signal reaches all of its processes."""
     with subprocess.Popen(
-        (sys.executable, "-m", "tests.demo_fleet"),
+        (sys.executable, "-m", "tests.support.demo.fleet"),
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,

@@ -19,8 +19,8 @@ import orjson
 from bench.applying import IN_FLIGHT, send
 from bench.kro.fleet import INSTANCES
 from bench.kro.systems import wait_until_served, written
-from tests.controlplane.audit import AuditEvent
-from tests.controlplane.server import ControlPlane
+from tests.support.cluster.audit import AuditEvent
+from tests.support.cluster.control_plane import ControlPlane
 
 
 @dataclass(frozen=True, slots=True)

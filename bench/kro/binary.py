@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from tests.controlplane import build
+from tests.support.cluster import build
 
 VERSION: Final = "v0.9.4"
 MODULE: Final = "github.com/kubernetes-sigs/kro"

@@ -19,7 +19,7 @@ from bench.kro.bare import RecordedRequest, record
 from bench.kro.fleet import CONFIG_MAPS, INSTANCES, NAMESPACE, PLURAL, Change, Fleet, differences
 from bench.kro.systems import Levelgate, System, written
 from bench.kro.watching import Rest, StuckError, Tail, longest
-from tests.controlplane.audit import AuditEvent
+from tests.support.cluster.audit import AuditEvent
 
 ROWS: Final = {
     "first": "first deployment",

@@ -21,12 +21,12 @@ from urllib.request import urlopen
 from bench.applying import IN_FLIGHT, send
 from bench.kro import binary
 from bench.kro.fleet import DEFINITION, INSTANCES, NAMESPACE, Change, at_once
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.ports import free_ports
-from tests.controlplane.process import Process
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.scenarios.platform import Repository
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.ports import free_ports
+from tests.support.cluster.process import Process
+from tests.support.cluster.waiting import eventually
+from tests.support.command_platform import Repository
 
 CLIENT: Final = "other"
 """The user of `bench.applying.send`."""

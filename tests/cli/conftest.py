@@ -14,9 +14,9 @@ from applier.sandbox.endpoints.transport import cluster_of
 from gitops.cli import invoke
 from gitops.cli.options import ClusterChoice
 from gitops.clock import SystemClock
-from tests.cli.shops import friday, opened
-from tests.gitops.fleet import Fleet
-from tests.gitops.virtual_time import VirtualLoop
+from tests.support.clock import VirtualLoop
+from tests.support.platform import Fleet
+from tests.support.shops import friday, opened
 
 Typed = Callable[..., str]
 Printed = Callable[..., tuple[str, str]]

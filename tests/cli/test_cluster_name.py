@@ -15,8 +15,8 @@ import pytest
 from applier.sandbox.endpoints.http import serve, write_kubeconfig
 from applier.sandbox.server import Sandbox
 from gitops.cli import EXIT_USAGE, invoke
-from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
-from tests.gitops.source.real_git import Work
+from tests.support.git.forge import TOKEN, FakeForge, Pull
+from tests.support.git.server import Work
 
 WINDOW = """apiVersion: levelgate.dev/v1alpha1
 kind: PropagationWindow

@@ -10,7 +10,7 @@ import pytest
 
 from gitops.cli import EXIT_USAGE
 from tests.cli.conftest import Typed
-from tests.gitops.fleet import Fleet, commit_id
+from tests.support.platform import Fleet, commit_id
 
 
 @pytest.fixture

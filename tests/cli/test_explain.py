@@ -22,9 +22,9 @@ from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, source_parent
 from tests.cli.conftest import Typed
-from tests.cli.shops import HOURS, SHOPS, START, friday
-from tests.gitops.fleet import GROUP, MERGE, Fleet, commit_id
-from tests.scenarios.definitions import config_map
+from tests.support.definitions import config_map
+from tests.support.platform import GROUP, MERGE, Fleet, commit_id
+from tests.support.shops import HOURS, SHOPS, START, friday
 
 
 def answer(typed: Typed, fleet: Fleet, *ref: str, code: int = 0) -> list[str]:

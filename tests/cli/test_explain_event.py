@@ -13,7 +13,7 @@ from gitops.cli import EXIT_USAGE
 from gitops.daemon.event_router import EventRouter
 from gitops.reconcile.incremental.interests import Roots
 from tests.cli.conftest import Typed
-from tests.gitops.fleet import GROUP, Fleet
+from tests.support.platform import GROUP, Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 READS: list[dict[str, Any]] = [

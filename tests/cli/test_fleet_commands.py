@@ -39,10 +39,10 @@ from gitops.records.installation import CLUSTER_RECORD, INSTALLATION
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
 from tests.cli.conftest import Typed
-from tests.controlplane.server import ControlPlane
-from tests.gitops.fleet import Fleet
-from tests.gitops.fleets.documents import cluster as cluster_text
-from tests.gitops.fleets.documents import objects_in, placement, read
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.fleet_documents import cluster as cluster_text
+from tests.support.fleet_documents import objects_in, placement, read
+from tests.support.platform import Fleet
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EU, US, ASIA = ClusterName("eu-1"), ClusterName("us-1"), ClusterName("asia-1")

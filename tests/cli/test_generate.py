@@ -14,7 +14,7 @@ from renderer.catalog.catalog import load
 from renderer.export.example import build_example
 from renderer.identity import GroupKind
 from renderer.schema import to_openapi, validate
-from tests.properties.repositories import GROUP, config_map, definition
+from tests.support.properties.repositories import GROUP, config_map, definition
 
 SPEC = {"name": "string | required=true", "size": "integer | default=3", "note": "string", "ports": "[]integer"}
 

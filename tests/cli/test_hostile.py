@@ -15,8 +15,8 @@ from gitops.cli import invoke
 from gitops.cli.progress import ProgressPrinter
 from gitops.text import escape_terminal, escape_terminal_json
 from tests.cli.conftest import Typed
-from tests.gitops.fleet import Fleet, StillClock
-from tests.gitops.source.real_git import Work
+from tests.support.git.server import Work
+from tests.support.platform import Fleet, StillClock
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\u202egnitirw\x9b31m\nlink/api   Settled"
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gitops.cli import invoke
-from tests.gitops.source.real_git import Work
+from tests.support.git.server import Work
 
 
 def test_what_it_writes_renders_without_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gitops import cli
-from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
+from tests.support.git.forge import TOKEN, FakeForge, Pull
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 120

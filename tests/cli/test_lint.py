@@ -11,8 +11,17 @@ import pytest
 
 from gitops.cli import invoke
 from gitops.clock import SystemClock
-from tests.gitops.windows.windows import manifest
-from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain, widget
+from tests.support.properties.repositories import (
+    GROUP,
+    UNREADABLE,
+    config_map,
+    definition,
+    deployment,
+    instance,
+    plain,
+    widget,
+)
+from tests.support.windows.documents import manifest
 
 
 def written(folder: Path, **files: str) -> str:

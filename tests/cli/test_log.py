@@ -11,7 +11,7 @@ from applier.errors import Denied
 from applier.execute.results import Result
 from gitops.cli.progress import ProgressPrinter
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import Fleet, commit_id
+from tests.support.platform import Fleet, commit_id
 
 KEY = ObjectKey("g.test", "Link", "default", "i0")
 HOURS = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 1 * * *"}, "duration": "1h"}

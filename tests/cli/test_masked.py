@@ -8,9 +8,9 @@ import json
 import pytest
 
 from gitops.cli import invoke
-from tests.properties.repositories import GROUP, definition, instance
 from tests.scenarios.conftest import repository
-from tests.scenarios.platform import Repository
+from tests.support.command_platform import Repository
+from tests.support.properties.repositories import GROUP, definition, instance
 
 __all__ = ["repository"]
 

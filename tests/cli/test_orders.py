@@ -16,7 +16,7 @@ from gitops.cli import EXIT_USAGE
 from gitops.records.requests import PersonRequest, RequestSubject, break_glass, hold, pin
 from renderer.identity import ObjectKey
 from tests.cli.conftest import Typed
-from tests.gitops.fleet import OWN, ROLLOUT, START, Fleet, commit_id
+from tests.support.platform import OWN, ROLLOUT, START, Fleet, commit_id
 
 ORDERS = r"levelgate\.dev/(hold|suspend|halt|resume|approve|break-glass|requested-by)"
 LINKS = "/apis/g.test/v1/namespaces/default/links"

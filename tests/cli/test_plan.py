@@ -17,9 +17,9 @@ from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
 from renderer.identity import OWN_NAMESPACE, GroupKind
 from tests.cli.conftest import Printed, Typed
-from tests.gitops.fleet import Fleet
-from tests.gitops.source.real_git import Work
-from tests.properties.repositories import config_map, definition, instance
+from tests.support.git.server import Work
+from tests.support.platform import Fleet
+from tests.support.properties.repositories import config_map, definition, instance
 
 CONFIG = """\
 apiVersion: levelgate.dev/v1alpha1

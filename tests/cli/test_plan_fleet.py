@@ -17,11 +17,11 @@ from gitops.cli import EXIT_USAGE, invoke
 from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.plan import fleet_planner
 from tests.cli.conftest import Printed, Typed
-from tests.gitops.fleet import Fleet
-from tests.gitops.fleets import documents
 from tests.scenarios.conftest import repository
-from tests.scenarios.definitions import chain, link
-from tests.scenarios.platform import Repository
+from tests.support import fleet_documents as documents
+from tests.support.command_platform import Repository
+from tests.support.definitions import chain, link
+from tests.support.platform import Fleet
 
 __all__ = ["repository"]
 

@@ -14,7 +14,7 @@ from gitops.records.source_requests import find_sync_requests, last_answered_req
 from renderer import well_known
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
-from tests.gitops.fleet import MERGE, OWN, Fleet
+from tests.support.platform import MERGE, OWN, Fleet
 
 RECORD = f"{OWN}/source-platform"
 LINK = "/apis/g.test/v1/namespaces/default/links/a"

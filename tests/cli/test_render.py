@@ -11,7 +11,7 @@ import yaml
 
 from gitops.cli import invoke
 from renderer.identity import ObjectKey, applyset_id
-from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain
+from tests.support.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 
 from gitops.cli import EXIT_USAGE, invoke
 from gitops.cli.review import command
-from tests.gitops.fleets.documents import placement
-from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
 from tests.scenarios.conftest import repository
-from tests.scenarios.platform import Repository
+from tests.support.command_platform import Repository
+from tests.support.fleet_documents import placement
+from tests.support.git.forge import TOKEN, FakeForge, Pull
 
 __all__ = ["repository"]
 

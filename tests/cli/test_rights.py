@@ -15,8 +15,8 @@ from applier.sandbox.api.request_path import parse_request_path
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Refusal, Request, Response, UnknownPathError
 from tests.cli.conftest import Printed
-from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
-from tests.gitops.fleet import GROUP, Fleet
+from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.platform import GROUP, Fleet
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NOT_ALL = "Not everything could be read: you may not "

@@ -18,7 +18,7 @@ import pytest
 
 from gitops.cli import invoke
 from gitops.notifications import delivery
-from tests.gitops.source.real_git import Work
+from tests.support.git.server import Work
 
 MINUTE = timedelta(minutes=1)
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.ports import free_ports
-from tests.scenarios import process
-from tests.scenarios.platform import Repository
+from tests.support import command as process
+from tests.support.cluster.kubectl import Kubectl
+from tests.support.cluster.ports import free_ports
+from tests.support.command_platform import Repository
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",

@@ -10,10 +10,10 @@ import pytest
 
 from gitops.cli import EXIT_INTERRUPTED, EXIT_USAGE, invoke
 from gitops.simulate.engine import Simulation
-from tests.gitops.fleet import Fleet
-from tests.gitops.windows.windows import manifest
 from tests.scenarios.conftest import repository
-from tests.scenarios.platform import Repository
+from tests.support.command_platform import Repository
+from tests.support.platform import Fleet
+from tests.support.windows.documents import manifest
 
 __all__ = ["repository"]
 

@@ -10,10 +10,10 @@ import pytest
 
 from gitops.cli import EXIT_USAGE, invoke
 from tests.cli.test_simulate import AT, FREEZE, files
-from tests.gitops.fleets import documents
-from tests.gitops.windows.windows import manifest
 from tests.scenarios.conftest import repository
-from tests.scenarios.platform import Repository
+from tests.support import fleet_documents as documents
+from tests.support.command_platform import Repository
+from tests.support.windows.documents import manifest
 
 __all__ = ["repository"]
 

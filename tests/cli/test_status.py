@@ -18,8 +18,8 @@ from gitops.records.source_record import UnreadableSource
 from renderer import well_known
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
-from tests.cli.shops import DBA, SHOPS
-from tests.gitops.fleet import GROUP, Fleet, commit_id
+from tests.support.platform import GROUP, Fleet, commit_id
+from tests.support.shops import DBA, SHOPS
 
 ROLLOUT = f"links.{GROUP}"
 SOURCES = [

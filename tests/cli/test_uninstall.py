@@ -11,7 +11,7 @@ from gitops.leadership import Leadership, NotLeading
 from gitops.maintenance.uninstall import Uninstaller
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
-from tests.gitops.fleet import Fleet
+from tests.support.platform import Fleet
 
 
 @pytest.mark.parametrize("words", [[], ["--with-workloads"]])

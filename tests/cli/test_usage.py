@@ -12,7 +12,7 @@ import pytest
 
 from gitops import cli
 from gitops.cli import EXIT_INTERRUPTED, EXIT_USAGE, invoke
-from tests.properties.repositories import UNREADABLE
+from tests.support.properties.repositories import UNREADABLE
 
 OURS = ("gitops", "applier", "renderer")
 COMMANDS = tuple(cli.group.list_commands(click.Context(cli.group)))

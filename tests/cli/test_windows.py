@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gitops.cli import EXIT_USAGE, invoke
-from tests.gitops.windows.windows import manifest
-from tests.properties.repositories import UNREADABLE, plain
+from tests.support.properties.repositories import UNREADABLE, plain
+from tests.support.windows.documents import manifest
 
 HOURS = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}}
 FREEZE = {"once": [{"start": "2026-12-18T12:00", "end": "2027-01-04T06:00"}]}

@@ -10,8 +10,8 @@ import pytest
 
 from applier.sandbox.server import Sandbox
 from renderer.cel import compile_expression
-from tests.conformance.servers import Api, HttpApi, RealApi, SandboxApi, ServedApi
-from tests.controlplane.server import ControlPlane
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.http_api import Api, HttpApi, RealApi, SandboxApi, ServedApi
 
 
 def evaluate(rule: str, variables: Mapping[str, Any]) -> Any:

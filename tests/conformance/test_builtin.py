@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.conformance.servers import Api, Json
+from tests.support.cluster.http_api import Api, Json
 
 TEMPLATE: Json = {
     "metadata": {"labels": {"app": "x"}},

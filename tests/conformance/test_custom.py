@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.conformance.servers import Api, Json, RealApi
+from tests.support.cluster.http_api import Api, Json, RealApi
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SPEC = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.servers import Api, Json
+from tests.support.cluster.http_api import Api, Json
 
 MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
 

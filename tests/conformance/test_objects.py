@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from renderer import builtin_kinds
-from tests.applier.kube.objects import builtins
-from tests.conformance.objects import OBJECTS
-from tests.conformance.servers import Api, Json
+from tests.support.cluster.http_api import Api, Json
+from tests.support.conformance.objects import OBJECTS
+from tests.support.objects import builtins
 
 pytestmark = pytest.mark.cluster
 

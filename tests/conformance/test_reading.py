@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.conformance.servers import Api, Json
+from tests.support.cluster.http_api import Api, Json
 
 PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 PARTIALS = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.conformance.servers import APPLY, JSON_PATCH, MERGE, Api
+from tests.support.cluster.http_api import APPLY, JSON_PATCH, MERGE, Api
 
 MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
 

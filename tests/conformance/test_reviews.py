@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.servers import Api
+from tests.support.cluster.http_api import Api
 
 PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 MAY_PATCH = {"resourceAttributes": {"verb": "patch", "group": "apps", "resource": "deployments"}}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.servers import Api, Json
+from tests.support.cluster.http_api import Api, Json
 
 STRATEGIC = "application/strategic-merge-patch+json"
 

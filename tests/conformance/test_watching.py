@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.servers import Api, Json
+from tests.support.cluster.http_api import Api, Json
 
 
 def change(api: Api, configs: str, name: str, label: str) -> None:

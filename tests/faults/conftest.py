@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.server import ControlPlane
-from tests.faults.lane import Lane
-from tests.faults.proxy import Upstream
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.faults.lane import Lane
+from tests.support.faults.proxy import Upstream
 
 
 @pytest_asyncio.fixture

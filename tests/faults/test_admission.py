@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from renderer import well_known
-from tests.faults.extent import first
-from tests.faults.lane import Lane, Object
-from tests.faults.proxy import Answer
-from tests.faults.scenarios import plain
-from tests.faults.table import NOWHERE, assert_settles, broken, deleted, platform, reference, settled
+from tests.support.faults.extent import first
+from tests.support.faults.lane import Lane, Object
+from tests.support.faults.proxy import Answer
+from tests.support.faults.scenarios import plain
+from tests.support.faults.table import NOWHERE, assert_settles, broken, deleted, platform, reference, settled
 
 
 def webhook(lane: Lane, *, kind: str = "Validating", url: str = NOWHERE) -> tuple[str, Object]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from applier.execute.executor import MAX_DELETE_CONFLICTS
-from tests.faults.lane import Lane
-from tests.faults.table import assert_settles, deleted, platform, reference, settled
+from tests.support.faults.lane import Lane
+from tests.support.faults.table import assert_settles, deleted, platform, reference, settled
 
 
 async def test_an_object_that_is_written_without_pause_is_deleted_all_the_same(lane: Lane) -> None:

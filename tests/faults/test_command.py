@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
-from tests.faults import __main__ as command
-from tests.faults.model import Rules
-from tests.faults.reduction import explore_all
+from tests.support.faults import __main__ as command
+from tests.support.faults.model import Rules
+from tests.support.faults.reduction import explore_all
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,11 @@ import pytest
 from applier.cluster import CONTENT_MANAGER, PARENT_MANAGER
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id
-from tests.controlplane.audit import AuditEvent
-from tests.faults.lane import Lane, Object, path_of
-from tests.faults.proxy import Lost, Meanwhile, Rule
-from tests.faults.scenarios import CHAIN, graph, instance
-from tests.faults.table import settled
+from tests.support.cluster.audit import AuditEvent
+from tests.support.faults.lane import Lane, Object, path_of
+from tests.support.faults.proxy import Lost, Meanwhile, Rule
+from tests.support.faults.scenarios import CHAIN, graph, instance
+from tests.support.faults.table import settled
 
 WIDER = {**CHAIN, "s": "d"}
 

@@ -14,14 +14,14 @@ import pytest_asyncio
 
 from gitops.daemon import cluster_engagement, fleet_member
 from gitops.daemon.fleet import Fleet
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.server import ControlPlane
-from tests.faults.extent import WHOLE
-from tests.faults.fleet_kills import FLEET_SCENARIOS, FleetBench
-from tests.faults.fleet_lane import FleetLane
-from tests.faults.proxy import Moment, Upstream
-from tests.faults.scenarios import Scenario
-from tests.faults.table import names
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.faults.extent import WHOLE
+from tests.support.faults.fleet_kills import FLEET_SCENARIOS, FleetBench
+from tests.support.faults.fleet_lane import FleetLane
+from tests.support.faults.proxy import Moment, Upstream
+from tests.support.faults.scenarios import Scenario
+from tests.support.faults.table import names
 
 NAMED = {scenario.name: scenario for scenario in FLEET_SCENARIOS}
 

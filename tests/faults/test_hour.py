@@ -23,12 +23,12 @@ from gitops.daemon.follower import Follower
 from gitops.errors import Unreachable
 from gitops.reconcile.requeue import LAST_LOOK_WATCHED
 from gitops.source import Mirror
-from tests.fault_injector import ConnectionReset, EndedWatch, FaultInjector, InjectedFault, RefusedRequest
-from tests.faults.extent import WHOLE
-from tests.gitops.fleet import GROUP, START, Fleet, StillClock
 from tests.gitops.test_operation import Committed
-from tests.gitops.virtual_time import VirtualClock, VirtualLoop
 from tests.properties.test_parts import CONFIG_MAPS, LINKS, happens, state_of
+from tests.support.clock import VirtualClock, VirtualLoop
+from tests.support.fault_injector import ConnectionReset, EndedWatch, FaultInjector, InjectedFault, RefusedRequest
+from tests.support.faults.extent import WHOLE
+from tests.support.platform import GROUP, START, Fleet, StillClock
 
 NAMES = ("a", "b", "c", "d")
 LEAVING = frozenset({"c", "d"})

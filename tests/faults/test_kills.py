@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.extent import WHOLE
-from tests.faults.kills import Bench
-from tests.faults.lane import Lane
-from tests.faults.proxy import Moment
-from tests.faults.scenarios import SCENARIOS, Scenario
-from tests.faults.subjects import SUBJECTS, noticed
+from tests.support.faults.extent import WHOLE
+from tests.support.faults.kills import Bench
+from tests.support.faults.lane import Lane
+from tests.support.faults.proxy import Moment
+from tests.support.faults.scenarios import SCENARIOS, Scenario
+from tests.support.faults.subjects import SUBJECTS, noticed
 
 
 async def test_killed_at_every_write_it_ends_as_if_it_had_not_been(lane: Lane) -> None:

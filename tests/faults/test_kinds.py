@@ -6,8 +6,8 @@ import asyncio
 import json
 
 from gitops.reconcile.context import ReconcileResult
-from tests.faults.lane import Commit, Lane, Object
-from tests.faults.table import NOWHERE, assert_settles, deleted, names, platform, reference, settled
+from tests.support.faults.lane import Commit, Lane, Object
+from tests.support.faults.table import NOWHERE, assert_settles, deleted, names, platform, reference, settled
 
 
 def with_widget(commit: Commit, widget: Object) -> Commit:

@@ -8,11 +8,11 @@ from typing import Final
 import pytest
 
 from applier.cluster import Object
-from tests.faults.extent import first
-from tests.faults.graphs import histories, sampled, wanted
-from tests.faults.model import ALL, Found, Live, Rules, Slot, explore, wave
-from tests.faults.reduction import explore_all
-from tests.properties.waves import judge, member
+from tests.support.faults.extent import first
+from tests.support.faults.graphs import histories, sampled, wanted
+from tests.support.faults.model import ALL, Found, Live, Rules, Slot, explore, wave
+from tests.support.faults.reduction import explore_all
+from tests.support.properties.waves import judge, member
 
 
 def breaches(found: list[Found]) -> list[tuple[str, tuple[str, ...]]]:

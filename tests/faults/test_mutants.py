@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.extent import WHOLE
-from tests.faults.lane import Lane
-from tests.faults.mutants import MUTANTS, Mutant, verdict
+from tests.support.faults.extent import WHOLE
+from tests.support.faults.lane import Lane
+from tests.support.faults.mutants import MUTANTS, Mutant, verdict
 
 each_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 

@@ -6,9 +6,9 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.controlplane.audit import AuditEvent
-from tests.faults.lane import RECORDS, Key, Object
-from tests.faults.observer import History, fleet_violations, violations
+from tests.support.cluster.audit import AuditEvent
+from tests.support.faults.lane import RECORDS, Key, Object
+from tests.support.faults.observer import History, fleet_violations, violations
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 PARENT = Key("g.test", "chains", "ns", "one")

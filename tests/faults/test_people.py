@@ -8,14 +8,14 @@ import json
 import pytest
 
 from applier.causes import Reason
-from tests.faults import drift
-from tests.faults.kills import plant
-from tests.faults.lane import Key, Lane, path_of
-from tests.faults.observer import disturbed
-from tests.faults.proxy import WRITES, Kill, Meanwhile, Moment, Rule
-from tests.faults.scenarios import CHAIN, plain
-from tests.faults.table import assert_settles, broken, configmaps, deleted, names, platform, reference, settled
-from tests.scenarios.definitions import config_map
+from tests.support.definitions import config_map
+from tests.support.faults import drift
+from tests.support.faults.kills import plant
+from tests.support.faults.lane import Key, Lane, path_of
+from tests.support.faults.observer import disturbed
+from tests.support.faults.proxy import WRITES, Kill, Meanwhile, Moment, Rule
+from tests.support.faults.scenarios import CHAIN, plain
+from tests.support.faults.table import assert_settles, broken, configmaps, deleted, names, platform, reference, settled
 
 
 async def gone(lane: Lane, key: Key) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.extent import first
-from tests.faults.kills import Bench, differences
-from tests.faults.lane import Commit, Lane, essence
-from tests.faults.observer import History, unplaced, violations
-from tests.faults.proxy import Kill, Moment, Proxy, Rule
-from tests.faults.scenarios import SCENARIOS, Scenario
-from tests.scenarios.platform import Repository
+from tests.support.command_platform import Repository
+from tests.support.faults.extent import first
+from tests.support.faults.kills import Bench, differences
+from tests.support.faults.lane import Commit, Lane, essence
+from tests.support.faults.observer import History, unplaced, violations
+from tests.support.faults.proxy import Kill, Moment, Proxy, Rule
+from tests.support.faults.scenarios import SCENARIOS, Scenario
 
 KILLED = -signal.SIGKILL
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.extent import first
-from tests.faults.lane import Lane
-from tests.faults.random_walks import walk
+from tests.support.faults.extent import first
+from tests.support.faults.lane import Lane
+from tests.support.faults.random_walks import walk
 
 
 @pytest.mark.parametrize("seed", first(1, [1, 2, 3]))

@@ -11,10 +11,10 @@ from applier.cluster import WatchTarget
 from gitops.daemon.follower import Follower
 from gitops.daemon.workqueue import PRIORITY_RESYNC
 from renderer.identity import GroupKind
-from tests.faults.extent import first
-from tests.faults.kills import differences
-from tests.faults.lane import Commit, Key, Lane, essence, path_of
-from tests.faults.proxy import (
+from tests.support.faults.extent import first
+from tests.support.faults.kills import differences
+from tests.support.faults.lane import Commit, Key, Lane, essence, path_of
+from tests.support.faults.proxy import (
     READS,
     Answer,
     Fault,
@@ -28,8 +28,8 @@ from tests.faults.proxy import (
     Truncate,
     Unheard,
 )
-from tests.faults.scenarios import CHAIN, plain
-from tests.faults.table import assert_settles, broken, configmaps, deleted, names, platform, reference, settled
+from tests.support.faults.scenarios import CHAIN, plain
+from tests.support.faults.table import assert_settles, broken, configmaps, deleted, names, platform, reference, settled
 
 
 def with_a_secret_that_uses_d(lane: Lane) -> Commit:

@@ -8,10 +8,10 @@ from itertools import permutations
 
 import pytest
 
-from tests.faults.extent import first
-from tests.faults.graphs import Graph, histories, renamed, wanted
-from tests.faults.model import Live, Rules, State, explore
-from tests.faults.reduction import explore_all, forgotten, renamed_state
+from tests.support.faults.extent import first
+from tests.support.faults.graphs import Graph, histories, renamed, wanted
+from tests.support.faults.model import Live, Rules, State, explore
+from tests.support.faults.reduction import explore_all, forgotten, renamed_state
 
 Seen = set[tuple[Graph, State]]
 

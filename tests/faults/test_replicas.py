@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.audit import AuditEvent, AuditLog
-from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.faults.extent import WHOLE
-from tests.faults.proxy import Meanwhile, Proxy, Rule, Upstream
-from tests.scenarios.definitions import chain, link
-from tests.scenarios.platform import Repository
+from tests.support.cluster.audit import AuditEvent, AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.kubectl import Kubectl
+from tests.support.cluster.waiting import eventually
+from tests.support.command_platform import Repository
+from tests.support.definitions import chain, link
+from tests.support.faults.extent import WHOLE
+from tests.support.faults.proxy import Meanwhile, Proxy, Rule, Upstream
 
 pytestmark = [
     pytest.mark.cluster,

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.server import ControlPlane
-from tests.faults.extent import WHOLE
-from tests.faults.kills import differences
-from tests.faults.lane import Commit, Key, Lane, Object, essence
-from tests.faults.observer import History, unplaced, violations
-from tests.faults.proxy import Meanwhile, Rule, Upstream
-from tests.faults.scenarios import CHAIN, graph, instance
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.faults.extent import WHOLE
+from tests.support.faults.kills import differences
+from tests.support.faults.lane import Commit, Key, Lane, Object, essence
+from tests.support.faults.observer import History, unplaced, violations
+from tests.support.faults.proxy import Meanwhile, Rule, Upstream
+from tests.support.faults.scenarios import CHAIN, graph, instance
 
 
 @pytest.mark.skipif(not WHOLE, reason="needs a control plane of its own: make faults")

@@ -7,11 +7,23 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.faults.extent import first
-from tests.faults.lane import FAST, Lane
-from tests.faults.proxy import Delay, Drop, Fault, Garble, Lost, Meanwhile, Moment, Reset, Rule, Status, Truncate
-from tests.faults.scenarios import CHAIN
-from tests.faults.table import assert_settles, broken, configmaps, names, platform, reference, settled
+from tests.support.faults.extent import first
+from tests.support.faults.lane import FAST, Lane
+from tests.support.faults.proxy import (
+    Delay,
+    Drop,
+    Fault,
+    Garble,
+    Lost,
+    Meanwhile,
+    Moment,
+    Reset,
+    Rule,
+    Status,
+    Truncate,
+)
+from tests.support.faults.scenarios import CHAIN
+from tests.support.faults.table import assert_settles, broken, configmaps, names, platform, reference, settled
 
 FAULTS: Sequence[Fault] = (
     Lost(504),

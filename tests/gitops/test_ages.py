@@ -20,9 +20,9 @@ from gitops.records.display_state import DisplayState
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import GROUP, Fleet
 from tests.gitops.test_operation import Committed, operating
-from tests.properties.repositories import widgets
+from tests.support.platform import GROUP, Fleet
+from tests.support.properties.repositories import widgets
 
 CRD = widgets("example.org", {"x-kubernetes-preserve-unknown-fields": True})
 NAME = {"name": "${schema.metadata.name}"}

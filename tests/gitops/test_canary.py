@@ -20,8 +20,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from gitops import instrumentation, tracing
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
-from tests.gitops.fleet import Fleet
-from tests.gitops.server.seeing import scene
+from tests.support.monitoring.scene import scene
+from tests.support.platform import Fleet
 
 SHORT, LONG, LINES = "pa55word", "c4nary of a password! " * 9, 'c4nary\nof "two" lines, it\'s long'
 SECRET: dict[str, Any] = {

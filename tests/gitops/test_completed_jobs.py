@@ -13,7 +13,7 @@ from applier.applyset.completed_jobs import MAX_COMPLETIONS, TTL_TOLERANCE
 from gitops.reconcile.tally import StateCounts
 from gitops.records.display_state import DisplayState
 from renderer import well_known
-from tests.gitops.fleet import GROUP, MERGE, START, Died, Fleet
+from tests.support.platform import GROUP, MERGE, START, Died, Fleet
 
 TTL = timedelta(minutes=10)
 JOBS = "/apis/batch/v1/namespaces/default/jobs"

@@ -18,7 +18,7 @@ from gitops.errors import SourceError
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
-from tests.gitops.fleet import OWN, Fleet
+from tests.support.platform import OWN, Fleet
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from renderer import well_known
-from tests.gitops.fleet import MERGE, OWN, Fleet
+from tests.support.platform import MERGE, OWN, Fleet
 
 SOURCE = f"{OWN}/source-platform"
 INSTANCE = "/apis/g.test/v1/namespaces/default/links/a"

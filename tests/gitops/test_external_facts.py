@@ -15,8 +15,8 @@ from gitops.external_facts import ExternalFactPoller, ExternalFactSource, FactUn
 from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
-from tests.gitops.fleet import Fleet, StillClock
-from tests.gitops.loopback import listening
+from tests.support.loopback import listening
+from tests.support.platform import Fleet, StillClock
 
 MINUTE = timedelta(minutes=1)
 

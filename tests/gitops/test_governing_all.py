@@ -12,8 +12,8 @@ import pytest
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
-from tests.gitops.fleet import Fleet
 from tests.gitops.windows.test_windows_in_force import FREEZE, HOURS, SATURDAY
+from tests.support.platform import Fleet
 
 GOVERNED = frozenset({"central"})
 FIVE = tuple("abcde")

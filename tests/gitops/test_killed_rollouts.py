@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from gitops.rollouts.state import TargetRevision
-from tests.gitops.fleet import Died, Fleet
+from tests.support.platform import Died, Fleet
 
 NAMES = ("a", "b", "c")
 FUZZ = bool(os.environ.get("LEVELGATE_FUZZ"))

@@ -24,14 +24,14 @@ from applier.sandbox.server import Sandbox
 from gitops.clock import Clock, SystemClock
 from gitops.leadership import LEASE_KEY, LEASE_TIMES, Leadership, NotLeading, is_process_gone, own_identity
 from renderer.identity import ObjectKey
-from tests.fault_injector import (
+from tests.support.clock import VirtualLoop
+from tests.support.fault_injector import (
     ConnectionReset,
     DelayedRequest,
     FaultInjector,
     InjectedFault,
     RefusedRequest,
 )
-from tests.gitops.virtual_time import VirtualLoop
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
 

@@ -22,7 +22,7 @@ from gitops.leadership import FLEET_LEASE_TIMES, LEASE_KEY, LEASE_TIMES, LeaseTi
 from gitops.lease_thread import LeaseThread, ThreadLeadership
 from gitops.loop_watch import HUNG_SECONDS
 from tests.conformance.conftest import evaluate
-from tests.conformance.servers import ServedApi
+from tests.support.cluster.http_api import ServedApi
 
 PATIENCE = 120.0
 """Seconds after which a test gives up waiting for the thread."""

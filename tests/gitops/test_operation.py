@@ -24,10 +24,10 @@ from gitops.source import BranchRef, Mirror, SourceSnapshot, SourceTarget, Tip
 from gitops.source.snapshot import File
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
-from tests.controlplane.waiting import until
-from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
-from tests.gitops.fleet import GROUP, OWN, START, Fleet, StillClock
-from tests.gitops.virtual_time import VirtualClock, VirtualLoop
+from tests.support.clock import VirtualClock, VirtualLoop
+from tests.support.cluster.waiting import until
+from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.platform import GROUP, OWN, START, Fleet, StillClock
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 RECORD = "/api/v1/namespaces/levelgate-system/configmaps/source-platform"

@@ -18,10 +18,10 @@ from applier.sandbox.wire import Refusal, Request, Response
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey, source_parent
-from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
-from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.gitops.test_operation import operating
-from tests.gitops.virtual_time import VirtualLoop
+from tests.support.clock import VirtualLoop
+from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.platform import GROUP, MERGE, Fleet
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 LONG = timedelta(minutes=30)

@@ -13,8 +13,8 @@ from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import RolloutState
 from renderer import well_known
 from renderer.identity import ObjectKey, source_parent
-from tests.properties.platform import Platform
-from tests.properties.repositories import GROUP, config_map, definition, instance, plain
+from tests.support.properties.platform import Platform
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 
 LINK, CHAIN = f"Link.{GROUP}", f"Chain.{GROUP}"
 

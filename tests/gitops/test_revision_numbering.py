@@ -14,7 +14,7 @@ from gitops.fleet.revision_numbers import NumbersBySource, issue_number
 from renderer import well_known
 from renderer.identity import GroupKind
 from renderer.render.model import NewRevision
-from tests.gitops.fleet import Fleet
+from tests.support.platform import Fleet
 
 REVISIONS = "/apis/apps/v1/namespaces/levelgate-system/controllerrevisions"
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.gitops.fleet import GROUP, START, Fleet
+from tests.support.platform import GROUP, START, Fleet
 
 CRD = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/links.{GROUP}"
 PACED = {"shape": {"linear": {"n": 2}}}

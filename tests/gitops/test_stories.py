@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gitops.rollouts.state import TargetRevision
-from tests.gitops.fleet import GROUP, TEN, Fleet
+from tests.support.platform import GROUP, TEN, Fleet
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from gitops.reconcile.sources import SourceState
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
-from tests.gitops.doors import GROUP, NAMESPACE, Door, deaths
-from tests.scenarios.definitions import chain, link
+from tests.support.definitions import chain, link
+from tests.support.kill_points import GROUP, NAMESPACE, Door, deaths
 
 KRO = ("kro.run/applyset", "kro.run/applyset-parent", "kro.run/labeller")
 SET = applyset_id(ObjectKey(GROUP, "Chain", NAMESPACE, "one"))

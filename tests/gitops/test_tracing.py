@@ -27,8 +27,8 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.conftest import IN_CI
-from tests.gitops.fleet import Fleet, commit_id
-from tests.gitops.source.real_git import Work
+from tests.support.git.server import Work
+from tests.support.platform import Fleet, commit_id
 
 
 def named(spans: tuple[ReadableSpan, ...], name: str) -> list[ReadableSpan]:

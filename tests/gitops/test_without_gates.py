@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, Self
 
 from applier.sandbox.wire import Request, Response
-from tests.gitops.fleet import MERGE, Fleet
+from tests.support.platform import MERGE, Fleet
 
 
 def node(name: str, template: dict[str, Any], **more: Any) -> dict[str, Any]:

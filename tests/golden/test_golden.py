@@ -6,8 +6,8 @@ import json
 from copy import deepcopy
 from typing import Any
 
-from tests.golden.compare import differences
-from tests.golden.normal import normal, set_of, write_of
+from tests.support.golden.compare import differences
+from tests.support.golden.normal import normal, set_of, write_of
 
 PATH = "/api/v1/namespaces/g/configmaps/a"
 WRITE = {

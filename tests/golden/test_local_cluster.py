@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.server import ControlPlane
-from tests.faults.lane import Lane
-from tests.faults.proxy import Upstream
-from tests.faults.scenarios import SCENARIOS
-from tests.golden.compare import differences
-from tests.golden.local_cluster import record_scenario
-from tests.golden.record import SAME_COMMITS
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.faults.lane import Lane
+from tests.support.faults.proxy import Upstream
+from tests.support.faults.scenarios import SCENARIOS
+from tests.support.golden.compare import differences
+from tests.support.golden.local_cluster import record_scenario
+from tests.support.golden.record import SAME_COMMITS
 
 
 @pytest.fixture(autouse=True)

@@ -12,14 +12,14 @@ import pytest
 
 from gitops.timestamps import timestamp
 from tests.cli.conftest import Typed, in_berlin, printed, typed
-from tests.controlplane.waiting import eventually
-from tests.gitops.fleet import Fleet
 from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
-from tests.scenarios.definitions import chain, link
-from tests.scenarios.platform import Platform
-from tests.scenarios.process import Running
 from tests.scenarios.test_daemon import text
 from tests.scenarios.test_gates import window
+from tests.support.cluster.waiting import eventually
+from tests.support.command import Running
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, link
+from tests.support.platform import Fleet
 
 __all__ = ["in_berlin", "printed", "typed"]
 

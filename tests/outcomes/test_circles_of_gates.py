@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.gitops.fleet import Fleet
+from tests.support.platform import Fleet
 
 LATE: dict[str, Any] = {
     "id": "late",

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, config_map, link
 
 pytestmark = pytest.mark.both_servers
 

@@ -8,9 +8,9 @@ import json
 
 import pytest
 
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform
+from tests.support.cluster.waiting import eventually
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, config_map, link
 
 CLOSED = json.dumps(
     {

@@ -15,11 +15,11 @@ import pytest
 
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
-from tests.applier.kube.objects import builtins
-from tests.controlplane.waiting import eventually
-from tests.gitops.fleet import MERGE, Fleet
-from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform
+from tests.support.cluster.waiting import eventually
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, config_map, link
+from tests.support.objects import builtins
+from tests.support.platform import MERGE, Fleet
 
 CONFLICTS = "levelgate.dev/conflicts"
 SCRIPT = "--field-manager=script"

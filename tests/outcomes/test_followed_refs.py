@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.definitions import chain, link
-from tests.scenarios.platform import Platform
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, link
 
 
 @pytest.mark.both_servers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.definitions import link
-from tests.scenarios.platform import Platform
 from tests.scenarios.test_gates import config_map, definition
+from tests.support.command_platform import Platform
+from tests.support.definitions import link
 
 GATE = "${'Ticket' in target.trailers && target.author == 'Ada' && target.message.startsWith('Change') && target.commit != ''}"
 

@@ -15,10 +15,10 @@ from applier.sandbox.endpoints.http import write_kubeconfig
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage.store import Store, StoredKey
 from tests.conformance.conftest import evaluate
-from tests.conformance.servers import ServedApi
-from tests.controlplane.kubectl import Kubectl
-from tests.demo_session import SAMPLE, SOURCE
-from tests.scenarios.platform import Platform, Repository
+from tests.support.cluster.http_api import ServedApi
+from tests.support.cluster.kubectl import Kubectl
+from tests.support.command_platform import Platform, Repository
+from tests.support.demo.session import SAMPLE, SOURCE
 
 FIRST: Final = {("staging", "docs"), ("prod", "reports"), ("prod", "shop-db"), ("staging", "shop-db")}
 """The workloads of sample-repo that wait for nothing."""

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from renderer import well_known
-from tests.scenarios import process
-from tests.scenarios.definitions import config_map
-from tests.scenarios.killed import arm
-from tests.scenarios.platform import Platform, Repository
+from tests.support import command as process
+from tests.support.command_killed import arm
+from tests.support.command_platform import Platform, Repository
+from tests.support.definitions import config_map
 
 FINALIZER = "example.com/hold"
 BY_NAME = {"name": "base-shared"}

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gitops.cli import invoke
-from tests.demo_session import SAMPLE
-from tests.scenarios.definitions import chain, link
-from tests.scenarios.platform import Platform, Repository
 from tests.scenarios.test_gates import rule
+from tests.support.command_platform import Platform, Repository
+from tests.support.definitions import chain, link
+from tests.support.demo.session import SAMPLE
 
 FREEZE: dict[str, Any] = {
     "kind": "Deny",

@@ -9,9 +9,9 @@ import pytest
 
 from gitops.cli import invoke
 from tests.outcomes.test_prune_order_of_readers import base, instance, reader
-from tests.scenarios.definitions import config_map
-from tests.scenarios.platform import Repository
 from tests.scenarios.test_gates import window
+from tests.support.command_platform import Repository
+from tests.support.definitions import config_map
 
 GROUP, NAMESPACE = "g.test", "default"
 FREEZE: dict[str, Any] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.definitions import config_map
-from tests.scenarios.platform import Platform
+from tests.support.command_platform import Platform
+from tests.support.definitions import config_map
 
 
 @pytest.mark.both_servers

@@ -15,7 +15,7 @@ from gitops.explain.explainer import explain
 from gitops.explain.phrasing import format_links
 from gitops.records.references import Ref
 from gitops.text import TimeFormat
-from tests.gitops.fleet import GROUP, MERGE, Died, Fleet
+from tests.support.platform import GROUP, MERGE, Died, Fleet
 
 HOURS: dict[str, Any] = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1-5"}, "until": "17:00"}
 CLOSES = datetime(2026, 11, 20, 17, tzinfo=UTC)

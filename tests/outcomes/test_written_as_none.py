@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.scenarios.platform import Platform
+from tests.support.command_platform import Platform
 
 
 def definition(group: str, kind: str, nothing: object) -> str:

@@ -13,8 +13,8 @@ import pytest
 from applier.cluster import CONTENT_MANAGER
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-from tests.properties.platform import Platform
-from tests.properties.repositories import GROUP, config_map, definition, instance
+from tests.support.properties.platform import Platform
+from tests.support.properties.repositories import GROUP, config_map, definition, instance
 
 LINKS = ObjectKey(*CRD, "", f"links.{GROUP}")
 

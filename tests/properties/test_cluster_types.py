@@ -7,8 +7,8 @@ from typing import Any
 
 from applier.cluster import CONTENT_MANAGER
 from renderer.identity import GroupKind
-from tests.properties.platform import Platform
-from tests.properties.repositories import GROUP, config_map, definition, instance, widget
+from tests.support.properties.platform import Platform
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, widget
 
 LINK = GroupKind(GROUP, "Link")
 

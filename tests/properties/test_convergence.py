@@ -14,9 +14,9 @@ from applier.state.managed_fields import apply_entry
 from applier.state.observed import label
 from renderer import well_known
 from renderer.kinds import CRD, NAMESPACE
-from tests.properties.platform import Files, Platform, essence
-from tests.properties.repositories import GROUP, faults, near, tangles
-from tests.properties.world import World
+from tests.support.properties.cluster import World
+from tests.support.properties.platform import Files, Platform, essence
+from tests.support.properties.repositories import GROUP, faults, near, tangles
 
 P = ParamSpec("P")
 FUZZ = int(os.environ.get("LEVELGATE_FUZZ", "0"))

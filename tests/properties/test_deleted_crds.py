@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from applier.causes import Reason
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-from tests.properties.platform import Files, Platform, essence
-from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, faults, instance, plain
 from tests.properties.test_convergence import examples, fresh, once
-from tests.properties.world import World
+from tests.support.properties.cluster import World
+from tests.support.properties.platform import Files, Platform, essence
+from tests.support.properties.repositories import GROUP, UNREADABLE, config_map, definition, faults, instance, plain
 
 LINKS = ObjectKey(*CRD, "", f"links.{GROUP}")
 CLOSED = json.dumps(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.platform import Platform
-from tests.properties.repositories import config_map, definition, deployment, instance, plain
 from tests.properties.test_convergence import examples
+from tests.support.properties.platform import Platform
+from tests.support.properties.repositories import config_map, definition, deployment, instance, plain
 
 ODD: list[Any] = [
     None,

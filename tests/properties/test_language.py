@@ -24,10 +24,10 @@ from renderer.render.model import Rendering
 from renderer.render.render import render
 from renderer.render.world import ClusterView
 from renderer.schema import validate
-from tests.effort import bounded
-from tests.properties.repositories import GROUP, config_map, definition, deployment, instance, widget
 from tests.properties.test_convergence import examples
 from tests.properties.test_hostile import ODD, bent, places
+from tests.support.effort import bounded
+from tests.support.properties.repositories import GROUP, config_map, definition, deployment, instance, widget
 
 SPEC = {
     "text": "string | default=one",

@@ -13,10 +13,10 @@ from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, NAMESPACE
-from tests.properties.platform import Files, Platform
-from tests.properties.repositories import GROUP, faults, near, tangles
 from tests.properties.test_convergence import examples, fresh, once
-from tests.properties.world import World
+from tests.support.properties.cluster import World
+from tests.support.properties.platform import Files, Platform
+from tests.support.properties.repositories import GROUP, faults, near, tangles
 
 Story = list[tuple[Files, list[Mapping[int, str]], list[tuple[bool, int]]]]
 

@@ -25,11 +25,11 @@ from renderer.render.model import RenderedApplySet, Rendering
 from renderer.render.render import render
 from renderer.render.resolve import resolve
 from renderer.render.world import ClusterView
-from tests.gitops.fleet import GROUP, MERGE, Fleet
-from tests.properties.platform import Files, Platform
-from tests.properties.repositories import config_map, definition, instance, repositories
 from tests.properties.test_convergence import examples, once
-from tests.properties.world import World
+from tests.support.platform import GROUP, MERGE, Fleet
+from tests.support.properties.cluster import World
+from tests.support.properties.platform import Files, Platform
+from tests.support.properties.repositories import config_map, definition, instance, repositories
 
 
 def test_a_value_of_another_type_is_rendered_anew() -> None:

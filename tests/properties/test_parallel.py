@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from applier.sandbox.wire import Request, Response
-from tests.properties.platform import Platform
-from tests.properties.repositories import config_map, definition, instance
-from tests.properties.world import World
+from tests.support.properties.cluster import World
+from tests.support.properties.platform import Platform
+from tests.support.properties.repositories import config_map, definition, instance
 
 LATENCY = 100
 """Turns of the event loop that every write takes; all that are under way pass theirs together."""

@@ -20,7 +20,7 @@ from gitops.reconcile.set_summaries import SetSummaries
 from gitops.reconcile.tally import StateCounts
 from gitops.records.source_record import InstanceScopes
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import GROUP, MERGE, OWN, Fleet
+from tests.support.platform import GROUP, MERGE, OWN, Fleet
 
 NAMES = ("a", "b", "c")
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -24,10 +24,10 @@ from gitops.plan.report import PlannedAction, PlannedChange, Report
 from gitops.records.rollout_records import Rollouts
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id, source_parent
-from tests.properties.platform import VOLATILE, Files, Platform
-from tests.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
 from tests.properties.test_convergence import FUZZ, MEDDLED, examples, meddle
-from tests.properties.world import Write
+from tests.support.properties.cluster import Write
+from tests.support.properties.platform import VOLATILE, Files, Platform
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
 
 SHARED = "shared"
 CLOSED = {"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}

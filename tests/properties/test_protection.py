@@ -17,8 +17,8 @@ from applier.state.observed import label
 from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
-from tests.properties.platform import Platform
-from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain
+from tests.support.properties.platform import Platform
+from tests.support.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain
 
 LINK = definition("Link", [config_map("a"), config_map("b", "a")])
 X = ObjectKey(GROUP, "Link", "default", "x")

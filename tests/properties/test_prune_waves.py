@@ -10,7 +10,7 @@ from applier.cluster import Object
 from renderer import well_known
 from renderer.identity import key_hash
 from tests.properties.test_convergence import examples, once
-from tests.properties.waves import Waves, judge, key, member
+from tests.support.properties.waves import Waves, judge, key, member
 
 NAMES = "abcdefg"
 Spec = tuple[tuple[str, ...], int, bool]

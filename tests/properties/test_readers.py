@@ -11,10 +11,10 @@ from applier.applyset.member import Member
 from applier.state.observed import label
 from renderer import well_known
 from renderer.identity import ObjectKey, key_hash
-from tests.properties.platform import Files, Platform
-from tests.properties.repositories import config_map, definition, faults, instance, plain
 from tests.properties.test_convergence import STUCK, examples
-from tests.properties.world import Write
+from tests.support.properties.cluster import Write
+from tests.support.properties.platform import Files, Platform
+from tests.support.properties.repositories import config_map, definition, faults, instance, plain
 
 READERS = ("r0", "r1", "r2")
 FOUND = {

@@ -13,9 +13,9 @@ from gitops.records.applied_packs import pairs_in
 from renderer import well_known
 from renderer.definition.crd import key_of
 from renderer.identity import GroupKind, ObjectKey, applyset_id
-from tests.properties.platform import Platform
-from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain
-from tests.properties.world import World
+from tests.support.properties.cluster import World
+from tests.support.properties.platform import Platform
+from tests.support.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain
 
 LINK = GroupKind(GROUP, "Link")
 X = ObjectKey(GROUP, "Link", "default", "x")

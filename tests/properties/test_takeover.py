@@ -13,7 +13,7 @@ from applier.applyset.adoption import Adoption
 from renderer import well_known
 from renderer.identity import ObjectKey
 from renderer.well_known import LAST_APPLIED
-from tests.properties.platform import Platform, essence
+from tests.support.properties.platform import Platform, essence
 
 PLAIN = ObjectKey("", "ConfigMap", "default", "plain")
 FAULTS = ("before", "after", "unavailable", "unknown")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from applier.sandbox.wire import Request, Response
-from tests.gitops.fleet import GROUP, MERGE, Fleet
 from tests.properties.test_convergence import examples
-from tests.properties.windows import Daily, Watch, Written, calendars
+from tests.support.platform import GROUP, MERGE, Fleet
+from tests.support.windows.oracle import Daily, Watch, Written, calendars
 
 NAMES = ("a", "b", "c")
 DEFINITION = f"links.{GROUP}"

@@ -17,11 +17,11 @@ from applier.sandbox.endpoints.http import write_kubeconfig
 from applier.sandbox.server import Sandbox
 from gitops.records.installation import INSTALLATION
 from tests.conformance.conftest import evaluate
-from tests.conformance.servers import ServedApi
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.server import ControlPlane
-from tests.scenarios.platform import Platform, Repository
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.http_api import ServedApi
+from tests.support.cluster.kubectl import Kubectl
+from tests.support.command_platform import Platform, Repository
 
 Ask: TypeAlias = Callable[[str, str, object], int]
 """Method, path and body of a request to its status: for what is prepared and put away, where a process of kubectl would show nothing."""

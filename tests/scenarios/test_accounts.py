@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform
 from tests.scenarios.test_errors import manifest
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.waiting import eventually
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, config_map, link
 
 RBAC = "rbac.authorization.k8s.io"
 

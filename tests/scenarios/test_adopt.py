@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.applier.kube.objects import deployment
-from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, config_map, link
+from tests.support.objects import deployment
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

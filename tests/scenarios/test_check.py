@@ -9,9 +9,9 @@ import pytest
 
 from gitops.cli import invoke
 from renderer import well_known
-from tests.controlplane.server import ControlPlane
-from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, config_map, link
 
 APPLYSET = "applyset.kubernetes.io/"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.scenarios.definitions import link
-from tests.scenarios.platform import Platform
+from tests.support.command_platform import Platform
+from tests.support.definitions import link
 
 
 def fleet(group: str, *resources: dict[str, Any], status: dict[str, Any] | None = None) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from applier.sandbox.endpoints.http import write_kubeconfig
 from applier.sandbox.server import Sandbox
-from tests.conformance.servers import ServedApi
-from tests.scenarios.platform import Repository
-from tests.scenarios.process import Running
 from tests.scenarios.test_first_minutes import Terminal
+from tests.support.cluster.http_api import ServedApi
+from tests.support.command import Running
+from tests.support.command_platform import Repository
 
 CONFIG = """\
 apiVersion: levelgate.dev/v1alpha1

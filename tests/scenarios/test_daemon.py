@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform
-from tests.scenarios.process import Running
+from tests.support.cluster.waiting import eventually
+from tests.support.command import Running
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, config_map, link
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from tests.controlplane.audit import AuditEvent
-from tests.scenarios.definitions import chain, config_map, link, shop, web
-from tests.scenarios.platform import Platform
+from tests.support.cluster.audit import AuditEvent
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, config_map, link, shop, web
 
 
 def make_available(platform: Platform, name: str, replicas: int) -> None:

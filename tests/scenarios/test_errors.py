@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import chain, config_map, link, shop, web
-from tests.scenarios.platform import Platform
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.waiting import eventually
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, config_map, link, shop, web
 
 
 def manifest(api_version: str, kind: str, name: str, namespace: str, **content: Any) -> str:

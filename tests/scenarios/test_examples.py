@@ -22,9 +22,9 @@ from renderer.catalog.catalog import Catalog, load
 from renderer.identity import GroupKind
 from renderer.kinds import is_built_in
 from renderer.render.render import render
-from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.server import ControlPlane
-from tests.scenarios.platform import Platform, Repository
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.kubectl import Kubectl
+from tests.support.command_platform import Platform, Repository
 
 EXAMPLES = os.environ.get("LEVELGATE_EXAMPLES", "")
 SAMPLE = Path(__file__).parents[2] / "sample-repo"

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from tests.applier.kube.objects import builtins
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import config_map
-from tests.scenarios.platform import Platform
+from tests.support.cluster.waiting import eventually
+from tests.support.command_platform import Platform
+from tests.support.definitions import config_map
+from tests.support.objects import builtins
 
 
 def value(platform: Platform) -> str:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.waiting import eventually
-from tests.scenarios import process
-from tests.scenarios.platform import Repository
+from tests.support import command as process
+from tests.support.cluster.kubectl import Kubectl
+from tests.support.cluster.waiting import eventually
+from tests.support.command_platform import Repository
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from statistics import median
 
 import pytest
 
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import config_map
-from tests.scenarios.fleet_platform import FleetPlatform, cluster, document, everything, fleet
 from tests.scenarios.test_seen import Daemon, following
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.waiting import eventually
+from tests.support.definitions import config_map
+from tests.support.fleet_platform import FleetPlatform, cluster, document, everything, fleet
 
 __all__ = ["fleet"]
 

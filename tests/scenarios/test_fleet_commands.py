@@ -18,8 +18,8 @@ from gitops.cli import invoke
 from gitops.fleet.cluster_record import ClusterRecord, cluster_record_key, declared_document, write_cluster_record
 from gitops.fleet.fleet_objects import read_fleet_objects
 from renderer.identity import OWN_NAMESPACE
-from tests.controlplane.server import ControlPlane
-from tests.gitops.fleets.documents import cluster, read
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.fleet_documents import cluster, read
 
 MEMBER = ClusterName("commanded")
 """The name of c0 here: tests that share the hub have a record of c0."""

@@ -6,11 +6,11 @@ import base64
 from collections import Counter
 
 from renderer.identity import OWN_NAMESPACE
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import config_map
-from tests.scenarios.fleet_platform import EVERYWHERE, FleetPlatform, cluster, document, fleet
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.waiting import eventually
+from tests.support.definitions import config_map
+from tests.support.fleet_platform import EVERYWHERE, FleetPlatform, cluster, document, fleet
 
 __all__ = ["fleet"]
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from renderer.identity import OWN_NAMESPACE
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import config_map
-from tests.scenarios.fleet_platform import FleetPlatform, cluster, everything, fleet
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.waiting import eventually
+from tests.support.definitions import config_map
+from tests.support.fleet_platform import FleetPlatform, cluster, everything, fleet
 
 __all__ = ["fleet"]
 

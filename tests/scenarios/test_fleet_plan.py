@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import config_map
-from tests.scenarios.fleet_platform import FleetPlatform, everything, fleet
-from tests.scenarios.process import run
+from tests.support.cluster.waiting import eventually
+from tests.support.command import run
+from tests.support.definitions import config_map
+from tests.support.fleet_platform import FleetPlatform, everything, fleet
 
 __all__ = ["fleet"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from renderer.identity import OWN_NAMESPACE
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import config_map
-from tests.scenarios.fleet_platform import FleetPlatform, everything, fleet
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.waiting import eventually
+from tests.support.definitions import config_map
+from tests.support.fleet_platform import FleetPlatform, everything, fleet
 
 __all__ = ["fleet"]
 

@@ -15,12 +15,12 @@ import pytest
 import yaml
 
 from renderer.identity import OWN_NAMESPACE
-from tests.controlplane.audit import AuditEvent, AuditLog
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import config_map
-from tests.scenarios.fleet_platform import EVERYWHERE, FleetPlatform, cluster, document, fleet
-from tests.scenarios.process import Running
+from tests.support.cluster.audit import AuditEvent, AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.waiting import eventually
+from tests.support.command import Running
+from tests.support.definitions import config_map
+from tests.support.fleet_platform import EVERYWHERE, FleetPlatform, cluster, document, fleet
 
 __all__ = ["fleet"]
 

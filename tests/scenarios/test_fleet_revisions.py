@@ -6,10 +6,10 @@ import json
 
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import chain
-from tests.scenarios.fleet_platform import FleetPlatform, cluster, document, everything, fleet
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.waiting import eventually
+from tests.support.definitions import chain
+from tests.support.fleet_platform import FleetPlatform, cluster, document, everything, fleet
 
 __all__ = ["fleet"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.scenarios import process
-from tests.scenarios.definitions import config_map
-from tests.scenarios.fleet_platform import FleetPlatform, document, everything, fleet
+from tests.support import command as process
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.waiting import eventually
+from tests.support.definitions import config_map
+from tests.support.fleet_platform import FleetPlatform, document, everything, fleet
 
 __all__ = ["fleet"]
 

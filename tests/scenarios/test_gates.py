@@ -11,12 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.properties.windows import VERBS, Daily, Watch, Written
-from tests.scenarios import process
-from tests.scenarios.at_time import stand_still
-from tests.scenarios.definitions import chain, link
-from tests.scenarios.platform import Platform
 from tests.scenarios.test_killed import KILLED, run_killed
+from tests.support import command as process
+from tests.support.command_at_time import stand_still
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, link
+from tests.support.windows.oracle import VERBS, Daily, Watch, Written
 
 SATURDAY = datetime(2026, 11, 21, 10, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)

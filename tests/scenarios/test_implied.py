@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.scenarios.platform import Platform
+from tests.support.command_platform import Platform
 
 
 def manifest(api_version: str, kind: str, metadata: dict[str, Any], **content: Any) -> str:

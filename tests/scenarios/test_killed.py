@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from tests.scenarios import process
-from tests.scenarios.definitions import chain, link
-from tests.scenarios.killed import arm
-from tests.scenarios.platform import Platform
+from tests.support import command as process
+from tests.support.command_killed import arm
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, link
 
 KILLED = -9
 

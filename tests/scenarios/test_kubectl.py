@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from renderer.identity import ObjectKey, applyset_id
-from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.server import ControlPlane
-from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.kubectl import Kubectl
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, config_map, link
 
 PREFIX = "applyset.kubernetes.io/"
 TOOLING, KINDS, NAMESPACES, ID = (

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import chain, link
-from tests.scenarios.platform import Platform
 from tests.scenarios.test_daemon import text
+from tests.support.cluster.waiting import eventually
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, link
 
 
 def events(platform: Platform) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.controlplane.audit import AuditEvent
-from tests.scenarios.platform import Platform, Repository
+from tests.support.cluster.audit import AuditEvent
+from tests.support.command_platform import Platform, Repository
 
 COMMITS = 8
 CANARY = "canary-4711-of-the-scenario"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform, Repository
+from tests.support.command_platform import Platform, Repository
+from tests.support.definitions import chain, config_map, link
 
 BROKEN = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: [unclosed\n"
 

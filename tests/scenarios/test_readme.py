@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.gitops.source.real_git import GIT_ENVIRONMENT
+from tests.support.git.server import GIT_ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT: Final = "[...]"

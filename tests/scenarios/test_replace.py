@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.scenarios.definitions import config_map
-from tests.scenarios.platform import Platform
+from tests.support.command_platform import Platform
+from tests.support.definitions import config_map
 
 REPLACE, CONFLICTS = "levelgate.dev/replace", "levelgate.dev/conflicts"
 

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from gitops.cli import invoke
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import chain, link
-from tests.scenarios.platform import Platform
 from tests.scenarios.test_daemon import text
+from tests.support.cluster.waiting import eventually
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, link
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RBAC = "rbac.authorization.k8s.io"

@@ -16,11 +16,11 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.controlplane.waiting import eventually
-from tests.gitops.source.real_git import serving
-from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform
-from tests.scenarios.process import Running
+from tests.support.cluster.waiting import eventually
+from tests.support.command import Running
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, config_map, link
+from tests.support.git.server import serving
 
 
 @dataclass(frozen=True)

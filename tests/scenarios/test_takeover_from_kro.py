@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from renderer.identity import ObjectKey, applyset_id
-from tests.scenarios.definitions import shop, web
-from tests.scenarios.platform import Platform
 from tests.scenarios.test_deploy import make_available
+from tests.support.command_platform import Platform
+from tests.support.definitions import shop, web
 
 Json = dict[str, Any]
 KRO = "IfUnowned:kro"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.applier.kube.objects import deployment
-from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.waiting import eventually
-from tests.scenarios.definitions import chain, config_map, link
-from tests.scenarios.platform import Platform
+from tests.support.cluster.kubectl import Kubectl
+from tests.support.cluster.waiting import eventually
+from tests.support.command_platform import Platform
+from tests.support.definitions import chain, config_map, link
+from tests.support.objects import deployment
 
 NO_TRACE = ("Event", "Lease")
 Json = dict[str, Any]

@@ -15,7 +15,7 @@ from renderer.errors import SourceLocation
 from renderer.identity import GroupKind, ObjectKey, digest, key_hash
 from renderer.manifest_hash import without_nulls
 from renderer.render.model import RenderedApplySet, RenderedNode
-from tests.properties.waves import member
+from tests.support.properties.waves import member
 
 KEY = ObjectKey("", "ConfigMap", "default", "x")
 INSTANCE = RenderedApplySet(

@@ -20,7 +20,7 @@ from applier.state.observed import Observed
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id
 from renderer.render.model import RenderedApplySet
-from tests.fault_injector import ConnectionReset, FaultInjector, InjectedFault
+from tests.support.fault_injector import ConnectionReset, FaultInjector, InjectedFault
 
 PARENT = ObjectKey("", "ConfigMap", "default", "parent")
 SECRETS = Scope(frozenset({GroupKind("", "Secret")}))

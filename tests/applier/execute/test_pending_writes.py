@@ -22,7 +22,7 @@ from applier.execute.pending_writes import (
 )
 from applier.execute.results import Answer, Result
 from renderer.identity import ObjectKey
-from tests.gitops.virtual_time import VirtualLoop
+from tests.support.clock import VirtualLoop
 
 SET = ObjectKey("", "ConfigMap", "default", "set")
 

@@ -23,10 +23,10 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Refusal, Request, Response
 from renderer.identity import GroupKind, ObjectKey
-from tests.applier.kube.scripted import RESET, Reply, refusal, scripted, write_kubeconfig
-from tests.circles import circles
-from tests.controlplane.waiting import until
-from tests.gitops.virtual_time import VirtualLoop
+from tests.support.clock import VirtualLoop
+from tests.support.cluster.waiting import until
+from tests.support.properties.circles import circles
+from tests.support.scripted_server import RESET, Reply, refusal, scripted, write_kubeconfig
 
 KEY = ObjectKey("", "ConfigMap", "prod", "web")
 PATH = "/api/v1/namespaces/prod/configmaps/web"

@@ -29,9 +29,9 @@ from applier.errors import (
 from applier.kube import connect
 from applier.kube.cluster import KubeCluster
 from renderer.identity import GroupKind, ObjectKey
-from tests.applier.kube.objects import builtins
-from tests.applier.kube.scripted import write_kubeconfig
-from tests.controlplane.server import ControlPlane
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.objects import builtins
+from tests.support.scripted_server import write_kubeconfig
 
 MANAGER = "levelgate"
 CONFIG_MAP = GroupKind("", "ConfigMap")

@@ -19,8 +19,8 @@ from applier.kube.connection_pool import ConnectionPool, ServerAddress
 from applier.kube.http_transport import HttpTransport
 from applier.kube.kubeconfig import Kubeconfig
 from applier.kube.transport_port import BrokenError, NotSentError
-from tests.applier.kube.scripted import write_kubeconfig
-from tests.controlplane.server import ControlPlane
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.scripted_server import write_kubeconfig
 
 LIMITS = ClientTimeout(30.0, sock_connect=5.0)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"

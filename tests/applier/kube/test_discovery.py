@@ -8,7 +8,7 @@ import pytest
 from applier.errors import ClusterError, Invalid, KindNotServed, Unavailable
 from applier.kube.discovery import merge_discoveries, parse_aggregated
 from renderer.identity import GroupKind, ObjectKey
-from tests.applier.kube.scripted import APPS, CORE, Reply, discovery, group, refusal, scripted
+from tests.support.scripted_server import APPS, CORE, Reply, discovery, group, refusal, scripted
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 DEPLOYMENT = GroupKind("apps", "Deployment")

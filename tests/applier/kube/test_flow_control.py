@@ -18,9 +18,9 @@ from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from applier.token_bucket import Rate
 from renderer.identity import GroupKind, ObjectKey
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.server import ControlPlane
-from tests.gitops.virtual_time import VirtualLoop
+from tests.support.clock import VirtualLoop
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.control_plane import ControlPlane
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 KEY = ObjectKey("", "ConfigMap", "default", "none")

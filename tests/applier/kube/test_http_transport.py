@@ -13,7 +13,7 @@ import pytest
 from applier.kube.http_transport import HttpTransport
 from applier.kube.kubeconfig import Kubeconfig
 from applier.kube.transport_port import BrokenError, NotSentError
-from tests.applier.kube.scripted import write_kubeconfig
+from tests.support.scripted_server import write_kubeconfig
 
 
 @pytest.mark.cluster

@@ -14,7 +14,7 @@ import yaml
 from applier.errors import ConfigurationError
 from applier.kube import connect
 from applier.kube.kubeconfig import IN_CLUSTER, Endpoint, InCluster, Kubeconfig, choose_source
-from tests.applier.kube.scripted import write_kubeconfig
+from tests.support.scripted_server import write_kubeconfig
 
 
 def config(file: Path, *, current: str = "", **contexts: dict[str, Any]) -> Path:

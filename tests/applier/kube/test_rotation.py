@@ -21,10 +21,10 @@ from applier.kube.cluster import KubeCluster
 from applier.kube.http_transport import HttpTransport
 from applier.kube.kubeconfig import InlineKubeconfig, Kubeconfig
 from renderer.identity import GroupKind, ObjectKey
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import until
-from tests.gitops.source.secure import IS_MISSING, MISSING, Authority, run
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.waiting import until
+from tests.support.git.secure_server import IS_MISSING, MISSING, Authority, run
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 TIMES = 20

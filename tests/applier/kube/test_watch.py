@@ -16,7 +16,7 @@ from applier.kube.cluster import KubeCluster
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from renderer.identity import GroupKind, ObjectKey
-from tests.applier.kube.scripted import Reply, refusal, scripted
+from tests.support.scripted_server import Reply, refusal, scripted
 
 KIND = GroupKind("", "ConfigMap")
 PATH = "/api/v1/configmaps"

@@ -20,8 +20,20 @@ from renderer.catalog.catalog import load
 from renderer.identity import applyset_id, source_parent
 from renderer.render.model import Rendering
 from renderer.render.render import render
-from tests.applier.plan.sets import PAIR, PARENT, SOURCE, actions, blocked, bundle, decided, key, live, observed, parent
-from tests.properties.repositories import plain
+from tests.support.apply_sets import (
+    PAIR,
+    PARENT,
+    SOURCE,
+    actions,
+    blocked,
+    bundle,
+    decided,
+    key,
+    live,
+    observed,
+    parent,
+)
+from tests.support.properties.repositories import plain
 
 
 def test_a_node_is_written_after_all_that_it_depends_on_and_not_before() -> None:

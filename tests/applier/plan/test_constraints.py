@@ -8,7 +8,7 @@ import pytest
 
 from applier.errors import Invalid
 from applier.plan.constraints import PlanConstraints, RefusedWrite, refusal_relevant_state
-from tests.applier.plan.sets import PARENT, SOURCE, key, live
+from tests.support.apply_sets import PARENT, SOURCE, key, live
 
 INTENT = {"data": {"text": "new"}}
 

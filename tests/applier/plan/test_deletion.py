@@ -16,7 +16,7 @@ from renderer import well_known
 from renderer.identity import ObjectKey, source_parent
 from renderer.kinds import CRD, NAMESPACE
 from renderer.render.model import RenderedApplySet, RenderedNode
-from tests.applier.plan.sets import DISCOVERY
+from tests.support.apply_sets import DISCOVERY
 
 LINK = ObjectKey("g.test", "Link", "prod", "x")
 LINKS = ObjectKey(*CRD, "", "links.g.test")

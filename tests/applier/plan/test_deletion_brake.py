@@ -7,8 +7,8 @@ import pytest
 from applier.causes import Reason
 from applier.plan.constraints import PlanConstraints
 from applier.plan.deletion_brake import DeletionBrake
-from tests.applier.plan.sets import PAIR, bundle, decided, live
-from tests.properties.repositories import plain
+from tests.support.apply_sets import PAIR, bundle, decided, live
+from tests.support.properties.repositories import plain
 
 
 @pytest.mark.parametrize(

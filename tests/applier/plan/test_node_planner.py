@@ -15,8 +15,8 @@ from applier.plan.planner import plan
 from applier.state.field_conflicts import ConflictPolicy
 from renderer import well_known
 from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
-from tests.applier.plan.sets import CONFIG_MAP, PARENT, SOURCE, actions, bundle, decided, key, live, observed, parent
-from tests.properties.repositories import plain
+from tests.support.apply_sets import CONFIG_MAP, PARENT, SOURCE, actions, bundle, decided, key, live, observed, parent
+from tests.support.properties.repositories import plain
 
 
 def test_what_was_never_looked_at_is_looked_at_first() -> None:

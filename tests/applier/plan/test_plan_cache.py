@@ -21,7 +21,7 @@ from gitops.reconcile import step
 from renderer import well_known
 from renderer.identity import ObjectKey
 from renderer.render.model import Rendering
-from tests.gitops.fleet import GROUP, Fleet
+from tests.support.platform import GROUP, Fleet
 
 A, B = (ObjectKey(GROUP, "Link", "default", name) for name in "ab")
 MAP, OTHER = (ObjectKey("", "ConfigMap", "default", f"{name}-app") for name in "ab")

@@ -12,7 +12,7 @@ from applier.plan.model import ChangePermissions, PermissionAnswer
 from applier.plan.planner import plan
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id
-from tests.applier.plan.sets import CONFIG_MAP, PAIR, PARENT, SOURCE, live, observed, parent
+from tests.support.apply_sets import CONFIG_MAP, PAIR, PARENT, SOURCE, live, observed, parent
 
 
 @pytest.mark.parametrize(("tooling", "goes"), [("levelgate/v0", True), ("kubectl/v1", False)])

@@ -10,7 +10,7 @@ from applier.causes import Cause, Reason
 from applier.plan.prune import PruneCandidate, PruneOutcome
 from renderer import well_known
 from renderer.catalog.unreadable_files import UnreadableFiles
-from tests.properties.waves import OTHER, Waves, judge, member, unsettled
+from tests.support.properties.waves import OTHER, Waves, judge, member, unsettled
 
 
 def live(*members: Any) -> dict[str, Any]:

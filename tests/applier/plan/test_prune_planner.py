@@ -9,8 +9,8 @@ from applier.plan.constraints import PlanConstraints
 from applier.plan.model import NodeAction
 from applier.plan.prune import PruneOutcome
 from renderer.identity import GroupKind
-from tests.applier.plan.sets import CONFIG_MAP, SOURCE, actions, bundle, decided, live
-from tests.properties.repositories import plain
+from tests.support.apply_sets import CONFIG_MAP, SOURCE, actions, bundle, decided, live
+from tests.support.properties.repositories import plain
 
 
 def test_nothing_is_pruned_on_an_incomplete_view() -> None:

@@ -9,8 +9,8 @@ from applier.causes import Reason
 from applier.plan.planner import plan
 from renderer import well_known
 from renderer.identity import GroupKind
-from tests.applier.plan.sets import CONFIG_MAP, PAIR, PARENT, SOURCE, bundle, decided, key, live, observed, parent
-from tests.properties.repositories import plain
+from tests.support.apply_sets import CONFIG_MAP, PAIR, PARENT, SOURCE, bundle, decided, key, live, observed, parent
+from tests.support.properties.repositories import plain
 
 
 def test_nothing_is_written_before_the_parent_covers_it() -> None:

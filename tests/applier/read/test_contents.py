@@ -14,8 +14,8 @@ from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from applier.state.observed import Observed
 from renderer.identity import ObjectKey
-from tests.properties.repositories import GROUP
-from tests.properties.world import World
+from tests.support.properties.cluster import World
+from tests.support.properties.repositories import GROUP
 
 TEAM = ObjectKey("", "Namespace", "", "team")
 

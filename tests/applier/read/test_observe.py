@@ -20,8 +20,8 @@ from applier.state.observed import Observed
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.kinds import CRD
-from tests.properties.waves import PARENT, key, member
-from tests.properties.world import World
+from tests.support.properties.cluster import World
+from tests.support.properties.waves import PARENT, key, member
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 SOURCE = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")

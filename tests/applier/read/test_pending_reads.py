@@ -17,8 +17,8 @@ from applier.read.pending_reads import (
     PendingReads,
 )
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
-from tests.gitops.virtual_time import VirtualLoop
-from tests.properties.world import World
+from tests.support.clock import VirtualLoop
+from tests.support.properties.cluster import World
 
 WIDGET, CONFIG_MAP = GroupKind("example.com", "Widget"), GroupKind("", "ConfigMap")
 

@@ -15,7 +15,7 @@ from applier.cluster import Cluster, WatchEvent, WatchTarget
 from applier.errors import ClusterError, Denied, KindNotServed, Unavailable
 from applier.read.watches import MAX_RETRY_SECONDS, UNSERVED_RETRY_SECONDS, Watches
 from renderer.identity import GroupKind
-from tests.gitops.virtual_time import VirtualLoop
+from tests.support.clock import VirtualLoop
 
 CONFIGMAPS = WatchTarget(GroupKind("", "ConfigMap"))
 

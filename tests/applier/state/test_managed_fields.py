@@ -18,9 +18,9 @@ from applier.kube.cluster import KubeCluster
 from applier.state.field_conflicts import ConflictPolicy
 from applier.state.managed_fields import LostField, Ownership, compare_ownership, is_fully_owned, owned_metadata
 from renderer.identity import ObjectKey, group_kind
-from tests.applier.kube import objects
-from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.server import ControlPlane
+from tests.support import objects
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.kubectl import Kubectl
 
 MANAGER = "levelgate"
 HELD = Ownership()

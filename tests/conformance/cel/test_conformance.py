@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.cel.suite import cases, outcome, right
+from tests.support.cel.suite import cases, outcome, right
 
 VARIABLE = "LEVELGATE_CEL_CONFORMANCE"
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from renderer.cel import TypeValue, UInt
-from tests.conformance.cel.suite import FAILED, MESSAGES, Case, cases, right, same
-from tests.conformance.cel.textproto import Malformed, Word, parse
+from tests.support.cel.suite import FAILED, MESSAGES, Case, cases, right, same
+from tests.support.cel.textproto import Malformed, Word, parse
 
 FILE = r"""
 name: "sample"  # a comment

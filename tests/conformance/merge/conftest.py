@@ -9,10 +9,10 @@ from itertools import count
 import pytest
 
 from applier.sandbox.server import Sandbox
-from tests.conformance.merge import things
-from tests.conformance.merge.servers import Connection, InProcess, OneObject
-from tests.controlplane.server import ControlPlane
-from tests.controlplane.waiting import eventually
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.waiting import eventually
+from tests.support.conformance import merge_schema as things
+from tests.support.conformance.merge_servers import Connection, InProcess, OneObject
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _numbers = count()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.merge import things
-from tests.conformance.merge.servers import OneObject, Outcome, Write
+from tests.support.conformance import merge_schema as things
+from tests.support.conformance.merge_servers import OneObject, Outcome, Write
 
 Json = dict[str, Any]
 New = Callable[[str], OneObject]

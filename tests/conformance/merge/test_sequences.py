@@ -10,9 +10,17 @@ from typing import Any
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from tests.conformance.merge import things
-from tests.conformance.merge.servers import Connection, InProcess, OneObject, Write, comparable, content, ownership
 from tests.properties.test_convergence import examples
+from tests.support.conformance import merge_schema as things
+from tests.support.conformance.merge_servers import (
+    Connection,
+    InProcess,
+    OneObject,
+    Write,
+    comparable,
+    content,
+    ownership,
+)
 
 Json = dict[str, Any]
 

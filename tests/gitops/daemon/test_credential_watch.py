@@ -18,8 +18,8 @@ from gitops.daemon.credential_watch import CLUSTER_SECRETS, CredentialWatch
 from gitops.fleet.access import CLUSTER_LABEL
 from gitops.fleet.cluster_spec import FileAccess, ProfileAccess, SecretAccess
 from renderer.identity import OWN_NAMESPACE
-from tests.controlplane.waiting import until
-from tests.gitops.virtual_time import VirtualLoop
+from tests.support.clock import VirtualLoop
+from tests.support.cluster.waiting import until
 
 EU, US = SecretAccess("eu", "value"), SecretAccess("us", "value")
 

@@ -26,9 +26,9 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from gitops.rollouts.state import Halt, Revert, RolloutState, TargetRevision
 from tests.gitops.daemon.test_follower import Aside, found
-from tests.gitops.fleet import START, Fleet
-from tests.gitops.source.real_git import Work
 from tests.gitops.test_external_facts import Answers
+from tests.support.git.server import Work
+from tests.support.platform import START, Fleet
 
 T = TypeVar("T")
 

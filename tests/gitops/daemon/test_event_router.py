@@ -20,8 +20,8 @@ from gitops.reconcile.incremental.interests import Roots
 from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
-from tests.fault_injector import EndedWatch, FaultInjector, InjectedFault, RefusedRequest
-from tests.gitops.fleet import Fleet
+from tests.support.fault_injector import EndedWatch, FaultInjector, InjectedFault, RefusedRequest
+from tests.support.platform import Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 

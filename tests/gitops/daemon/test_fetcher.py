@@ -20,7 +20,7 @@ from renderer import well_known
 from renderer.identity import source_parent
 from renderer.render.model import RenderedApplySet
 from tests.gitops.daemon.test_follower import Listed, found
-from tests.gitops.fleet import StillClock
+from tests.support.platform import StillClock
 
 
 @dataclass

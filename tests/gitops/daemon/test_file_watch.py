@@ -20,8 +20,8 @@ from gitops.daemon.file_watch import (
     git_directory,
     is_ref,
 )
-from tests.controlplane.waiting import until
-from tests.gitops.virtual_time import VirtualLoop
+from tests.support.clock import VirtualLoop
+from tests.support.cluster.waiting import until
 
 
 def git(path: Path, *arguments: str) -> None:

@@ -42,7 +42,7 @@ from gitops.source import BranchRef, SourceSnapshot, SourceTarget, Tip
 from renderer.catalog.catalog import Catalog
 from renderer.identity import GroupKind, ObjectKey, source_parent
 from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
-from tests.controlplane.waiting import until
+from tests.support.cluster.waiting import until
 
 KEY = ObjectKey("", "ConfigMap", "default", "a")
 LIVE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}

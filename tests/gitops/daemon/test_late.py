@@ -19,10 +19,10 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
-from tests.fault_injector import DelayedRequest, FaultInjector, InjectedFault
-from tests.gitops.fleet import GROUP, MERGE, OWN, START, Fleet, StillClock
 from tests.gitops.test_operation import CONFIG_MAPS, Committed
-from tests.gitops.virtual_time import VirtualClock, VirtualLoop
+from tests.support.clock import VirtualClock, VirtualLoop
+from tests.support.fault_injector import DelayedRequest, FaultInjector, InjectedFault
+from tests.support.platform import GROUP, MERGE, OWN, START, Fleet, StillClock
 
 LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"
 LATE = 3.0

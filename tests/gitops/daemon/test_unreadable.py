@@ -22,8 +22,8 @@ from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.gitops.reconcile.test_source_acceptance import ONE, TWO, World, uid
-from tests.gitops.source.real_git import GitServer, serving
 from tests.gitops.source.test_damage import DAMAGES
+from tests.support.git.server import GitServer, serving
 
 THREE = ONE.replace("one", "three")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.gitops.fleet import Fleet
+from tests.support.platform import Fleet
 
 OTHERS_FIRST = "${links.filter(x, x.metadata.name != each.metadata.name).all(x, x.settled())}"
 

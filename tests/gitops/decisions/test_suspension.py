@@ -14,7 +14,7 @@ from gitops.errors import NewerRecords
 from gitops.reconcile.tally import StateCounts
 from gitops.records.display_state import DisplayState
 from gitops.windows.window import LOCAL
-from tests.gitops.fleet import MERGE, OWN, Fleet
+from tests.support.platform import MERGE, OWN, Fleet
 
 EVERYTHING = f"{OWN}/levelgate"
 SOURCE = f"{OWN}/source-platform"

@@ -15,7 +15,7 @@ from applier.sandbox.server import Sandbox
 from gitops.explain import wait
 from gitops.explain.wait import MIN_CHECK_INTERVAL_SECONDS, POLL_INTERVAL_SECONDS, wait_until
 from renderer.identity import GroupKind
-from tests.gitops.virtual_time import VirtualLoop
+from tests.support.clock import VirtualLoop
 
 MAPS = WatchTarget(GroupKind("", "ConfigMap"), "default")
 BODY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}

@@ -28,8 +28,8 @@ from gitops.fleet.cluster_spec import ClusterAccess, FileAccess, ProfileAccess, 
 from gitops.fleet.credential_plugin import MAX_OUTPUT_BYTES, CredentialPlugin, run_plugin
 from gitops.fleet.kubeconfig_check import MAX_KUBECONFIG_BYTES, AccessRefused, parse_kubeconfig
 from renderer.identity import OWN_NAMESPACE, ObjectKey
-from tests.applier.kube.scripted import scripted
-from tests.controlplane.server import ControlPlane
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.scripted_server import scripted
 
 CANARY = "c4n4ry"
 AS_GROUPS: dict[str, Any] = {"token": CANARY, "as": "a", "as-groups": ["g"]}

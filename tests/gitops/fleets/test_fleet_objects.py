@@ -7,7 +7,7 @@ import pytest
 from gitops.fleet.fleet_objects import read_fleet_objects
 from gitops.rollouts.source_rules import resolve_rules
 from renderer.catalog.catalog import Catalog, load
-from tests.gitops.fleets.documents import cluster, objects_in, placement, read
+from tests.support.fleet_documents import cluster, objects_in, placement, read
 
 EU = {"eu": cluster("eu", {"region": "eu"})}
 ALL = {**EU, "p": placement("p", count=2)}

@@ -51,8 +51,8 @@ from gitops.records.installation import (
     is_recorded,
 )
 from renderer.identity import ObjectKey
-from tests.controlplane.audit import AuditLog
-from tests.controlplane.server import ControlPlane
+from tests.support.cluster.audit import AuditLog
+from tests.support.cluster.control_plane import ControlPlane
 
 EU, US = ClusterName("eu-1"), ClusterName("us-1")
 ONE, TWO = "11111111-uid-of-hub-one", "22222222-uid-of-hub-two"

@@ -29,8 +29,8 @@ from gitops.leadership import run_while_held
 from gitops.reconcile.sources import SourceState
 from renderer.identity import GroupKind
 from renderer.render.model import NewRevision
-from tests.controlplane.waiting import until
-from tests.gitops.fleets.documents import Files, cluster, read
+from tests.support.cluster.waiting import until
+from tests.support.fleet_documents import Files, cluster, read
 
 NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
 

@@ -18,7 +18,7 @@ from gitops.reconcile.sources import SourceState
 from renderer.catalog.projection import digest, scopes_in
 from renderer.identity import GroupKind
 from renderer.render.render import render
-from tests.gitops.fleets.documents import (
+from tests.support.fleet_documents import (
     Files,
     cluster,
     key_of,
@@ -30,7 +30,7 @@ from tests.gitops.fleets.documents import (
     projected,
     read,
 )
-from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, widgets
+from tests.support.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, widgets
 
 LINK, OTHER = GroupKind(GROUP, "Link"), GroupKind(GROUP, "Other")
 EU, US, LOCAL = map(parse_cluster_name, ("eu", "us", "local"))

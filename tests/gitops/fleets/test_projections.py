@@ -10,7 +10,7 @@ from gitops.daemon.fleet import Fleet
 from gitops.fleet.projections import FleetProjections
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import Catalog
-from tests.gitops.fleets.documents import Files, cluster, placement, plain, read
+from tests.support.fleet_documents import Files, cluster, placement, plain, read
 
 EU, US = ClusterName("eu-1"), ClusterName("us-1")
 CLUSTERS = {

@@ -21,7 +21,7 @@ from applier.sandbox.wire import ConnectionDroppedError, Request, Response
 from gitops.fleet.reach import SLOW_SECONDS, ReachState, reach_state
 from gitops.fleet.reachable_cluster import ReachableCluster, ReachMonitor
 from renderer.identity import GroupKind, ObjectKey
-from tests.controlplane.waiting import until
+from tests.support.cluster.waiting import until
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 KEY = ObjectKey("", "ConfigMap", "default", "a")

@@ -14,8 +14,8 @@ from gitops.rollouts.requests import approve, halt, resume
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Unpaced
 from gitops.rollouts.state import RequestRefused, TargetRevision
 from renderer.label_selector import LabelSelector
-from tests.gitops.rollouts.rollouts import MINUTE, START, Rollout, items, settled
 from tests.gitops.rollouts.test_shapes import linear
+from tests.support.rollouts.rollouts import MINUTE, START, Rollout, items, settled
 
 
 def tier(name: str, **fields: object) -> Wave:

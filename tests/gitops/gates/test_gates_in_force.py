@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.gitops.fleet import GROUP, MERGE, Fleet
+from tests.support.platform import GROUP, MERGE, Fleet
 
 NIGHTS: dict[str, Any] = {
     "kind": "Allow",

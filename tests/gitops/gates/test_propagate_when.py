@@ -31,11 +31,11 @@ from gitops.rollouts.policy import DEFAULT_POLICY, Mode, Policy
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape, Unpaced
 from gitops.windows.verdict import make_closed_window
 from renderer.definition.gates import Gate
-from tests.gitops.rollouts.rollouts import Rollout, items, settled
-from tests.gitops.windows.windows import window
 from tests.properties.test_convergence import examples
 from tests.renderer.definition.test_compile import resource
 from tests.renderer.definition.test_gates import chain, definition, workers
+from tests.support.rollouts.rollouts import Rollout, items, settled
+from tests.support.windows.documents import window
 
 NOW = datetime(2026, 11, 20, 13, 0, 0, 999, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)

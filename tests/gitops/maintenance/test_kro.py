@@ -7,7 +7,7 @@ from typing import Any
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.maintenance.cluster_check import CheckLevel, check_cluster
 from gitops.maintenance.cluster_facts import examine
-from tests.gitops.fleet import GROUP, Fleet
+from tests.support.platform import GROUP, Fleet
 
 CRD: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",

@@ -11,8 +11,8 @@ from gitops.errors import SourceError
 from gitops.maintenance.cluster_check import CheckLevel, check_cluster
 from gitops.maintenance.cluster_facts import examine
 from renderer.identity import ObjectKey
-from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
-from tests.gitops.fleet import GROUP, MERGE, Fleet
+from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.platform import GROUP, MERGE, Fleet
 
 
 def test_instances_are_counted_where_the_records_of_sources_may_be_read_but_not_found() -> None:

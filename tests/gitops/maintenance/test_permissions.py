@@ -6,7 +6,7 @@ from applier.cluster import ResourceAttributes
 from applier.read.leftovers import survey
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.maintenance.cluster_facts import needed_permissions
-from tests.gitops.fleet import GROUP, Fleet
+from tests.support.platform import GROUP, Fleet
 
 
 def test_kinds_of_definitions_are_asked_for_before_there_is_an_instance() -> None:

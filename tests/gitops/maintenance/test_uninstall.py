@@ -18,9 +18,9 @@ from gitops.reconcile.sources import SourceState
 from gitops.records.source_record import read_records
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
-from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
-from tests.gitops.doors import GROUP, NAMESPACE, Door, deaths
-from tests.scenarios.definitions import chain, config_map, link
+from tests.support.definitions import chain, config_map, link
+from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.kill_points import GROUP, NAMESPACE, Door, deaths
 
 
 def installed() -> Door:

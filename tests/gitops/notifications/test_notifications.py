@@ -31,9 +31,9 @@ from gitops.notifications.messages import Message
 from gitops.notifications.receivers import OutgoingRequest
 from gitops.records.transitions import Transition
 from renderer.identity import ObjectKey, source_parent
-from tests.controlplane.waiting import until
-from tests.gitops.fleet import START, Fleet, StillClock
-from tests.gitops.loopback import listening
+from tests.support.cluster.waiting import until
+from tests.support.loopback import listening
+from tests.support.platform import START, Fleet, StillClock
 
 COMMIT = "9c1d2e7" + "0" * 33
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

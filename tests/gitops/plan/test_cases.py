@@ -16,7 +16,7 @@ import pytest
 from gitops.cli.plan_text import text
 from gitops.plan.report import Report
 from gitops.text import TimeFormat
-from tests.gitops.plan.commits import planned, planned_beside, sample
+from tests.support.git.commits import planned, planned_beside, sample
 
 CASES = Path(__file__).parents[2] / "cases" / "plans"
 

@@ -12,10 +12,10 @@ from applier.state.observed import label
 from gitops.plan.report import Report
 from renderer import well_known
 from renderer.identity import ObjectKey
-from tests.gitops.plan.commits import planned
-from tests.properties.platform import Platform
-from tests.properties.repositories import GROUP, config_map, definition, instance, plain
 from tests.properties.test_planned import CLOSED, done, rule, run
+from tests.support.git.commits import planned
+from tests.support.properties.platform import Platform
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 
 
 def report(barrier: str, first: dict[str, object], **window: object) -> Report:

@@ -18,7 +18,7 @@ from gitops.plan.report_json import as_json
 from gitops.plan.report_markdown import format_comment
 from gitops.text import TimeFormat
 from renderer.well_known import LAST_APPLIED
-from tests.gitops.plan.commits import Files, planned, planned_beside
+from tests.support.git.commits import Files, planned, planned_beside
 
 CANARY, OTHER = "canary-4711-of-the-plan", "canary-4712-of-the-plan"
 SECRET = """\

@@ -22,10 +22,10 @@ from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.builtin_kinds import load_builtin_schemas
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
-from tests.gitops.plan.commits import told
-from tests.properties.platform import Files, Platform
-from tests.properties.repositories import GROUP, config_map, definition, instance, plain
 from tests.properties.test_planned import deny, done, rule, run
+from tests.support.git.commits import told
+from tests.support.properties.platform import Files, Platform
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 
 LINK = definition("Link", [config_map("a"), config_map("b", "a")], spec={"text": "string"})
 MOVED = {"p.json": plain("p", text="1"), "x.json": instance("Link", "x", text="one")}

@@ -13,10 +13,10 @@ from gitops.plan.isolated_process import compute_plan
 from gitops.pull_requests.reviewer import Reviewer
 from gitops.source import Credentials, Mirror, SourceTarget
 from gitops.windows.window import LOCAL
-from tests.gitops.fleet import StillClock
-from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
 from tests.gitops.source.conftest import server, work
-from tests.gitops.source.real_git import GitServer, Work
+from tests.support.git.forge import TOKEN, FakeForge, Pull
+from tests.support.git.server import GitServer, Work
+from tests.support.platform import StillClock
 
 __all__ = ["server", "work"]
 

@@ -20,11 +20,11 @@ from gitops.plan.report import PlannedAction, PlannedChange, WarningKind
 from gitops.plan.warnings import _foreign_objects
 from renderer.identity import ObjectKey
 from renderer.well_known import LAST_APPLIED
-from tests.gitops.plan.commits import changed, planned, planned_beside, sample, told
 from tests.gitops.plan.test_cases import CASES, commits
-from tests.properties.platform import Platform
-from tests.properties.repositories import config_map, definition, instance, plain
 from tests.properties.test_planned import done, run
+from tests.support.git.commits import changed, planned, planned_beside, sample, told
+from tests.support.properties.platform import Platform
+from tests.support.properties.repositories import config_map, definition, instance, plain
 
 DOCS = "apps/staging/docs.yaml"
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default}\ndata: {a: %s}\n"

@@ -31,7 +31,7 @@ from gitops.plan.report_markdown import GITHUB_COMMENT_LIMIT, format_code, forma
 from gitops.text import TimeFormat
 from renderer.errors import Problem
 from renderer.identity import ObjectKey
-from tests.gitops.plan.commonmark import marks, outside_of_code
+from tests.support.commonmark import marks, outside_of_code
 
 NOW = datetime(2026, 11, 20, 12, 5, tzinfo=UTC)
 HOSTILE = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gitops.plan import warnings
 from gitops.plan.report_markdown import format_comment
-from tests.gitops.plan.commits import changed, planned, planned_beside, sample
+from tests.support.git.commits import changed, planned, planned_beside, sample
 
 POLICY = "rules/web-apps.yaml"
 WINDOW = """apiVersion: levelgate.dev/v1alpha1

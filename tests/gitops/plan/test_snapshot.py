@@ -21,8 +21,8 @@ from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.builtin_kinds import load_builtin_schemas
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import GROUP, Fleet, StillClock
-from tests.gitops.plan.commits import told
+from tests.support.git.commits import told
+from tests.support.platform import GROUP, Fleet, StillClock
 
 CANARY = "canary-4711-of-the-snapshot"
 LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"

@@ -17,8 +17,8 @@ from gitops.plan.report_markdown import format_comment
 from gitops.text import TimeFormat
 from gitops.windows.window import LOCAL
 from renderer import well_known
-from tests.gitops.fleet import MERGE, Fleet
-from tests.gitops.plan.commits import planned
+from tests.support.git.commits import planned
+from tests.support.platform import MERGE, Fleet
 
 CANARY = {"tier": "canary"}
 MONDAY = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1"}}

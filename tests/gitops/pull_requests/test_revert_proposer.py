@@ -25,10 +25,10 @@ from gitops.source import BranchRef, Credentials, DefaultBranchRef, Mirror, Ref,
 from gitops.source_config import SourceConfig
 from renderer.errors import SourceLocation
 from renderer.identity import GroupKind
-from tests.controlplane.waiting import until
-from tests.gitops.fleet import GROUP, Fleet
-from tests.gitops.plan.forges import TOKEN, FakeForge, Pull
-from tests.gitops.source.real_git import Work
+from tests.support.cluster.waiting import until
+from tests.support.git.forge import TOKEN, FakeForge, Pull
+from tests.support.git.server import Work
+from tests.support.platform import GROUP, Fleet
 
 POLICY: Mapping[str, Any] = {"shape": {"linear": {"n": 2}}, "onHalt": "ProposeRevert"}
 TEN = datetime(2026, 11, 20, 10, tzinfo=UTC)

@@ -33,12 +33,12 @@ from gitops.pull_requests.comment import ReviewedCommits
 from gitops.pull_requests.reviewer import Reviewer
 from gitops.source import Mirror, ReadLimits, SourceTarget
 from gitops.windows.window import LOCAL
-from tests.gitops.fleet import StillClock
-from tests.gitops.plan.commonmark import outside_of_code
-from tests.gitops.plan.forges import BOT, TOKEN, FakeForge, Pull, Refusal
-from tests.properties.repositories import config_map, definition, instance
 from tests.scenarios.conftest import repository
-from tests.scenarios.platform import Repository
+from tests.support.command_platform import Repository
+from tests.support.commonmark import outside_of_code
+from tests.support.git.forge import BOT, TOKEN, FakeForge, Pull, Refusal
+from tests.support.platform import StillClock
+from tests.support.properties.repositories import config_map, definition, instance
 
 __all__ = ["repository"]
 

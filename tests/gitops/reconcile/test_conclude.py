@@ -12,9 +12,9 @@ from applier.causes import Reason
 from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import ObjectKey
-from tests.properties.platform import Platform
-from tests.properties.repositories import GROUP, config_map, definition, deployment, instance, plain
-from tests.properties.world import World
+from tests.support.properties.cluster import World
+from tests.support.properties.platform import Platform
+from tests.support.properties.repositories import GROUP, config_map, definition, deployment, instance, plain
 
 X = ObjectKey(GROUP, "Link", "default", "x")
 SOURCE = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")

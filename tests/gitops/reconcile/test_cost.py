@@ -17,8 +17,8 @@ from gitops.reconcile.notable_changes import news
 from gitops.reconcile.tally import StateCounts
 from renderer.catalog.catalog import with_changed_files
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import GROUP, Fleet
-from tests.gitops.reconcile.traces import run_under
+from tests.support.platform import GROUP, Fleet
+from tests.support.traces import run_under
 
 ROOT = Path(__file__).resolve().parents[3]
 OURS = tuple(f"{ROOT / name}/" for name in ("gitops", "applier", "renderer"))

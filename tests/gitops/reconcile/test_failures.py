@@ -17,9 +17,9 @@ from gitops.simulate.world import VirtualClock
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, source_parent
-from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
-from tests.gitops.fleet import START, commit_id
-from tests.scenarios.definitions import chain, config_map, link
+from tests.support.definitions import chain, config_map, link
+from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.platform import START, commit_id
 
 GROUP, HERE = "g.test", "default"
 FAULTS = (

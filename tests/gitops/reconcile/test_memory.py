@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gitops.reconcile.context import ReconcileResult
 from renderer.identity import ObjectKey
-from tests.circles import circles
-from tests.gitops.fleet import GROUP, Fleet
+from tests.support.platform import GROUP, Fleet
+from tests.support.properties.circles import circles
 
 
 def test_a_pass_is_given_back_when_the_next_one_is_done() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.properties.platform import Files, Platform
-from tests.properties.repositories import config_map, definition, deployment, instance
 from tests.properties.test_planned import PACE, rule, run
+from tests.support.properties.platform import Files, Platform
+from tests.support.properties.repositories import config_map, definition, deployment, instance
 
 
 def files(revision: str, *instances: str) -> Files:

@@ -23,7 +23,7 @@ from gitops.source import Mirror, VersionRef, make_stop_tick
 from gitops.source.version_range import VersionRange
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey, source_parent
-from tests.gitops.source.real_git import Work
+from tests.support.git.server import Work
 
 ONE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n"
 TWO = ONE.replace("one", "two")

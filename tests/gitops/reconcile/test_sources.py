@@ -8,7 +8,7 @@ from applier.read.observe import FEW
 from gitops.reconcile.sources import state_of
 from gitops.source import SourceSnapshot, SourceTarget
 from gitops.source.snapshot import File
-from tests.properties.platform import Platform
+from tests.support.properties.platform import Platform
 
 PLAIN = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n"
 WINDOW = """

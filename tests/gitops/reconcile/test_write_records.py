@@ -20,8 +20,8 @@ from gitops.reconcile.write_records import MOST_EVENTS, RecordUpdate, RecordWrit
 from gitops.records.transitions import Transition
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
-from tests.gitops.fleet import START
-from tests.gitops.virtual_time import VirtualClock, VirtualLoop
+from tests.support.clock import VirtualClock, VirtualLoop
+from tests.support.platform import START
 
 
 def key(name: str) -> ObjectKey:

@@ -7,7 +7,7 @@ import pytest
 from applier.cluster import Discovery, Resource
 from gitops.records.references import Ref, RefError, find_key
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import Fleet
+from tests.support.platform import Fleet
 
 DISCOVERY = Discovery(
     {

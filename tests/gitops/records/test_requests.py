@@ -12,7 +12,7 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.rollouts.state import DecisionRecord
 from gitops.windows.window import LOCAL
-from tests.gitops.fleet import ROLLOUT, TEN, Fleet
+from tests.support.platform import ROLLOUT, TEN, Fleet
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from gitops.records.installation import ensure_namespace
 from gitops.records.rollout_records import Rollouts
 from gitops.rollouts.queue_position import BlockingItem, WaveForecast
 from gitops.rollouts.state import Halt, RolloutState, TargetRevision, WaveProgress
-from tests.gitops.fleet import MERGE, TEN, Fleet, commit_id
+from tests.support.platform import MERGE, TEN, Fleet, commit_id
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from gitops.records.pass_history import parse_passes
 from gitops.records.source_requests import Pin, pin_of
 from renderer import well_known
 from renderer.identity import source_parent
-from tests.gitops.fleet import START
 from tests.gitops.reconcile.test_source_acceptance import ONE, TWO, World, rewritten
+from tests.support.platform import START
 
 THREE = ONE.replace("one", "three")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gitops.rollouts.item_progress import ItemProgress
-from tests.gitops.rollouts.rollouts import MINUTE, START
+from tests.support.rollouts.rollouts import MINUTE, START
 
 EMPTY = ItemProgress()
 TEN = 10 * MINUTE

@@ -12,7 +12,7 @@ from gitops.rollouts.source_rules import resolve_rules
 from gitops.windows.window import LOCAL, WindowTarget
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
-from tests.gitops.windows.windows import manifest, utc
+from tests.support.windows.documents import manifest, utc
 
 HOUR = timedelta(hours=1)
 NOW = utc("2026-11-20 12:00")

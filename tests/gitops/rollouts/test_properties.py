@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear
 from gitops.rollouts.state import TargetRevision
-from tests.gitops.rollouts.histories import CLOSED, KIND_EVENTS, History, histories, played
-from tests.gitops.rollouts.reference import in_order, is_updated
-from tests.gitops.rollouts.rollouts import Rollout, items
 from tests.properties.test_convergence import examples
+from tests.support.rollouts.histories import CLOSED, KIND_EVENTS, History, histories, played
+from tests.support.rollouts.reference import in_order, is_updated
+from tests.support.rollouts.rollouts import Rollout, items
 
 Case = tuple[History, list[tuple[int, str]]]
 

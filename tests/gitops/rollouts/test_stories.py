@@ -14,9 +14,9 @@ from gitops.rollouts.requests import approve
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape
 from gitops.rollouts.state import TargetRevision
 from tests.gitops.gates.test_evaluate import WAVES
-from tests.gitops.rollouts.rollouts import MINUTE, Rollout, items
 from tests.gitops.rollouts.test_shapes import linear
 from tests.properties.test_convergence import examples
+from tests.support.rollouts.rollouts import MINUTE, Rollout, items
 
 TEN = "0123456789"
 

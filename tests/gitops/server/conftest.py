@@ -11,7 +11,7 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from tests.conftest import IN_CI
-from tests.gitops.server.browsing import Browsing, launched
+from tests.support.monitoring.browser import Browsing, launched
 
 NAMES: Final = ("chromium", "chromium-browser")
 MISSING: Final = "there is no Chromium: apt-get install chromium (the tests of the status page need it)"

@@ -19,13 +19,13 @@ from applier.sandbox.server import Sandbox
 from gitops.errors import SourceError
 from gitops.fleet.reach import ReachState
 from renderer import well_known
-from tests.fault_injector import FaultInjector, InjectedFault, RefusedRequest
-from tests.gitops.fleet import MERGE
-from tests.gitops.server.rules import Between, Scrape
-from tests.gitops.server.seeing import FREEZE, HOURS, Scene, planned, scene
 from tests.gitops.server.test_deploy import DEPLOY
 from tests.gitops.server.test_fleet_page import StandingFleet, fleet_scene
 from tests.gitops.server.test_metrics import KEY
+from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.monitoring.alert_rules import Between, Scrape
+from tests.support.monitoring.scene import FREEZE, HOURS, Scene, planned, scene
+from tests.support.platform import MERGE
 
 PASSES: Final = timedelta(minutes=5)
 OVERDUE: Final = {"LevelgateStandsStill"}

@@ -11,10 +11,10 @@ from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan
 from gitops.fleet.reach import ReachState
 from gitops.reconcile.context import ReconcileResult
-from tests.gitops.server.browsing import Browsing
-from tests.gitops.server.seeing import planned, scene
 from tests.gitops.server.test_fleet_page import fleet_scene
 from tests.gitops.server.test_page import HOSTILE, held
+from tests.support.monitoring.browser import Browsing
+from tests.support.monitoring.scene import planned, scene
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

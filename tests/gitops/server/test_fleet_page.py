@@ -22,10 +22,10 @@ from gitops.fleet.cluster_record import NEW_RECORD, ClusterRecord, SourceSummary
 from gitops.fleet.reach import ReachState
 from gitops.reconcile.context import ReconcileResult
 from gitops.server.metrics import MAX_CLUSTER_NAMES
-from tests.gitops.fleet import START
-from tests.gitops.server.seeing import Scene, scene
 from tests.gitops.server.test_metrics import KEY, series, values
 from tests.gitops.server.test_page import HOSTILE, Tags
+from tests.support.monitoring.scene import Scene, scene
+from tests.support.platform import START
 
 INSTANCE = "/instances/g.test/Link/default/i0"
 SUMMARY = SourceSummary("c0ffee1234567", "Held", 7, 2, "WindowClosed: the window hours is closed", None)

@@ -11,7 +11,7 @@ from aiohttp import ClientSession
 from gitops.cli import EXIT_USAGE, invoke
 from gitops.config.fields import ListenAddress
 from gitops.server.http import ListenError, listen
-from tests.gitops.server.seeing import scene
+from tests.support.monitoring.scene import scene
 
 
 async def test_port_0_is_one_that_is_free() -> None:

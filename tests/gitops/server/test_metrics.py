@@ -21,8 +21,8 @@ from gitops.server.dashboard import Dashboard
 from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import START, StillClock
-from tests.gitops.server.seeing import FREEZE, HOURS, Scene, planned, scene
+from tests.support.monitoring.scene import FREEZE, HOURS, Scene, planned, scene
+from tests.support.platform import START, StillClock
 
 ROOT = Path(__file__).parents[3]
 OPERATIONS = ROOT / "docs" / "operations.md"

@@ -18,9 +18,9 @@ from gitops.records.display_state import DisplayState
 from gitops.server import page
 from gitops.server.monitor import PassLine
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import OWN, START
-from tests.gitops.server.seeing import FREEZE, HOURS, Scene, planned, scene
 from tests.gitops.server.test_metrics import multiplied
+from tests.support.monitoring.scene import FREEZE, HOURS, Scene, planned, scene
+from tests.support.platform import OWN, START
 
 NEVER_SECONDS = 3600.0
 HOSTILE = "<img src=x onerror=alert(1)>\"'&{{7*7}}javascript:alert(1)"

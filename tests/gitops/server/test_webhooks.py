@@ -19,7 +19,7 @@ from applier.errors import Unavailable
 from applier.token_bucket import Rate
 from gitops.server import webhooks
 from gitops.source_config import parse_source
-from tests.gitops.server.seeing import Scene, scene
+from tests.support.monitoring.scene import Scene, scene
 
 SECRET = b"correct horse"
 NEVER_SECONDS = 3600.0

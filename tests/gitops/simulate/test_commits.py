@@ -10,8 +10,8 @@ import pytest
 from gitops.rollouts.source_rules import resolve_rules
 from gitops.simulate.commits import CommitSeries, HistoryReader, read_rules
 from gitops.simulate.world import open_windows
-from tests.gitops.source.real_git import Work
-from tests.gitops.windows.windows import manifest
+from tests.support.git.server import Work
+from tests.support.windows.documents import manifest
 
 DENY = {"kind": "Deny", "timeZone": "UTC", "schedule": {"cron": "0 12 * * 5"}, "duration": "60h"}
 ALLOW = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1"}, "duration": "2h"}

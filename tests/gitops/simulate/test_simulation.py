@@ -28,7 +28,7 @@ from gitops.simulate.world import SimulatedCluster
 from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.identity import ObjectKey
-from tests.gitops.fleet import START, TEN, Fleet
+from tests.support.platform import START, TEN, Fleet
 
 FREEZE: dict[str, Any] = {
     "kind": "Deny",

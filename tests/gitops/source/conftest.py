@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gitops.source.real_git import GitServer, Work, serving
-from tests.gitops.source.secure import MISSING
+from tests.support.git.secure_server import MISSING
+from tests.support.git.server import GitServer, Work, serving
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from gitops.errors import RefusedUrl, SourceError, Throttled, Unauthorized, Unreachable
 from gitops.source import BranchRef, Credentials, Mirror, ReadLimits, SourceTarget
-from tests.gitops.source.real_git import GitServer, Work
+from tests.support.git.server import GitServer, Work
 
 TOKEN = "cAnArY/+token-7261"
 FORMS = (

@@ -18,7 +18,7 @@ from gitops.errors import CacheUnavailable, DamagedCache, Stopped
 from gitops.source import BranchRef, Mirror, ReadLimits, SourceTarget, make_stop_tick
 from gitops.source.cache_directory import hold_lock
 from gitops.source.git import Git
-from tests.gitops.source.real_git import Work
+from tests.support.git.server import Work
 
 FILES = {f"file{number}": f"kind: X\nnumber: {number}\n" * 20 for number in range(120)}
 
@@ -286,7 +286,7 @@ def test_a_disk_without_room(work: Work, tmp_path: Path) -> None:
         pytest.skip("nobody may mount here: `unshare --user --mount` is refused")
     work.commit(a="1")
     (tmp_path / "disk").mkdir()
-    program = (sys.executable, "-m", "tests.gitops.source.small_disk", str(work.path), str(tmp_path / "disk"))
+    program = (sys.executable, "-m", "tests.support.git.small_disk", str(work.path), str(tmp_path / "disk"))
     done = subprocess.run(
         (*apart, *program), capture_output=True, check=False, timeout=60, cwd=Path(__file__).parents[3]
     )

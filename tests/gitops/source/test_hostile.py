@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gitops.source import Mirror, ReadLimits, SourceSnapshot, SourceTarget
 from gitops.source.tree import TreeEntry, judge, name_problem
-from tests.gitops.source.real_git import Work
+from tests.support.git.server import Work
 
 FILE, LINK, MODULE, DIRECTORY = "100644", "120000", "160000", "40000"
 

@@ -9,7 +9,7 @@ import pytest
 
 from gitops.errors import RefusedContent
 from gitops.source import Mirror, ReadLimits, SourceTarget, Tip
-from tests.gitops.source.real_git import Work
+from tests.support.git.server import Work
 
 SIZE = 100_000
 """Bytes of each head, which no compression makes smaller."""

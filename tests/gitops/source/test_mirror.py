@@ -30,7 +30,7 @@ from gitops.source import (
     read_working_tree,
 )
 from gitops.source.git import Git
-from tests.gitops.source.real_git import GitServer, Work, asked_from_now_on, give_away
+from tests.support.git.server import GitServer, Work, asked_from_now_on, give_away
 
 
 def test_first_fetch_brings_the_files(work: Work, cache: Path) -> None:

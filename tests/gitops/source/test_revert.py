@@ -10,7 +10,7 @@ import pytest
 
 from gitops.errors import SourceError, Unauthorized
 from gitops.source import BranchRef, Credentials, Mirror, RevertError, RevertRequest, SourceTarget, Tip
-from tests.gitops.source.real_git import GitServer, Work
+from tests.support.git.server import GitServer, Work
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TEN = "".join(f"line {number}\n" for number in range(10))

@@ -21,7 +21,7 @@ from gitops.source import Mirror, Verification
 from gitops.source.signatures import find_unsigned_commit
 from gitops.windows.window import LOCAL
 from tests.gitops.reconcile.test_source_acceptance import ONE, TWO, World, rewritten
-from tests.gitops.source.real_git import GIT_ENVIRONMENT
+from tests.support.git.server import GIT_ENVIRONMENT
 
 pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed")
 
@@ -303,7 +303,7 @@ def test_openpgp_keys_of_a_keyring_count(world: Signed, tmp_path: Path, monkeypa
     ring.write_bytes(gpg("--armor", "--export", "grace@example.com"))
     world.verification = Verification(keyring_file=ring)
     world.restart()
-    monkeypatch.setattr("tests.gitops.source.real_git.GIT_ENVIRONMENT", {**GIT_ENVIRONMENT, "GNUPGHOME": str(home)})
+    monkeypatch.setattr("tests.support.git.server.GIT_ENVIRONMENT", {**GIT_ENVIRONMENT, "GNUPGHOME": str(home)})
     try:
         for name in ("mallory", "eve", "grace"):
             world.work.write("two.yaml", TWO)

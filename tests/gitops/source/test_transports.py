@@ -10,8 +10,8 @@ import pytest
 from gitops.errors import RefusedUrl, Unauthorized
 from gitops.source import BranchRef, Credentials, Mirror, SourceTarget
 from tests.conftest import IN_CI
-from tests.gitops.source.real_git import GitServer, Work, serving
-from tests.gitops.source.secure import IS_MISSING, MISSING, Authority, Sshd, new_key, sshd
+from tests.support.git.secure_server import IS_MISSING, MISSING, Authority, Sshd, new_key, sshd
+from tests.support.git.server import GitServer, Work, serving
 
 TOKEN = "token-7261"
 

@@ -11,7 +11,7 @@ import pytest
 
 from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound, SourceError
 from gitops.source import LocalRepository, ReadLimits, read_working_tree
-from tests.gitops.source.real_git import Work, asked_from_now_on, give_away
+from tests.support.git.server import Work, asked_from_now_on, give_away
 
 
 def test_uncommitted_files_are_in_and_ignored_ones_are_not(work: Work) -> None:

@@ -14,7 +14,7 @@ from gitops.windows import zones
 from gitops.windows.lint import find_common_opening, find_warnings
 from gitops.windows.verdict import TrustedTime, WindowSet, is_in_window, judge
 from gitops.windows.window import Drain, Openness, Window
-from tests.gitops.windows.windows import PROD, active, between, following, manifest, read, utc, verdict, window
+from tests.support.windows.documents import PROD, active, between, following, manifest, read, utc, verdict, window
 
 NEW_YORK = "America/New_York"
 

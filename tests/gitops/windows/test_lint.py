@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from gitops.windows.lint import find_clock_changes, find_common_opening, find_warnings
-from tests.gitops.windows.windows import utc, window
+from tests.support.windows.documents import utc, window
 
 NOW = utc("2026-03-01 00:00")
 

@@ -16,9 +16,9 @@ from applier.plan.model import Operation
 from gitops.windows import occurrences, verdict, zones
 from gitops.windows.verdict import TrustedTime, WindowSet, judge
 from gitops.windows.window import Drain, Window
-from tests.gitops.windows.naive import MINUTE, Naive, Walk, startable
-from tests.gitops.windows.windows import PROD, manifest, read
 from tests.properties.test_convergence import examples
+from tests.support.windows.documents import PROD, manifest, read
+from tests.support.windows.naive import MINUTE, Naive, Walk, startable
 
 CHANGES = [
     ("Europe/Berlin", "2026-03-29"), ("Europe/Berlin", "2026-10-25"), ("America/New_York", "2026-03-08"),

@@ -6,7 +6,7 @@ from gitops.windows.rule_reader import parse_rules
 from renderer.catalog.catalog import load
 from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem, SourceLocation
-from tests.gitops.windows.windows import manifest
+from tests.support.windows.documents import manifest
 
 
 def parse(declared: DeclaredObject) -> str | list[Problem]:

@@ -15,7 +15,7 @@ from gitops.windows.verdict import TrustedTime, WindowSet, is_in_window, judge, 
 from gitops.windows.window import Drain, Openness, Window, WindowTarget
 from renderer.identity import GroupKind
 from renderer.kinds import CRD
-from tests.gitops.windows.windows import DEPLOYMENT, PROD, utc, verdict, window
+from tests.support.windows.documents import DEPLOYMENT, PROD, utc, verdict, window
 
 NOON = "2026-03-16 12:00"
 

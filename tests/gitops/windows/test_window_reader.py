@@ -10,7 +10,7 @@ import pytest
 from applier.plan.model import Operation
 from gitops.windows.window import Drain
 from renderer.label_selector import LabelSelector, Operator, Requirement
-from tests.gitops.windows.windows import active, between, manifest, read, window
+from tests.support.windows.documents import active, between, manifest, read, window
 
 VALID: dict[str, Any] = {
     "kind": "Allow",

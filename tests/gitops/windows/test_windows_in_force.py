@@ -11,7 +11,7 @@ import pytest
 
 from applier.kube.cluster import KubeCluster
 from gitops.records.source_record import SourceRecord
-from tests.gitops.fleet import GROUP, MERGE, Fleet, commit_id
+from tests.support.platform import GROUP, MERGE, Fleet, commit_id
 
 HOURS: dict[str, Any] = {
     "kind": "Allow",

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from renderer import builtin_kinds
-from tests.controlplane.schemas import published
-from tests.controlplane.server import ControlPlane
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.schemas import published
 
 
 def test_a_kind_has_its_schema_and_the_definitions_that_it_refers_to() -> None:

@@ -10,7 +10,7 @@ import pytest
 from renderer.catalog.catalog import Catalog, load, with_changed_files, written_versions
 from renderer.catalog.file_content import declared_key
 from renderer.identity import GroupKind
-from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain, widgets
+from tests.support.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain, widgets
 
 LINK = GroupKind(GROUP, "Link")
 

@@ -22,7 +22,7 @@ from renderer.catalog.projection import (
 from renderer.errors import SourceLocation
 from renderer.identity import GroupKind, ObjectKey
 from renderer.render.render import render
-from tests.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain
+from tests.support.properties.repositories import GROUP, UNREADABLE, config_map, definition, instance, plain
 
 LINK, OTHER = GroupKind(GROUP, "Link"), GroupKind(GROUP, "Other")
 

@@ -10,7 +10,7 @@ import pytest
 from renderer.catalog.catalog import load
 from renderer.catalog.forbidden_objects import find_protection_mistake
 from renderer.render.render import render
-from tests.properties.repositories import GROUP, config_map, definition, instance, plain
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 
 RBAC = "rbac.authorization.k8s.io/v1"
 PROTECTED: list[tuple[str, str, str, str]] = [

@@ -11,7 +11,7 @@ from renderer.catalog.catalog import Catalog, load
 from renderer.export.lint import Severity, lint
 from renderer.identity import GroupKind
 from renderer.render.render import render
-from tests.properties.repositories import GROUP, config_map, definition, widget, widgets
+from tests.support.properties.repositories import GROUP, config_map, definition, widget, widgets
 
 INNER = {
     "name": "string | required=true",

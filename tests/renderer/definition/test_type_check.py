@@ -14,7 +14,7 @@ from renderer.definition.type_check import check_definition
 from renderer.export.lint import lint
 from renderer.identity import GroupKind
 from renderer.render.render import render
-from tests.properties.repositories import GROUP, config_map, definition, instance, widget, widgets
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, widget, widgets
 
 SPEC = {
     "text": "string",

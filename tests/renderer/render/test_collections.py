@@ -13,7 +13,7 @@ from renderer.label_selector import LabelSelector, Selection
 from renderer.render.model import RenderedApplySet, RenderedNode
 from renderer.render.render import render
 from renderer.render.world import ClusterView
-from tests.properties.repositories import GROUP, config_map, definition, instance, widget
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, widget
 
 X = ObjectKey(GROUP, "Link", "default", "x")
 SPEC = {

@@ -9,7 +9,7 @@ from renderer.identity import ObjectKey
 from renderer.render.cache import RenderCache
 from renderer.render.render import render
 from renderer.render.world import ClusterView
-from tests.properties.repositories import GROUP, config_map, definition, instance
+from tests.support.properties.repositories import GROUP, config_map, definition, instance
 
 OUTER = ObjectKey(GROUP, "Outer", "default", "a")
 

@@ -18,8 +18,8 @@ from renderer.identity import GroupKind, ObjectKey, digest, key_hash, source_par
 from renderer.render.model import READ_SUFFIX, RenderedNode, Rendering
 from renderer.render.render import render
 from renderer.render.world import ClusterView
-from tests.properties.platform import Files
-from tests.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
+from tests.support.properties.platform import Files
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
 
 LINK = definition("Link", [config_map("a"), config_map("b", "a")])
 KIND = GroupKind(GROUP, "Link")

@@ -14,7 +14,7 @@ from renderer.render.model import RenderedApplySet, RenderedNode
 from renderer.render.render import render
 from renderer.render.resolve import overlay, schema_value
 from renderer.render.world import ClusterView
-from tests.properties.repositories import GROUP, config_map, definition, instance, plain, widget
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain, widget
 
 X = ObjectKey(GROUP, "Link", "default", "x")
 WIDGET = ObjectKey("free.test", "Widget", "default", "x-a")

@@ -14,10 +14,10 @@ from renderer.catalog.catalog import load
 from renderer.definition.crd import custom_resource_definition
 from renderer.export.example import build_example
 from renderer.schema import SchemaErrors, apply_defaults, rule_mistakes, to_openapi, union, validate
-from tests.controlplane.kubectl import Kubectl
-from tests.controlplane.server import Answer, ControlPlane
-from tests.controlplane.waiting import eventually
-from tests.properties.repositories import config_map, definition
+from tests.support.cluster.control_plane import Answer, ControlPlane
+from tests.support.cluster.kubectl import Kubectl
+from tests.support.cluster.waiting import eventually
+from tests.support.properties.repositories import config_map, definition
 
 GROUP = "schema.test"
 

@@ -13,7 +13,7 @@ from renderer.identity import ObjectKey
 from renderer.render.render import render
 from renderer.render.world import ClusterView
 from renderer.template.typed_views import view_of
-from tests.properties.repositories import GROUP, config_map, definition, instance, widget, widgets
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, widget, widgets
 
 X = ObjectKey(GROUP, "Link", "default", "x")
 SECRET = {

@@ -14,7 +14,7 @@ from applier.sandbox.endpoints.cut_switch import CUT_PATH, CutSwitch
 from applier.sandbox.endpoints.http import serve, set_cut
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
-from tests.controlplane.waiting import until
+from tests.support.cluster.waiting import until
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 

@@ -20,7 +20,7 @@ from applier.sandbox.merge import (
     type_of_schema,
 )
 from renderer import builtin_kinds
-from tests.conformance.merge import things
+from tests.support.conformance import merge_schema as things
 
 Json = dict[str, Any]
 

@@ -16,7 +16,7 @@ from gitops.reconcile.incremental.scope import WidenScope, changed_objects
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey
 from renderer.well_known import DEPENDS_ON
-from tests.gitops.fleet import GROUP, Fleet
+from tests.support.platform import GROUP, Fleet
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 

@@ -18,7 +18,7 @@ from gitops.reconcile.incremental import topology
 from gitops.reconcile.incremental.topology import Dependencies, DependencyIndex, DependencyMatch, Labels
 from renderer.identity import GroupKind, ObjectKey
 from renderer.label_selector import LabelSelector, Selection
-from tests.gitops.reconcile.traces import run_under
+from tests.support.traces import run_under
 
 ROUTE, POLICY = GroupKind("g.test", "Route"), GroupKind("g.test", "Policy")
 

@@ -1,0 +1,98 @@
+"""A platform for one scenario: a real Git repository, the real command, a real cluster watched through its audit log."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import command as process
+from tests.support.cluster.audit import AuditEvent, AuditLog
+from tests.support.cluster.kubectl import Kubectl
+from tests.support.git.server import COMMIT, committed
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A Git repository that a test writes commits to."""
+
+    path: Path
+
+    def commit(self, files: Mapping[str, str | None], message: str = "change") -> str:
+        """Write these files (None removes one), commit, and give the commit's id."""
+        for name, text in files.items():
+            file = self.path / name
+            if text is None:
+                file.unlink()
+            else:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(textwrap.dedent(text))
+        self.git("add", "--all")
+        return committed(self.git(*COMMIT, message))
+
+    def git(self, *arguments: str) -> str:
+        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+        return subprocess.run(
+            ("git", *identity, *arguments), cwd=self.path, check=True, capture_output=True, text=True
+        ).stdout
+
+
+@dataclass(frozen=True)
+class Platform:
+    """One source and its command line. `name` is the source's name; `group` is a group of kinds that no other test uses."""
+
+    name: str
+    namespace: str
+    group: str
+    repository: Repository
+    kubectl: Kubectl
+    audit_log: AuditLog | None
+    kubeconfig: Path
+    cache: Path
+
+    def levelgate(self, *arguments: str, check: int | None = None) -> subprocess.CompletedProcess[str]:
+        """Run the command to its end; with `check`, its exit code must be that."""
+        done = process.run(arguments, self.environment)
+        assert check is None or done.returncode == check, (
+            f"exit {done.returncode}, expected {check}\n{done.stdout}{done.stderr}"
+        )
+        return done
+
+    def run_once(self, *arguments: str, check: int | None = 0, wait: str = "0s") -> subprocess.CompletedProcess[str]:
+        """`levelgate run --once` of this source, and no other."""
+        return self.levelgate(
+            "run", "--source", f"{self.name}={self.repository.path}", "--once", "--wait", wait, *arguments, check=check
+        )
+
+    def start(self, *arguments: str) -> process.Running:
+        """The daemon, or `--once`, as a process that the test ends."""
+        return process.Running(("run", "--source", f"{self.name}={self.repository.path}", *arguments), self.environment)
+
+    @property
+    def audit(self) -> AuditLog:
+        """What the server recorded, in a scenario that plays on the real one alone."""
+        assert self.audit_log, "the sandbox has no audit log"
+        return self.audit_log
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {"KUBECONFIG": str(self.kubeconfig), "XDG_CACHE_HOME": str(self.cache)}
+        return {**os.environ, **own, "NO_COLOR": "1", "LEVELGATE_LISTEN": "off"}
+
+    def writes(self, since: int) -> list[AuditEvent]:
+        """What Levelgate wrote that concerns this test, Events aside: its namespaces, kinds and source; the server's word, not ours."""
+        return [
+            event
+            for event in self.audit.events(since=since, user="levelgate")
+            if event.is_write and event.resource != "events" and self._is_mine(event)
+        ]
+
+    def requests(self, since: int) -> list[AuditEvent]:
+        return self.audit.events(since=since, user="levelgate")
+
+    def _is_mine(self, event: AuditEvent) -> bool:
+        names = (event.namespace or "", event.group or "", event.name or "")
+        return any(self.namespace in text or self.name in text or self.group in text for text in names)

@@ -1,0 +1,161 @@
+"""A hub and its clusters for scenarios: a real repository, the real command, real clusters watched through their audit logs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from renderer import well_known
+from renderer.identity import OWN_NAMESPACE
+from tests.scenarios.conftest import new_namespace, of_real
+from tests.support.cluster.audit import AuditEvent, AuditLog
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.command import Running, run
+from tests.support.command_platform import Platform, Repository
+from tests.support.definitions import chain, config_map, link
+
+REGIONS = {"c0": "eu", "c1": "us", "c2": "us"}
+
+
+def document(kind: str, name: str, spec: Mapping[str, Any], **labels: str) -> str:
+    metadata = {"name": name, **({"labels": labels} if labels else {})}
+    return json.dumps({"apiVersion": "levelgate.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
+
+
+def cluster(name: str, access: Mapping[str, Any] | None = None, **spec: Any) -> str:
+    region = REGIONS.get(name, "eu")
+    return document("Cluster", name, {"access": access or {"file": name}, **spec}, region=region)
+
+
+EVERYWHERE = {"matchExpressions": [{"key": "region", "operator": "Exists"}]}
+
+
+@dataclass(frozen=True)
+class FleetPlatform:
+    """A hub and its clusters, all with a namespace of the same name."""
+
+    platform: Platform
+    clusters: Mapping[str, ControlPlane]
+    config: Path
+
+    @property
+    def namespace(self) -> str:
+        return self.platform.namespace
+
+    def commit(self, files: Mapping[str, str | None]) -> str:
+        return self.platform.repository.commit(files)
+
+    def start(self) -> Running:
+        return Running(("run", "--config", str(self.config)), self.platform.environment)
+
+    def run_once(self) -> subprocess.CompletedProcess[str]:
+        return run(("run", "--once", "--config", str(self.config)), self.platform.environment)
+
+    def text(self, name: str, config_map_name: str) -> str:
+        """What a ConfigMap of a cluster says; empty where there is none."""
+        path = f"/api/v1/namespaces/{self.namespace}/configmaps/{config_map_name}"
+        answer = self.clusters[name].request("GET", path)
+        return str(answer.body["data"]["text"]) if answer.code == 200 else ""
+
+    def texts(self, config_map_name: str) -> dict[str, str]:
+        return {name: self.text(name, config_map_name) for name in self.clusters}
+
+    def label(self, name: str, config_map_name: str) -> str:
+        """The set of a ConfigMap of a cluster; empty where it is in none, or gone."""
+        path = f"/api/v1/namespaces/{self.namespace}/configmaps/{config_map_name}"
+        answer = self.clusters[name].request("GET", path)
+        labels = answer.body["metadata"].get("labels") or {} if answer.code == 200 else {}
+        return str(labels.get(well_known.PART_OF, ""))
+
+    def is_marked(self, name: str) -> bool:
+        """Whether a hub has the cluster."""
+        answer = self.clusters[name].request("GET", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/levelgate")
+        return bool(answer.code == 200 and (answer.body.get("data") or {}).get("hub"))
+
+    def is_settled(self, name: str) -> bool:
+        """Whether the record of the source in a cluster says that all is as Git says."""
+        path = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{self.platform.name}"
+        answer = self.clusters[name].request("GET", path)
+        return bool(answer.code == 200 and (answer.body.get("data") or {}).get("state") == "Settled")
+
+    def recorded_state(self, hub: ControlPlane, name: str) -> str:
+        """What the hub's record says of a cluster and of the source there."""
+        answer = hub.request("GET", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/cluster-{name}")
+        data = answer.body.get("data") or {} if answer.code == 200 else {}
+        summary = json.loads(data.get("sources") or "{}").get(self.platform.name, {})
+        return f"{data.get('state')} {summary.get('state')}"
+
+    def mark(self, name: str) -> int:
+        return AuditLog(self.clusters[name].audit_log).mark()
+
+    def writes(self, name: str, since: int) -> list[AuditEvent]:
+        """What Levelgate wrote in the namespace of the test; its own records follow a little later."""
+        events = AuditLog(self.clusters[name].audit_log).events(since=since, user="levelgate")
+        return [event for event in events if event.is_write and event.namespace == self.namespace]
+
+    def has_kind(self, server: ControlPlane) -> bool:
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/chains.{self.platform.group}"
+        return server.request("GET", path).code == 200
+
+
+@pytest.fixture
+def fleet(
+    control_plane: ControlPlane, clusters: Mapping[str, ControlPlane], repository: Repository, tmp_path: Path
+) -> Iterator[FleetPlatform]:
+    namespace = new_namespace(of_real(control_plane))
+    directory = tmp_path / "clusters"
+    directory.mkdir()
+    for name, peer in clusters.items():
+        assert peer.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}}).code == 201
+        shutil.copy(peer.kubeconfig("levelgate"), directory / name)
+    config = tmp_path / "levelgate.yaml"
+    source = f"src-{namespace}"
+    settings = {
+        "apiVersion": "levelgate.dev/v1alpha1",
+        "kind": "Config",
+        "fleet": {"source": source, "directory": "clusters"},
+        "sources": [{"name": source, "url": str(repository.path), "interval": "1h"}],
+    }
+    config.write_text(json.dumps(settings))
+    platform = Platform(
+        name=source,
+        namespace=namespace,
+        group=f"{namespace}.test",
+        repository=repository,
+        kubectl=None,  # type: ignore[arg-type]
+        audit_log=None,
+        kubeconfig=control_plane.kubeconfig("levelgate"),
+        cache=tmp_path / "cache",
+    )
+    yield FleetPlatform(platform, clusters, config)
+    for server in (control_plane, *clusters.values()):
+        server.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{source}")
+        server.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/levelgate")
+    for name in (*clusters, "local"):
+        control_plane.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/cluster-{name}")
+    control_plane.request("DELETE", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/fleet-{source}")
+
+
+def everything(fleet: FleetPlatform, **placement: Any) -> dict[str, str | None]:
+    """A definition, one instance and a plain object, on all clusters; the text is another one in the region us."""
+    group = fleet.platform.group
+    override = {
+        "clusters": {"matchLabels": {"region": "us"}},
+        "rgds": [f"chains.{group}"],
+        "patch": {"spec": {"text": "us"}},
+    }
+    spec = {"objects": {}, "clusters": EVERYWHERE, "overrides": [override], **placement}
+    return {
+        **{f"{name}.json": cluster(name) for name in fleet.clusters},
+        "placement.json": document("Placement", "all", spec),
+        "chain.json": chain(group, "ab"),
+        "one.json": link(group, fleet.namespace),
+        "plain.json": config_map(fleet.namespace, "plain", text="here"),
+    }
