@@ -12,10 +12,10 @@ from gitops import source_config
 from gitops.source import locations
 from renderer.kinds import CRD
 from renderer.render.render import render
-from tests.scenarios.test_readme import ROOT, normalised, steps
 from tests.support.demo import fleet as demo_fleet
 from tests.support.demo import one_cluster as demo
 from tests.support.demo.session import SAMPLE
+from tests.support.documentation import ROOT, normalised, steps
 
 
 def test_the_sample_repository_renders_without_a_problem() -> None:

@@ -6,10 +6,11 @@ import ast
 import importlib
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.documentation import defined, named_in
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted(path for package in ("gitops", "applier", "renderer") for path in (ROOT / package).rglob("*.py"))
@@ -65,17 +66,6 @@ def test_every_rule_of_the_contract_is_named_by_a_test() -> None:
     tests = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     assert len(rules) > 20
     assert sorted(rule for rule in rules if not re.search(rf"\b{rule}\b", tests)) == []
-
-
-def named_in(page: str) -> Iterator[tuple[Path, str]]:
-    """Files that a page names below `tests/`, each with the test in it, if one is named."""
-    for file, name in re.findall(r"`([\w/]+\.py)(?:::(test_\w+))?`", page):
-        yield ROOT / "tests" / file, name
-
-
-def defined(file: Path) -> set[str]:
-    found = ast.walk(ast.parse(file.read_text()))
-    return {node.name for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
 def test_every_row_of_the_fault_table_names_tests_that_exist() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from gitops.cli import group
 from gitops.fleet.reach import ReachState
-from tests.test_design import defined, named_in
+from tests.support.documentation import defined, named_in
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -14,7 +14,7 @@ from gitops.cli import invoke
 from gitops.config.schema import CONFIG_SCHEMA
 from renderer import documents
 from renderer.identity import OWN_NAMESPACE
-from tests.gitops.windows.test_window_reader import CALENDAR
+from tests.support.windows.calendars import CALENDAR
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

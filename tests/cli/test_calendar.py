@@ -15,9 +15,8 @@ from gitops.rollouts.source_rules import SourceRules, restore_rules
 from gitops.windows.window import LOCAL, Window, WindowTarget
 from renderer.documents import load
 from renderer.identity import GroupKind
-from tests.gitops.gates.test_gates_in_force import workers
-from tests.gitops.windows.test_windows_in_force import FREEZE, HOURS
-from tests.support.platform import GROUP, MERGE, Fleet
+from tests.support.platform import GROUP, MERGE, Fleet, workers
+from tests.support.windows.calendars import FREEZE, HOURS
 from tests.support.windows.documents import manifest
 
 PATH = "/api/v1/namespaces/levelgate-system/configmaps/windows"

@@ -10,8 +10,8 @@ import pytest
 
 from gitops.cli import EXIT_USAGE
 from tests.cli.conftest import Typed
-from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
 from tests.support.platform import Fleet, commit_id
+from tests.support.windows.calendars import HOURS, SATURDAY
 
 
 @pytest.fixture

@@ -12,22 +12,10 @@ from gitops.cli import EXIT_INTERRUPTED, EXIT_USAGE, invoke
 from gitops.simulate.engine import Simulation
 from tests.scenarios.conftest import repository
 from tests.support.command_platform import Repository
-from tests.support.platform import Fleet
+from tests.support.simulation import AT, FREEZE, files
 from tests.support.windows.documents import manifest
 
 __all__ = ["repository"]
-
-AT = ("--start", "2026-11-20T10:50", "--utc", "--assume", "ready=4m")
-FREEZE = {"kind": "Deny", "timeZone": "UTC", "schedule": {"cron": "0 11 * * 5"}, "duration": "61h"}
-
-
-def files(image: str) -> dict[str, str | None]:
-    """Four instances of one definition."""
-    fleet = Fleet(names=("a", "b", "c", "d"), image=image)
-    return {
-        "link.json": fleet._definition(),
-        **{f"{name}.json": json.dumps(fleet._instance(name)) for name in fleet.names},
-    }
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gitops.cli import EXIT_USAGE, invoke
-from tests.cli.test_simulate import AT, FREEZE, files
 from tests.scenarios.conftest import repository
 from tests.support import fleet_documents as documents
 from tests.support.command_platform import Repository
+from tests.support.simulation import AT, FREEZE, files
 from tests.support.windows.documents import manifest
 
 __all__ = ["repository"]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from tests.conformance.test_custom import DEFINITIONS, definition
 from tests.support.cluster.http_api import Api, Json
+from tests.support.conformance.custom import DEFINITIONS, definition
 
 TEXT = {"type": "string"}
 KEYS = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]}

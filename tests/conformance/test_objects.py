@@ -10,39 +10,12 @@ from typing import Any
 
 import pytest
 
-from renderer import builtin_kinds
 from tests.support.cluster.http_api import Api, Json
-from tests.support.conformance.objects import OBJECTS
-from tests.support.objects import builtins
+from tests.support.conformance.objects import collection, lines, objects
 
 pytestmark = pytest.mark.cluster
 
 _numbers = count()
-_SPECIAL = frozenset({"HorizontalPodAutoscaler v1", "ControllerRevision"})
-"""What the sandbox does not serve; and what the real server lets nobody patch: it takes its data for changed."""
-
-
-def objects(namespace: str) -> dict[str, Json]:
-    """Objects of both collections, with names that no other test uses."""
-    found = {name: obj for name, obj in builtins(namespace).items() if name not in _SPECIAL}
-    for name, (api_version, kind, content) in OBJECTS.items():
-        metadata = {"name": f"{namespace}-{name}".replace(" ", "-"), **content.get("metadata", {})}
-        found[name] = {**content, "apiVersion": api_version, "kind": kind, "metadata": metadata}
-    return found
-
-
-def collection(obj: Json, namespace: str) -> str:
-    """The path of the objects of a kind."""
-    group, _, version = obj["apiVersion"].rpartition("/")
-    for one in builtin_kinds.load_builtin_schemas().discovery:
-        for served in one["versions"]:
-            if (one["metadata"]["name"], served["version"]) == (group, version):
-                for entry in served["resources"]:
-                    if entry["responseKind"]["kind"] == obj["kind"]:
-                        root = f"/apis/{group}/{version}" if group else f"/api/{version}"
-                        inside = f"/namespaces/{namespace}" if entry["scope"] == "Namespaced" else ""
-                        return f"{root}{inside}/{entry['resource']}"
-    raise AssertionError(obj)
 
 
 _TIME = re.compile(r'"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z"')
@@ -235,8 +208,3 @@ def test_statuses_are_printed_alike(both: tuple[Api, Api]) -> None:
         obj = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
         real, ours = (printed(api, obj, status) for api in both)
         assert ours == real
-
-
-def lines(value: Any) -> list[str]:
-    """So that pytest shows what differs."""
-    return json.dumps(value, indent=1, sort_keys=True).splitlines()

@@ -8,8 +8,8 @@ import pytest
 
 from applier.sandbox.api.protobuf import MEDIA_TYPE, decode_protobuf
 from applier.sandbox.kinds.builtin import built_in_kinds
-from tests.conformance.test_objects import collection, lines, objects
 from tests.support.cluster.http_api import Api
+from tests.support.conformance.objects import collection, lines, objects
 
 _numbers = count()
 KINDS = {(kind.api_version, kind.kind): kind for kind in built_in_kinds()}

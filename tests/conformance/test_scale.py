@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.conformance.test_builtin import PATHS, SELECTED, create
-from tests.conformance.test_custom import DEFINITIONS, definition, established
 from tests.support.cluster.http_api import APPLY, Api, Json
+from tests.support.conformance.builtin import PATHS, SELECTED, create
+from tests.support.conformance.custom import DEFINITIONS, definition, established
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 IDENTITY = {"kind": "Scale", "apiVersion": "autoscaling/v1"}

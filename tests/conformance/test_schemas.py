@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from tests.conformance.test_custom import DEFINITIONS, established
 from tests.support.cluster.http_api import Answer, Api, Json
+from tests.support.conformance.custom import DEFINITIONS, established
 
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer"}

@@ -7,28 +7,26 @@ somebody forgot to wake.
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from typing import Any, cast
 
 import pytest
 
-from applier.sandbox.wire import Request, Response
 from gitops.daemon.event_router import EventRouter
 from gitops.daemon.follower import Follower
 from gitops.errors import Unreachable
 from gitops.reconcile.requeue import LAST_LOOK_WATCHED
 from gitops.source import Mirror
-from tests.gitops.test_operation import Committed
-from tests.properties.test_parts import CONFIG_MAPS, LINKS, happens, state_of
 from tests.support.clock import VirtualClock, VirtualLoop
-from tests.support.fault_injector import ConnectionReset, EndedWatch, FaultInjector, InjectedFault, RefusedRequest
+from tests.support.fault_injector import ConnectionReset, EndedWatch, InjectedFault, RefusedRequest
 from tests.support.faults.extent import WHOLE
-from tests.support.platform import GROUP, START, Fleet, StillClock
+from tests.support.faults.faulty_platform import Shaken
+from tests.support.operation import Committed
+from tests.support.platform import GROUP, START, StillClock
+from tests.support.properties.happenings import CONFIG_MAPS, LINKS, happens, state_of
 
 NAMES = ("a", "b", "c", "d")
 LEAVING = frozenset({"c", "d"})
@@ -63,27 +61,6 @@ class Severed(Committed):
         if self.lost:
             raise Unreachable("https://git.test", "no answer")
         return super().list_refs(*names)
-
-
-@dataclass
-class Shaken(Fleet):
-    """Behind a server that has faults. Its instances are in files of `folder`, and its definition is called `called`."""
-
-    folder: str = ""
-    called: str = f"links.{GROUP}"
-
-    def _files(self) -> dict[str, str]:
-        files = {f"{self.folder}{name}": text for name, text in super()._files().items()}
-        definition = json.loads(files.pop(f"{self.folder}link.json"))
-        definition["metadata"]["name"] = self.called
-        return {**files, "link.json": json.dumps(definition)}
-
-    @cached_property
-    def faulty(self) -> FaultInjector:
-        return FaultInjector(super()._door)
-
-    async def _door(self, request: Request) -> Response:
-        return await self.faulty.answer(request)
 
 
 @dataclass

@@ -22,13 +22,13 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
-from tests.faults.test_hour import Shaken
-from tests.gitops.test_operation import Committed
-from tests.gitops.test_stories import BROKEN, in_the_way
 from tests.support.clock import VirtualClock, VirtualLoop
 from tests.support.fault_injector import ConnectionReset, DelayedRequest, InjectedFault, RefusedRequest
 from tests.support.faults.extent import WHOLE
+from tests.support.faults.faulty_platform import Shaken
+from tests.support.operation import Committed
 from tests.support.platform import GROUP, START, Fleet, StillClock
+from tests.support.rollouts.disturbances import BROKEN, in_the_way
 
 COUNT = 300 if WHOLE else 40
 PUT_OFF = 3

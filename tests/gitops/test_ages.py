@@ -20,7 +20,7 @@ from gitops.records.display_state import DisplayState
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
-from tests.gitops.test_operation import Committed, operating
+from tests.support.operation import Committed, operating
 from tests.support.platform import GROUP, Fleet
 from tests.support.properties.repositories import widgets
 

@@ -2,56 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from aiohttp import web
 
 from gitops.external_facts import ExternalFactPoller, ExternalFactSource, FactUnavailable, request_fact
 from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
-from tests.support.loopback import listening
+from tests.support.external_server import MINUTE, Answers
 from tests.support.platform import Fleet, StillClock
-
-MINUTE = timedelta(minutes=1)
-
-
-@dataclass
-class Answers:
-    """What the server says, and how often it was asked."""
-
-    text: str = "true\n"
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-    hangs: bool = False
-    asked: int = 0
-    url: str = ""
-    closing: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def answer(self, request: web.Request) -> web.Response:
-        self.asked += 1
-        if self.hangs:
-            await self.closing.wait()
-        return web.Response(text=self.text, status=self.status, headers=self.headers)
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[Answers]:
-        app = web.Application()
-        app.router.add_get("/ok", self.answer)
-        async with listening(app) as url:
-            self.url = f"{url}/ok"
-            try:
-                yield self
-            finally:
-                self.closing.set()
-
-    def external(self, *, name: str = "budget", timeout: timedelta = timedelta(seconds=10)) -> ExternalFactSource:
-        return ExternalFactSource(name, self.url, "true", MINUTE, timeout)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
-from tests.gitops.windows.test_windows_in_force import FREEZE, HOURS, SATURDAY
 from tests.support.platform import Fleet
+from tests.support.windows.calendars import FREEZE, HOURS, SATURDAY
 
 GOVERNED = frozenset({"central"})
 FIVE = tuple("abcde")

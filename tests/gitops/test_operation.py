@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 from typing import Any, cast
 
@@ -14,83 +12,18 @@ import pytest
 
 from applier.errors import ClusterError
 from applier.sandbox.endpoints.transport import cluster_of
-from gitops.daemon.event_router import EventRouter
-from gitops.daemon.follower import Follower
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
 from gitops.rollouts.state import TargetRevision
-from gitops.source import BranchRef, Mirror, SourceSnapshot, SourceTarget, Tip
-from gitops.source.snapshot import File
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.support.clock import VirtualClock, VirtualLoop
-from tests.support.cluster.waiting import until
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.operation import CONFIG_MAPS, operating
 from tests.support.platform import GROUP, OWN, START, Fleet, StillClock
 
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 RECORD = "/api/v1/namespaces/levelgate-system/configmaps/source-platform"
-
-
-@dataclass
-class Committed:
-    """A mirror of what the fleet committed last."""
-
-    fleet: Fleet
-    server: str = "here"
-    ref_names: tuple[str, ...] = ("main",)
-    credential_states: tuple[object, ...] = ()
-
-    @property
-    def target(self) -> SourceTarget:
-        return SourceTarget("file:///platform", BranchRef("main"))
-
-    def list_refs(self, *names: str) -> dict[str, str]:
-        assert self.fleet.catalog
-        return dict.fromkeys(names, self.fleet.catalog.commit)
-
-    def find_tip(self, refs: dict[str, str]) -> Tip:
-        return Tip("main", refs["main"])
-
-    def fetch(self, tip: Tip) -> str:
-        return tip.commit
-
-    def is_ancestor(self, *_: str) -> bool:
-        return True
-
-    def has_commit(self, _commit: str) -> bool:
-        return True
-
-    def find_copied_commit(self, prefix: str) -> str | None:
-        return self.fleet.find_pushed_commit(prefix)
-
-    def read_snapshot(self, revision: str) -> SourceSnapshot:
-        newest = self.fleet.state.catalog
-        catalog = newest if revision == newest.commit else self.fleet.pushed[revision]
-        files = {file: File("", found.data) for file, found in catalog.contents.items()}
-        return SourceSnapshot(revision, revision, files, (), True, "subject", "Ada", "subject", None)
-
-
-@dataclass
-class Operation:
-    """A follower at work; `passes` says for each which instances it looked at, None where at everything."""
-
-    fleet: Fleet
-    follower: Follower
-    passes: list[frozenset[str] | None] = field(default_factory=list)
-
-    def passed(self, found: ReconcileResult) -> None:
-        names = frozenset(one.rendered.parent.name for one in found.sets if not one.rendered.is_source)
-        self.passes.append(None if found.touched is None else names)
-
-    async def until(self, condition: Callable[[], bool]) -> list[frozenset[str] | None]:
-        """Wait for it, and for what it is heard of; answers the passes since the last time."""
-        await until(condition)  # reading a commit is work of real threads
-        for _ in range(300):
-            await asyncio.sleep(0)
-        found, self.passes[:] = list(self.passes), []
-        return found
 
 
 @pytest.fixture
@@ -98,24 +31,6 @@ def fleet() -> Iterator[Fleet]:
     with Fleet(names=("a", "b", "c")) as found:
         found.start()
         yield found
-
-
-@asynccontextmanager
-async def operating(fleet: Fleet, reconciling: type[Reconciler] = Reconciler, **more: Any) -> AsyncIterator[Operation]:
-    reconciler = reconciling(fleet.cluster, "0", fleet.clock, LOCAL)
-    follower = Follower(
-        {"platform": cast(Mirror, Committed(fleet))}, reconciler, fleet.clock, elapsed=fleet.clock.seconds, **more
-    )
-    found = Operation(fleet, follower)
-    follower.on_pass = found.passed
-    async with EventRouter(reconciler, follower.enqueue, lambda _: None) as follower.event_router:
-        running = asyncio.ensure_future(follower.run_forever())
-        try:
-            await found.until(lambda: None in found.passes)
-            yield found
-        finally:
-            follower.stop.set()
-            await asyncio.wait_for(running, 60)
 
 
 def exists(fleet: Fleet, name: str) -> bool:

@@ -18,9 +18,9 @@ from applier.sandbox.wire import Refusal, Request, Response
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey, source_parent
-from tests.gitops.test_operation import operating
 from tests.support.clock import VirtualLoop
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.operation import operating
 from tests.support.platform import GROUP, MERGE, Fleet
 
 MAPS = "/api/v1/namespaces/default/configmaps"

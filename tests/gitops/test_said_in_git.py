@@ -12,10 +12,10 @@ from datetime import timedelta
 import pytest
 
 from tests.support.platform import GROUP, START, Fleet
+from tests.support.windows.calendars import NIGHT
 
 CRD = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/links.{GROUP}"
 PACED = {"shape": {"linear": {"n": 2}}}
-NIGHT = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 2 * * *"}, "until": "04:00"}
 places = pytest.mark.parametrize("place", ["git", "cluster"])
 
 

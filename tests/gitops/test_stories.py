@@ -10,6 +10,7 @@ import pytest
 
 from gitops.rollouts.state import TargetRevision
 from tests.support.platform import GROUP, TEN, Fleet
+from tests.support.rollouts.disturbances import BROKEN, in_the_way
 
 
 @pytest.fixture
@@ -44,27 +45,6 @@ def test_one_of_ten_never_becomes_ready_and_the_revert_repairs_what_had_moved(fl
     assert fleet.move("one") == [["i0", "i1"], ["i2", "i3"]]
     assert versions(fleet, *TEN[4:]) == untouched
     assert set(fleet.waits().values()) == {"Settled"}
-
-
-BROKEN = [
-    {
-        "id": "number",
-        "template": {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "${schema.metadata.name}-number"},
-            "data": {"number": "${string(int(schema.spec.text == 'broken' ? 'x' : '1'))}"},
-        },
-    }
-]
-"""An expression that fails in some instances."""
-
-
-def in_the_way(fleet: Fleet, name: str) -> None:
-    """Somebody else's object has the name that this instance wants to write."""
-    metadata = {"name": f"{name}-app", "namespace": "default"}
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"image": "theirs"}}
-    fleet.request("POST", "/api/v1/namespaces/default/configmaps?fieldManager=them", body)
 
 
 @pytest.mark.parametrize(("gates", "word"), [(None, "Conflict"), ([], "ApplyFailed")], ids=["the default", "no pace"])

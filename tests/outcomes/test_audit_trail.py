@@ -12,14 +12,13 @@ import pytest
 
 from gitops.timestamps import timestamp
 from tests.cli.conftest import Typed, in_berlin, printed, typed
-from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
-from tests.scenarios.test_daemon import text
-from tests.scenarios.test_gates import window
 from tests.support.cluster.waiting import eventually
 from tests.support.command import Running
-from tests.support.command_platform import Platform
+from tests.support.command_platform import Platform, text
 from tests.support.definitions import chain, link
 from tests.support.platform import Fleet
+from tests.support.scenarios.gates import window
+from tests.support.windows.calendars import HOURS, SATURDAY
 
 __all__ = ["in_berlin", "printed", "typed"]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scenarios.test_gates import window
 from tests.support.cluster.waiting import eventually
 from tests.support.command_platform import Platform
 from tests.support.definitions import chain, config_map, link
+from tests.support.scenarios.gates import window
 
 HOLD = "example.com/hold"
 BROKEN = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: [unclosed\n"

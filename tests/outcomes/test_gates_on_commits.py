@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scenarios.test_gates import config_map, definition
 from tests.support.command_platform import Platform
 from tests.support.definitions import link
+from tests.support.scenarios.gates import config_map, definition
 
 GATE = "${'Ticket' in target.trailers && target.author == 'Ada' && target.message.startsWith('Change') && target.commit != ''}"
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.test_gates import HOURS, MONDAY, SATURDAY, annotate, run_at, window
 from tests.support import command as process
 from tests.support.cluster.waiting import eventually
 from tests.support.command_at_time import stand_still
 from tests.support.command_platform import Platform
 from tests.support.definitions import chain, config_map, link
+from tests.support.scenarios.gates import HOURS, MONDAY, SATURDAY, annotate, run_at, window
 
 FRIDAY = MONDAY - timedelta(days=3)
 """09:00 in Berlin."""

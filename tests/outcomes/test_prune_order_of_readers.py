@@ -17,52 +17,10 @@ from tests.support import command as process
 from tests.support.command_killed import arm
 from tests.support.command_platform import Platform, Repository
 from tests.support.definitions import config_map
+from tests.support.readers import BY_NAME, base, definition, instance, reader, reference, template
 
 FINALIZER = "example.com/hold"
-BY_NAME = {"name": "base-shared"}
 BY_SELECTOR = {"selector": {"matchLabels": {"team": "blue"}}}
-
-
-def definition(group: str, kind: str, *resources: Mapping[str, Any]) -> str:
-    schema = {"group": group, "apiVersion": "v1", "kind": kind, "spec": {"on": "boolean | default=true"}}
-    return json.dumps(
-        {
-            "apiVersion": "kro.run/v1alpha1",
-            "kind": "ResourceGraphDefinition",
-            "metadata": {"name": f"{kind.lower()}s.{group}"},
-            "spec": {"schema": schema, "resources": resources},
-        }
-    )
-
-
-def instance(group: str, kind: str, namespace: str, name: str, **spec: object) -> str:
-    metadata = {"name": name, "namespace": namespace}
-    return json.dumps({"apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata, "spec": spec})
-
-
-def template(node: str, name: str, data: Mapping[str, str], **labels: str) -> dict[str, Any]:
-    metadata = {"name": name, **({"labels": labels} if labels else {})}
-    return {
-        "id": node,
-        "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)},
-    }
-
-
-def reference(node: str, target: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": node, "externalRef": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(target)}}
-
-
-def base(group: str) -> str:
-    """Two ConfigMaps, one of which others read."""
-    shared = template("shared", "${schema.metadata.name}-shared", {"key": "value"}, team="blue")
-    return definition(group, "Base", shared, template("own", "${schema.metadata.name}-own", {"key": "value"}))
-
-
-def reader(group: str, target: Mapping[str, Any] = BY_NAME) -> str:
-    """A ConfigMap with what it reads."""
-    text = "${string(size(found))}" if "selector" in target else "${found.data.key}"
-    child = template("child", "${schema.metadata.name}-child", {"read": text})
-    return definition(group, "Reader", reference("found", target), child)
 
 
 def hold(platform: Platform, name: str) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gitops.cli import invoke
-from tests.scenarios.test_gates import rule
 from tests.support.command_platform import Platform, Repository
 from tests.support.definitions import chain, link
 from tests.support.demo.session import SAMPLE
+from tests.support.scenarios.gates import rule
 
 FREEZE: dict[str, Any] = {
     "kind": "Deny",

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gitops.cli import invoke
-from tests.outcomes.test_prune_order_of_readers import base, instance, reader
-from tests.scenarios.test_gates import window
 from tests.support.command_platform import Repository
 from tests.support.definitions import config_map
+from tests.support.readers import base, instance, reader
+from tests.support.scenarios.gates import window
 
 GROUP, NAMESPACE = "g.test", "default"
 FREEZE: dict[str, Any] = {

@@ -23,8 +23,8 @@ from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.engine import CommitPush, Simulation
 from gitops.simulate.timeline_json import as_json
 from gitops.windows.window import LOCAL
-from tests.properties.test_convergence import examples
 from tests.support.platform import START, Fleet
+from tests.support.properties.examples import examples
 
 NAMES = ("a", "b", "c")
 HOURS = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1-5"}, "until": "15:00"}

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from applier.causes import Reason
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-from tests.properties.test_convergence import examples, fresh, once
 from tests.support.properties.cluster import World
+from tests.support.properties.examples import examples, once
+from tests.support.properties.meddling import fresh
 from tests.support.properties.platform import Files, Platform, essence
 from tests.support.properties.repositories import GROUP, UNREADABLE, config_map, definition, faults, instance, plain
 

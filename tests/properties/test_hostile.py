@@ -9,29 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.test_convergence import examples
+from tests.support.properties.examples import examples
+from tests.support.properties.oddities import ODD, bent, places
 from tests.support.properties.platform import Platform
 from tests.support.properties.repositories import config_map, definition, deployment, instance, plain
-
-ODD: list[Any] = [
-    None,
-    "",
-    "text",
-    0,
-    7,
-    -1,
-    1.5,
-    True,
-    [],
-    ["a"],
-    [[]],
-    {},
-    {"a": "b"},
-    {"a": None},
-    "${",
-    "${x}",
-    "é",
-]
 
 DEFINITION = json.loads(
     definition(
@@ -109,27 +90,6 @@ OBJECTS: list[dict[str, Any]] = [
         "webhooks": [{"name": "w.x.y", "clientConfig": {"service": {"name": "s", "namespace": "default"}}}],
     },
 ]
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [path] if path else []
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, item in items:
-        found += places(item, (*path, step))
-    return found
-
-
-def bent(value: Any, path: tuple[Any, ...], odd: Any) -> Any:
-    """A copy with something odd in one place."""
-    copy = json.loads(json.dumps(value))
-    place = copy
-    for step in path[:-1]:
-        place = place[step]
-    if odd is ...:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = odd
-    return copy
 
 
 PLACES = [(index, path) for index, obj in enumerate([DEFINITION, *OBJECTS]) for path in places(obj)]

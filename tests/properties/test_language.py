@@ -16,70 +16,16 @@ from hypothesis import strategies as st
 
 from renderer.catalog.catalog import load
 from renderer.cel import budget
-from renderer.documents import dump
-from renderer.export import diagram, json_schema
 from renderer.export.example import build_example
-from renderer.export.lint import LintFinding, lint
+from renderer.export.lint import LintFinding
 from renderer.render.model import Rendering
-from renderer.render.render import render
-from renderer.render.world import ClusterView
 from renderer.schema import validate
-from tests.properties.test_convergence import examples
-from tests.properties.test_hostile import ODD, bent, places
 from tests.support.effort import bounded
-from tests.support.properties.repositories import GROUP, config_map, definition, deployment, instance, widget
+from tests.support.properties.examples import examples
+from tests.support.properties.language import INNER, INSTANCE, RICH, TEXT, bomb, doubled, go_through
+from tests.support.properties.oddities import ODD, bent, places
+from tests.support.properties.repositories import config_map, definition, instance, widget
 
-SPEC = {
-    "text": "string | default=one",
-    "on": "boolean | default=true",
-    "names": '[]Name | default=["a","b"] maxItems=5',
-    "deep": {"port": 'integer | default=80 minimum=1 validation="self != 7"', "free": "object"},
-}
-RICH = json.loads(
-    definition(
-        "Link",
-        [
-            config_map("a"),
-            deployment("web", "a", includeWhen=["${schema.spec.on}", "${size(found) >= 0}"]),
-            config_map("many", name="m-${n}-${z}", forEach=[{"n": "${schema.spec.names}"}, {"z": "${['x', 'y']}"}]),
-            {
-                "id": "found",
-                "externalRef": {
-                    "apiVersion": "v1",
-                    "kind": "Secret",
-                    "metadata": {
-                        "namespace": "team",
-                        "selector": {
-                            "matchLabels": {"a": "${schema.spec.text}"},
-                            "matchExpressions": [{"key": "b", "operator": "In", "values": ["c"]}],
-                        },
-                    },
-                },
-                "readyWhen": ["${size(found) > 0}"],
-            },
-            {
-                "id": "inner",
-                "template": {
-                    "apiVersion": f"{GROUP}/v1",
-                    "kind": "Inner",
-                    "metadata": {"name": "${web.metadata.name}"},
-                    "spec": {"port": "${schema.spec.deep.port}"},
-                },
-            },
-        ],
-        spec=SPEC,
-        types={"Name": "string | minLength=1"},
-        status={
-            "count": "${size(many)}",
-            "conditions": [
-                "${runtime.newCondition({type: 'Up', status: web.status.replicas == 1 ? 'True' : 'False'})}"
-            ],
-        },
-    )
-)
-INNER = json.loads(definition("Inner", [config_map("i")], spec={"port": "integer", "text": "string | default=x"}))
-INSTANCE = json.loads(instance("Link", "x", text="two"))
-TEXT = dump([RICH, INNER, INSTANCE])
 CALLS = 20_000_000
 """What one set of files may take, however hostile: what costs most takes a quarter of it."""
 MEMORY = 400 << 20
@@ -89,21 +35,6 @@ def gone_through(files: Mapping[str, bytes]) -> tuple[Rendering, list[LintFindin
     """Everything that is made from files, with so much work and memory that nobody complains of it."""
     with bounded(calls=CALLS, memory=MEMORY):
         return go_through(files)
-
-
-def go_through(files: Mapping[str, bytes]) -> tuple[Rendering, list[LintFinding]]:
-    catalog = load(files, source="platform")
-    bundle = render([catalog], ClusterView())
-    findings = lint(files, catalog, bundle)
-    for one in catalog.definitions.values():
-        build_example(one, all_fields=True)
-        json_schema.instance_schema(one)
-        assert diagram.render_mermaid(one)
-        assert diagram.render_dot(one)
-    for rendered in bundle.instances.values():
-        if rendered.conditions:
-            rendered.conditions.evaluate([], [])
-    return bundle, findings
 
 
 def test_what_is_bent_below_is_fine_as_it_is() -> None:
@@ -159,12 +90,6 @@ def test_bytes_are_problems(data: bytes) -> None:
     gone_through({"a.yaml": data, "b.yaml": TEXT.encode()})
 
 
-def bomb(levels: int) -> str:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, levels)]
-    return "\n".join(lines)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -180,14 +105,6 @@ def bomb(levels: int) -> str:
 def test_files_that_would_grow_are_refused(text: str) -> None:
     _, findings = gone_through({"a.yaml": text.encode()})
     assert findings
-
-
-def doubled(times: int) -> str:
-    """An expression whose value would be a text of 2**times characters."""
-    text = "'a'"
-    for _ in range(times):
-        text = f"cel.bind(x, {text}, x + x)"
-    return text
 
 
 CUBIC = "lists.range(2000).all(a, " * 3 + "a >= 0" + ")" * 3

@@ -13,8 +13,9 @@ from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, NAMESPACE
-from tests.properties.test_convergence import examples, fresh, once
 from tests.support.properties.cluster import World
+from tests.support.properties.examples import examples, once
+from tests.support.properties.meddling import fresh
 from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import GROUP, faults, near, tangles
 

@@ -25,9 +25,9 @@ from renderer.render.model import RenderedApplySet, Rendering
 from renderer.render.render import render
 from renderer.render.resolve import resolve
 from renderer.render.world import ClusterView
-from tests.properties.test_convergence import examples, once
 from tests.support.platform import GROUP, MERGE, Fleet
 from tests.support.properties.cluster import World
+from tests.support.properties.examples import examples, once
 from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import config_map, definition, instance, repositories
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,14 +22,15 @@ from applier.state.observed import is_terminating, label
 from gitops.plan.report import PlannedAction, PlannedChange, Report
 from gitops.records.rollout_records import Rollouts
 from renderer import well_known
-from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id, source_parent
-from tests.properties.test_convergence import FUZZ, MEDDLED, examples, meddle
+from renderer.identity import ObjectKey, applyset_id, source_parent
 from tests.support.properties.cluster import Write
-from tests.support.properties.platform import VOLATILE, Files, Platform
+from tests.support.properties.examples import FUZZ, examples
+from tests.support.properties.meddling import MEDDLED, meddle
+from tests.support.properties.plans import CLOSED, PACE, Rule, deny, done, holder, rule, run
+from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
 
 SHARED = "shared"
-CLOSED = {"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}
 GOVERNED = (
     {"kinds": ["ConfigMap"]},
     {"nodes": ["a", "held"]},
@@ -49,7 +49,6 @@ POLICIES: tuple[Rule, ...] = (
 BROKEN = "broken.json"
 """A policy that cannot be read."""
 
-PACE = {"shape": {"linear": {"n": 1}}, "bake": "1h"}
 SAID: tuple[Mapping[str, str], ...] = (
     {well_known.HOLD: "not yet"},
     {well_known.SUSPEND: "INC-7"},
@@ -64,29 +63,7 @@ OF_INSTANCES = frozenset({well_known.HOLD, well_known.SUSPEND, well_known.DELETI
 PLATFORM = {applyset_id(source_parent("platform")), applyset_id(ObjectKey(GROUP, "Holder", "default", "k"))}
 """The sets of the source that has the definitions and rules, and one instance, where the rest is in another."""
 
-Rule = Mapping[str, Any]
 _STAYS = frozenset({PlannedAction.FAILED, PlannedAction.KEEP})
-_OURS = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
-
-
-def rule(kind: str, spec: Rule, *, name: str = "") -> str:
-    metadata = {"name": name or kind.lower()}
-    return json.dumps({"apiVersion": "levelgate.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
-
-
-def deny(verb: str) -> str:
-    """A window in which this is not done to anything."""
-    return rule(
-        "PropagationWindow", {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "verbs": [verb]}
-    )
-
-
-def holder() -> str:
-    """A definition whose instances may hold the shared object, and have a node with a gate."""
-    shared = config_map("shared", name="${schema.spec.holds}", includeWhen=["${schema.spec.holds != ''}"])
-    held = config_map("held", propagateWhen=["${schema.spec.open}"])
-    fields = {"text": "string | default=one", "holds": 'string | default=""', "open": "boolean | default=true"}
-    return definition("Holder", [config_map("first"), held, config_map("after", "held"), shared], spec=fields)
 
 
 @st.composite
@@ -199,49 +176,6 @@ class Said:
 def _is_held(change: PlannedChange) -> bool:
     """Is something done to it first, and the rest held by more than a turn that may come soon?"""
     return bool(change.interim) and not all(gate.is_turn for gate in change.obstacles)
-
-
-def run(platform: Platform) -> list[Write]:
-    """Passes until it is quiet: none of three writes content. What they wrote of it."""
-    begin, quiet = len(platform.cluster.writes), 0
-    for _ in range(40):
-        since = len(platform.cluster.writes)
-        assert platform.run() is not None
-        platform.cluster.tick()
-        quiet = 0 if done(platform.cluster.writes[since:]) else quiet + 1
-        if quiet == 3:
-            return platform.cluster.writes[begin:]
-    raise AssertionError("no rest")
-
-
-def done(writes: list[Write]) -> dict[ObjectKey, PlannedAction]:
-    """What became of each object by all that was written of it; our own records and Events are no content."""
-    found: dict[ObjectKey, tuple[Object | None, Object | None, bool]] = {}
-    for write in writes:
-        if OWN_NAMESPACE not in (write.key.namespace, write.key.name) and write.key.kind != "Event":
-            before, _, went = found.get(write.key, (write.before, None, False))
-            found[write.key] = before, write.after, went or write.after is None
-    return {key: action for key, one in found.items() if (action := _action(*one))}
-
-
-def _action(before: Object | None, after: Object | None, went: bool) -> PlannedAction | None:
-    if before is None:
-        return PlannedAction.CREATE if after else None
-    if after is None:
-        return PlannedAction.DELETE
-    if went:
-        return PlannedAction.REPLACE
-    if label(before, well_known.PART_OF) and not label(after, well_known.PART_OF):
-        return PlannedAction.RELEASE
-    return PlannedAction.UPDATE if _content(before) != _content(after) else None
-
-
-def _content(obj: Object) -> Object:
-    metadata = obj["metadata"]
-    said = metadata.get("annotations") or {}
-    annotations = {name: text for name, text in said.items() if name not in VOLATILE and not name.startswith(_OURS)}
-    kept = {name: value for name, value in obj.items() if name not in {"metadata", "status"}}
-    return {**kept, "labels": metadata.get("labels"), "annotations": annotations}
 
 
 @examples(12)

@@ -9,7 +9,7 @@ from applier.applyset.member import Member
 from applier.cluster import Object
 from renderer import well_known
 from renderer.identity import key_hash
-from tests.properties.test_convergence import examples, once
+from tests.support.properties.examples import examples, once
 from tests.support.properties.waves import Waves, judge, key, member
 
 NAMES = "abcdefg"

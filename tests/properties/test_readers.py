@@ -11,8 +11,9 @@ from applier.applyset.member import Member
 from applier.state.observed import label
 from renderer import well_known
 from renderer.identity import ObjectKey, key_hash
-from tests.properties.test_convergence import STUCK, examples
 from tests.support.properties.cluster import Write
+from tests.support.properties.examples import examples
+from tests.support.properties.meddling import STUCK
 from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import config_map, definition, faults, instance, plain
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from applier.sandbox.wire import Request, Response
-from tests.properties.test_convergence import examples
 from tests.support.platform import GROUP, MERGE, Fleet
+from tests.support.properties.examples import examples
 from tests.support.windows.oracle import Daily, Watch, Written, calendars
 
 NAMES = ("a", "b", "c")

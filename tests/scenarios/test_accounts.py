@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from tests.scenarios.test_errors import manifest
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
 from tests.support.command_platform import Platform
-from tests.support.definitions import chain, config_map, link
+from tests.support.definitions import chain, config_map, link, manifest
 
 RBAC = "rbac.authorization.k8s.io"
 

@@ -3,35 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from tests.support.command_platform import Platform
 from tests.support.definitions import link
-
-
-def fleet(group: str, *resources: dict[str, Any], status: dict[str, Any] | None = None) -> str:
-    """A definition of `Chain`, whose instances name their workers."""
-    schema = {
-        "group": group,
-        "apiVersion": "v1",
-        "kind": "Chain",
-        "spec": {"names": "[]string | default=[]"},
-        "status": status or {},
-    }
-    return json.dumps(
-        {
-            "apiVersion": "kro.run/v1alpha1",
-            "kind": "ResourceGraphDefinition",
-            "metadata": {"name": f"chains.{group}"},
-            "spec": {"schema": schema, "resources": list(resources)},
-        }
-    )
-
-
-def config_map(node_id: str, name: str, data: dict[str, str], **more: Any) -> dict[str, Any]:
-    template = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
-    return {"id": node_id, "template": template, **more}
-
+from tests.support.scenarios.collections import config_map, data, fleet
 
 WORKERS = config_map("workers", "w-${name}", {"name": "${name}"}, forEach=[{"name": "${schema.spec.names}"}])
 STATUS = {
@@ -42,13 +17,6 @@ STATUS = {
     ],
 }
 READER = config_map("reader", "reader", {"names": "${workers.map(w, w.data.name).join(',')}"})
-
-
-def data(platform: Platform, name: str) -> dict[str, str]:
-    found: dict[str, str] = json.loads(
-        platform.kubectl("get", "configmap", name, "-n", platform.namespace, "-o", "jsonpath={.data}")
-    )
-    return found
 
 
 def test_a_collection_grows_and_shrinks_by_the_items_that_come_and_go(platform: Platform) -> None:

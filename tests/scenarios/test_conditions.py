@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.test_collections import config_map, fleet
 from tests.support.command_platform import Platform
 from tests.support.definitions import link
+from tests.support.scenarios.collections import config_map, fleet
 
 
 def children(platform: Platform) -> set[str]:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from applier.sandbox.endpoints.http import write_kubeconfig
 from applier.sandbox.server import Sandbox
-from tests.scenarios.test_first_minutes import Terminal
 from tests.support.cluster.http_api import ServedApi
 from tests.support.command import Running
 from tests.support.command_platform import Repository
+from tests.support.scenarios.terminal import Terminal
 
 CONFIG = """\
 apiVersion: levelgate.dev/v1alpha1

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cluster.waiting import eventually
 from tests.support.command import Running
-from tests.support.command_platform import Platform
+from tests.support.command_platform import Platform, text
 from tests.support.definitions import chain, config_map, link
 
 
@@ -20,12 +20,6 @@ def daemon(platform: Platform) -> Iterator[Running]:
     )
     with platform.start("--interval", "1h") as process:
         yield process
-
-
-def text(platform: Platform, name: str) -> str:
-    return platform.kubectl(
-        "get", "configmap", name, "-n", platform.namespace, "-o", "jsonpath={.data.text}", check=False
-    )
 
 
 @pytest.mark.both_servers

@@ -8,27 +8,8 @@ from itertools import pairwise
 import pytest
 
 from tests.support.cluster.audit import AuditEvent
-from tests.support.command_platform import Platform
+from tests.support.command_platform import Platform, make_available
 from tests.support.definitions import chain, config_map, link, shop, web
-
-
-def make_available(platform: Platform, name: str, replicas: int) -> None:
-    """What the Deployment controller would write; it does not run here."""
-    generation = int(
-        platform.kubectl("get", "deployment", name, "-n", platform.namespace, "-o", "jsonpath={.metadata.generation}")
-    )
-    status = {
-        "observedGeneration": generation,
-        **dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), replicas),
-        "conditions": [
-            {"type": "Available", "status": "True"},
-            {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
-        ],
-    }
-    patch = json.dumps({"status": status})
-    platform.kubectl(
-        "patch", "deployment", name, "-n", platform.namespace, "--subresource=status", "--type=merge", "-p", patch
-    )
 
 
 def state(platform: Platform, resource: str, name: str) -> str:

@@ -15,12 +15,7 @@ import pytest
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
 from tests.support.command_platform import Platform
-from tests.support.definitions import chain, config_map, link, shop, web
-
-
-def manifest(api_version: str, kind: str, name: str, namespace: str, **content: Any) -> str:
-    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-    return json.dumps({"apiVersion": api_version, "kind": kind, "metadata": metadata, **content})
+from tests.support.definitions import chain, config_map, link, manifest, shop, web
 
 
 def denying(platform: Platform) -> None:

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support import command as process
 from tests.support.cluster.kubectl import Kubectl
 from tests.support.cluster.waiting import eventually
 from tests.support.command_platform import Repository
-
-
-@dataclass(frozen=True)
-class Terminal:
-    """Where commands are typed; all of them belong to one person."""
-
-    home: Path
-    directory: Path
-
-    def levelgate(self, *arguments: str, check: int | None = 0) -> subprocess.CompletedProcess[str]:
-        done = process.run(arguments, self.environment, directory=self.directory)
-        assert check is None or done.returncode == check, done.stdout + done.stderr
-        return done
-
-    def start(self, *arguments: str) -> process.Running:
-        return process.Running(arguments, self.environment, directory=self.directory)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        mine = {"HOME": str(self.home), "XDG_STATE_HOME": "", "XDG_CACHE_HOME": "", "NO_COLOR": "1", "KUBECONFIG": ""}
-        return {**os.environ, **mine}
+from tests.support.scenarios.terminal import Terminal
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from statistics import median
 
 import pytest
 
-from tests.scenarios.test_seen import Daemon, following
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
 from tests.support.definitions import config_map
 from tests.support.fleet_platform import FleetPlatform, cluster, document, everything, fleet
+from tests.support.scenarios.daemon import Daemon, following
 
 __all__ = ["fleet"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tests.scenarios.test_seen import following
 from tests.support.cluster.waiting import eventually
 from tests.support.fleet_platform import FleetPlatform, everything, fleet  # noqa: F401  # the fixture
+from tests.support.scenarios.daemon import following
 
 
 def test_the_page_and_metrics_of_a_running_fleet(fleet: FleetPlatform) -> None:  # noqa: F811

@@ -11,60 +11,25 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.scenarios.test_killed import KILLED, run_killed
-from tests.support import command as process
-from tests.support.command_at_time import stand_still
+from tests.support.command_killed import KILLED, run_killed
 from tests.support.command_platform import Platform
 from tests.support.definitions import chain, link
+from tests.support.scenarios.gates import (
+    HOURS,
+    MONDAY,
+    SATURDAY,
+    annotate,
+    config_map,
+    definition,
+    rule,
+    run_at,
+    window,
+)
 from tests.support.windows.oracle import VERBS, Daily, Watch, Written
-
-SATURDAY = datetime(2026, 11, 21, 10, tzinfo=UTC)
-MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
-"""09:00 in Berlin."""
-HOURS = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}, "until": "17:00"}
-
-
-def run_at(platform: Platform, moment: datetime, codes: Collection[int] = (0, 3)) -> None:
-    """One `run --once` at this time, which ends with one of these codes: well, or saying that something waits (3) or failed (1)."""
-    arguments = ("run", "--source", f"{platform.name}={platform.repository.path}", "--once", "--wait", "0s")
-    done = process.run(arguments, platform.environment, before=stand_still, given=(moment,))
-    assert done.returncode in codes, done.stdout + done.stderr
-
-
-def rule(kind: str, name: str, spec: dict[str, Any]) -> str:
-    return json.dumps({"apiVersion": "levelgate.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec})
-
-
-def window(name: str, spec: dict[str, Any]) -> str:
-    return rule("PropagationWindow", name, spec)
 
 
 def policy(**spec: Any) -> str:
     return rule("PropagationPolicy", "all", spec)
-
-
-def config_map(
-    node: str, *, reads: str = "nothing", text: str = "${schema.spec.text}", **fields: Any
-) -> dict[str, Any]:
-    metadata = {"name": f"${{schema.metadata.name}}-{node}"}
-    data = {"text": text, "reads": reads}
-    return {
-        "id": node,
-        "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
-        **fields,
-    }
-
-
-def definition(group: str, *resources: dict[str, Any]) -> str:
-    schema = {"group": group, "apiVersion": "v1", "kind": "Chain", "spec": {"text": "string | default=one"}}
-    return json.dumps(
-        {
-            "apiVersion": "kro.run/v1alpha1",
-            "kind": "ResourceGraphDefinition",
-            "metadata": {"name": f"chains.{group}"},
-            "spec": {"schema": schema, "resources": list(resources)},
-        }
-    )
 
 
 def slow(node: str, **fields: Any) -> dict[str, Any]:
@@ -77,10 +42,6 @@ def slow(node: str, **fields: Any) -> dict[str, Any]:
 
 def make_ready(platform: Platform, name: str, text: str) -> None:
     annotate(platform, f"configmap/{name}", f"ready={text}")
-
-
-def annotate(platform: Platform, what: str, said: str, namespace: str = "") -> None:
-    platform.kubectl("annotate", "--overwrite", what, said, "-n", namespace or platform.namespace)
 
 
 def content_writes(platform: Platform, mark: int) -> list[str]:

@@ -6,20 +6,9 @@ import json
 
 import pytest
 
-from tests.support import command as process
-from tests.support.command_killed import arm
+from tests.support.command_killed import KILLED, run_killed
 from tests.support.command_platform import Platform
 from tests.support.definitions import chain, link
-
-KILLED = -9
-
-
-def run_killed(platform: Platform, at: int, moment: str) -> int:
-    """One `run --once` that is killed at its `at`-th write; its exit code."""
-    arguments = ("run", "--source", f"{platform.name}={platform.repository.path}", "--once", "--wait", "0s")
-    done = process.run(arguments, platform.environment, before=arm, given=(at, moment))
-    assert done.returncode in {KILLED, 0, 3}, done.stdout + done.stderr
-    return done.returncode
 
 
 def kill_at(moment: str, killed: int) -> int:

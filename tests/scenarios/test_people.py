@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.test_daemon import text
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform
+from tests.support.command_platform import Platform, text
 from tests.support.definitions import chain, link
 
 

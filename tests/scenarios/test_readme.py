@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tests.support.documentation import ROOT, normalised, steps
 from tests.support.git.server import GIT_ENVIRONMENT
 
-ROOT = Path(__file__).parents[2]
-LEFT_OUT: Final = "[...]"
-VARIABLE: Final = re.compile(
-    r"\d{4}-\d\d-\d\d(?:T[\d:]+Z| \d\d:\d\d)|\b\d\d:\d\d\b|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b[0-9a-f]{7}\b"
-)
-"""Times, days and short ids of commits: they differ from run to run."""
 END: Final = "end of command"
-
-
-def steps(page: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each command of a page with the lines of output that the page shows below."""
-    for block in re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
-        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, *output = step.splitlines()
-            yield command, [line for line in output if line and line != LEFT_OUT]
-
-
-def normalised(line: str) -> str:
-    return VARIABLE.sub("…", line).rstrip()
 
 
 def test_the_tour_of_the_readme_works_as_it_is_typed(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ import pytest
 import yaml
 
 from gitops.cli import invoke
-from tests.scenarios.test_daemon import text
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform
+from tests.support.command_platform import Platform, text
 from tests.support.definitions import chain, link
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -7,44 +7,17 @@ import hmac
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
 import pytest
 
 from tests.support.cluster.waiting import eventually
-from tests.support.command import Running
 from tests.support.command_platform import Platform
 from tests.support.definitions import chain, config_map, link
 from tests.support.git.server import serving
-
-
-@dataclass(frozen=True)
-class Daemon:
-    url: str
-
-    def get(self, path: str) -> tuple[int, str]:
-        return self.send(Request(f"{self.url}{path}"))
-
-    def send(self, request: Request) -> tuple[int, str]:
-        try:
-            with urlopen(request, timeout=60) as response:
-                return response.status, response.read().decode()
-        except HTTPError as error:
-            return error.code, error.read().decode()
-
-
-@contextmanager
-def following(platform: Platform, *arguments: str) -> Iterator[Daemon]:
-    """The daemon, once it says where it can be seen."""
-    environment = {name: value for name, value in platform.environment.items() if name != "LEVELGATE_LISTEN"}
-    with Running(("run", *arguments), environment) as process:
-        found = (re.search(r"http://127\.0\.0\.1:\d+", line) for line in process.stdout)
-        yield Daemon(next(match[0] for match in found if match))
+from tests.support.scenarios.daemon import Daemon, following
 
 
 @pytest.fixture

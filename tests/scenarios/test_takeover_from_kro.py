@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from renderer.identity import ObjectKey, applyset_id
-from tests.scenarios.test_deploy import make_available
-from tests.support.command_platform import Platform
+from tests.support.command_platform import Platform, make_available
 from tests.support.definitions import shop, web
 
 Json = dict[str, Any]

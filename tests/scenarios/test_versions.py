@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.scenarios.test_collections import config_map, data, fleet
 from tests.support.command_platform import Platform
 from tests.support.definitions import link
+from tests.support.scenarios.collections import config_map, data, fleet
 
 
 def scaler(name: str, **metadata: str) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any
 
 from applier.kube.cluster import KubeCluster
 from renderer.identity import ObjectKey
+from tests.support import command as process
+from tests.support.command_platform import Platform
 
 
 def arm(at: int, moment: str) -> None:
@@ -39,3 +41,14 @@ def arm(at: int, moment: str) -> None:
 def _is_of_the_lease(what: ObjectKey | dict[str, Any], *_: Any) -> bool:
     """Who leads is written in every life, and moves nothing."""
     return (what.kind if isinstance(what, ObjectKey) else what["kind"]) == "Lease"
+
+
+KILLED = -9
+
+
+def run_killed(platform: Platform, at: int, moment: str) -> int:
+    """One `run --once` that is killed at its `at`-th write; its exit code."""
+    arguments = ("run", "--source", f"{platform.name}={platform.repository.path}", "--once", "--wait", "0s")
+    done = process.run(arguments, platform.environment, before=arm, given=(at, moment))
+    assert done.returncode in {KILLED, 0, 3}, done.stdout + done.stderr
+    return done.returncode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import textwrap
@@ -96,3 +97,29 @@ class Platform:
     def _is_mine(self, event: AuditEvent) -> bool:
         names = (event.namespace or "", event.group or "", event.name or "")
         return any(self.namespace in text or self.name in text or self.group in text for text in names)
+
+
+def text(platform: Platform, name: str) -> str:
+    """Return the key `text` of a ConfigMap, "" if there is none."""
+    return platform.kubectl(
+        "get", "configmap", name, "-n", platform.namespace, "-o", "jsonpath={.data.text}", check=False
+    )
+
+
+def make_available(platform: Platform, name: str, replicas: int) -> None:
+    """Write the status that the Deployment controller would write; it does not run here."""
+    generation = int(
+        platform.kubectl("get", "deployment", name, "-n", platform.namespace, "-o", "jsonpath={.metadata.generation}")
+    )
+    status = {
+        "observedGeneration": generation,
+        **dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), replicas),
+        "conditions": [
+            {"type": "Available", "status": "True"},
+            {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+        ],
+    }
+    patch = json.dumps({"status": status})
+    platform.kubectl(
+        "patch", "deployment", name, "-n", platform.namespace, "--subresource=status", "--type=merge", "-p", patch
+    )

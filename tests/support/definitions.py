@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 
 def web(group: str, *, image_suffix: str = "") -> str:
@@ -119,3 +120,9 @@ def _instance(
 ) -> str:
     metadata = {"name": name, "namespace": namespace}
     return json.dumps({"apiVersion": f"{group}/{version}", "kind": kind, "metadata": metadata, "spec": spec})
+
+
+def manifest(api_version: str, kind: str, name: str, namespace: str, **content: Any) -> str:
+    """Return the file of an object; it is cluster-scoped if *namespace* is empty."""
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return json.dumps({"apiVersion": api_version, "kind": kind, "metadata": metadata, **content})

@@ -18,7 +18,7 @@ except ImportError:
     sys.exit("atheris cannot be imported; `make fuzz` installs it where there is one for this Python")
 
 with atheris.instrument_imports(include=["renderer"]):
-    from tests.properties.test_language import TEXT, bomb, doubled, go_through
+    from tests.support.properties.language import TEXT, bomb, doubled, go_through
     from tests.support.properties.repositories import config_map, definition, instance, widget
 
 LONGEST = 20

@@ -369,3 +369,25 @@ class Fleet:
 def _image(deployment: Object) -> str:
     image: str = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
     return image
+
+
+def workers(*gates: str) -> dict[str, Any]:
+    """Return a collection of four Deployments, for `more`."""
+    pods = {
+        "selector": {"matchLabels": {"worker": "${n}"}},
+        "template": {
+            "metadata": {"labels": {"worker": "${n}"}},
+            "spec": {"containers": [{"name": "worker", "image": "IMAGE"}]},
+        },
+    }
+    return {
+        "id": "workers",
+        "forEach": [{"n": "${['w0', 'w1', 'w2', 'w3']}"}],
+        **({"propagateWhen": list(gates)} if gates else {}),
+        "template": {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "${schema.metadata.name}-${n}"},
+            "spec": pods,
+        },
+    }

@@ -15,9 +15,8 @@ from applier.sandbox.merge.json_patch import PatchError, apply_json_patch
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from renderer.merge_patch import apply_merge_patch
-from tests.conformance.test_custom import DEFINITIONS, definition
-from tests.conformance.test_objects import collection
-from tests.support.conformance.objects import OBJECTS
+from tests.support.conformance.custom import DEFINITIONS, definition
+from tests.support.conformance.objects import OBJECTS, collection
 
 CONFIGS = "/api/v1/namespaces/default/configmaps"
 SCALARS = (

@@ -10,7 +10,6 @@ from typing import Any
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from tests.properties.test_convergence import examples
 from tests.support.conformance import merge_schema as things
 from tests.support.conformance.merge_servers import (
     Connection,
@@ -21,6 +20,7 @@ from tests.support.conformance.merge_servers import (
     content,
     ownership,
 )
+from tests.support.properties.examples import examples
 
 Json = dict[str, Any]
 

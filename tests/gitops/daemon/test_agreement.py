@@ -20,20 +20,20 @@ from gitops.source import locations
 from gitops.text import TimeFormat
 from gitops.windows.window import LOCAL
 from renderer.identity import source_parent
-from tests.gitops.reconcile.test_source_acceptance import ONE, World, settled
+from tests.support.git.platform import ONE, GitPlatform, settled
 
 THREE = ONE.replace("one", "three")
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GitPlatform:
     found = settled(tmp_path, monkeypatch)
     found.require_plan = True
     found.restart()
     return found
 
 
-async def planned(world: World, adoption: Adoption = NO_ADOPTION) -> str:
+async def planned(world: GitPlatform, adoption: Adoption = NO_ADOPTION) -> str:
     """The hash of what the working tree would do, as `levelgate plan` gives it."""
     head = source_config.load_catalog(locations.read_location(str(world.work.path)), source="platform")
     report = await planner.plan_against_cluster(
@@ -42,7 +42,7 @@ async def planned(world: World, adoption: Adoption = NO_ADOPTION) -> str:
     return report.hash
 
 
-def test_a_commit_with_the_hash_of_its_plan_is_taken(world: World) -> None:
+def test_a_commit_with_the_hash_of_its_plan_is_taken(world: GitPlatform) -> None:
     async def story() -> None:
         (world.work.path / "three.yaml").write_text(THREE)
         world.work.commit(f"Add three\n\nBecause.\n\nReviewed-by: somebody\nLevelgate-Plan: {await planned(world)}")
@@ -55,7 +55,7 @@ def test_a_commit_with_the_hash_of_its_plan_is_taken(world: World) -> None:
     asyncio.run(story())
 
 
-def test_the_plan_is_made_under_the_configuration_of_the_source(world: World) -> None:
+def test_the_plan_is_made_under_the_configuration_of_the_source(world: GitPlatform) -> None:
     async def story() -> None:
         world.adoption = Adoption.parse("IfUnowned")
         world.restart()
@@ -72,7 +72,7 @@ def test_the_plan_is_made_under_the_configuration_of_the_source(world: World) ->
 
 
 @pytest.mark.parametrize("said", ["", "\n\nLevelgate-Plan: 0123456789abcdef"], ids=["none", "another"])
-def test_any_other_commit_is_held_until_a_person_approves_it(world: World, said: str) -> None:
+def test_any_other_commit_is_held_until_a_person_approves_it(world: GitPlatform, said: str) -> None:
     async def story() -> None:
         head = world.work.commit(f"Add three{said}", three=THREE)
         await world.settle()
@@ -91,7 +91,7 @@ def test_any_other_commit_is_held_until_a_person_approves_it(world: World, said:
     asyncio.run(story())
 
 
-def test_a_plan_that_the_cluster_has_outrun_is_held(world: World) -> None:
+def test_a_plan_that_the_cluster_has_outrun_is_held(world: GitPlatform) -> None:
     """The hash is of a plan against the cluster as it was: what changed since has not been read by anybody."""
 
     async def story() -> None:
@@ -106,7 +106,7 @@ def test_a_plan_that_the_cluster_has_outrun_is_held(world: World) -> None:
     asyncio.run(story())
 
 
-def test_once_refuses_a_plan_that_is_another(world: World) -> None:
+def test_once_refuses_a_plan_that_is_another(world: GitPlatform) -> None:
     async def story() -> None:
         (world.work.path / "three.yaml").write_text(THREE)
         agreed = await planned(world)
@@ -122,7 +122,7 @@ def test_once_refuses_a_plan_that_is_another(world: World) -> None:
 def test_the_first_commit_of_all_can_be_agreed_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was taken yet, so there is no record of the source; who looks is told all the same, and what is advised can be done."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    world = World(tmp_path, require_plan=True)
+    world = GitPlatform(tmp_path, require_plan=True)
     (world.work.path / "apps").mkdir()
     (world.work.path / "apps" / "one.yaml").write_text(ONE)
     head = world.work.commit("Begin")

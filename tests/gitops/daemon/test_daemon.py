@@ -25,8 +25,8 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from gitops.rollouts.state import Halt, Revert, RolloutState, TargetRevision
-from tests.gitops.daemon.test_follower import Aside, found
-from tests.gitops.test_external_facts import Answers
+from tests.support.external_server import Answers
+from tests.support.follower import Aside, found
 from tests.support.git.server import Work
 from tests.support.platform import START, Fleet
 

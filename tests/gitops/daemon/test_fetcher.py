@@ -19,7 +19,7 @@ from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.identity import source_parent
 from renderer.render.model import RenderedApplySet
-from tests.gitops.daemon.test_follower import Listed, found
+from tests.support.follower import Listed, found
 from tests.support.platform import StillClock
 
 

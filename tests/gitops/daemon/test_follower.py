@@ -13,15 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from applier.applyset.inventory import Scope
 from applier.causes import Cause, Reason
-from applier.cluster import Cluster, Discovery, parse_cluster_name
+from applier.cluster import parse_cluster_name
 from applier.errors import Unavailable
 from applier.execute.results import Result
-from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
-from applier.sandbox.endpoints.transport import cluster_of
-from applier.sandbox.server import Sandbox
-from applier.state.observed import Observed
 from gitops.daemon.follower import Follower
 from gitops.daemon.git_servers import MAX_THREADS_PER_SERVER
 from gitops.daemon.workers import ALONE, QueueKey, Workers, WorkKind
@@ -29,34 +24,16 @@ from gitops.daemon.workqueue import WorkQueue
 from gitops.decisions.decision import Decision
 from gitops.errors import Unreachable
 from gitops.reconcile.context import ReconcileResult
-from gitops.reconcile.incremental.cluster_state import ClusterState
-from gitops.reconcile.incremental.scope import WidenScope
-from gitops.reconcile.left_behind import LeftBehindSearch
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.requeue import FIRST_LOOK, LAST_LOOK
-from gitops.reconcile.set_summaries import SetSummaries
 from gitops.reconcile.sources import SourceState
 from gitops.reconcile.tally import StateCounts
 from gitops.records.installation import INSTALLATION
-from gitops.source import BranchRef, SourceSnapshot, SourceTarget, Tip
+from gitops.source import SourceTarget, Tip
 from renderer.catalog.catalog import Catalog
-from renderer.identity import GroupKind, ObjectKey, source_parent
-from renderer.render.model import RenderedApplySet, RenderedNode, Rendering
+from renderer.identity import ObjectKey, source_parent
 from tests.support.cluster.waiting import until
-
-KEY = ObjectKey("", "ConfigMap", "default", "a")
-LIVE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
-
-
-def found(*, changed: bool = False, moving: bool = False) -> ReconcileResult:
-    """A pass that changed something, or not, and left something in flight, or not."""
-    parent = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")
-    node = RenderedNode("a", 0, (), GroupKind("", "ConfigMap"), LIVE, KEY)
-    plan = NodePlan(node, NodeAction.NONE, LIVE, ready=not moving, healthy=not moving)
-    one = ApplySetPlan(RenderedApplySet(parent=parent, nodes=(node,), source="platform"), LIVE, Scope(), nodes=(plan,))
-    results = (Result(parent, KEY, "created"),) if changed else ()
-    due = Plan((one,))
-    return ReconcileResult(Rendering({}, {}), due, Observed(Discovery({})), results, ledger=SetSummaries.of(due))
+from tests.support.follower import KEY, Aside, Listed, found
 
 
 class VirtualClock:
@@ -74,41 +51,6 @@ class VirtualClock:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         await asyncio.sleep(0)
-
-
-@dataclass(kw_only=True)
-class Aside:
-    """What a reconciler is to who follows, but for passes: it knows nothing and has nothing under way."""
-
-    cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
-    whole: ClusterState | None = None
-    refused: dict[ObjectKey, dict[ObjectKey, datetime]] = field(default_factory=dict)
-    late: frozenset[ObjectKey] | None = None
-    left_behind: LeftBehindSearch = field(default_factory=LeftBehindSearch)
-
-    name = "local"
-    pending = ()
-
-    def heal_from(self, earlier: Any) -> None:
-        """It heals nothing."""
-
-    def run_in_background(self, *_: object) -> None:
-        pass
-
-    def disable_retries(self) -> None:
-        pass
-
-    async def wait_until_idle(self) -> None:
-        pass
-
-    async def close(self, _: float) -> None:
-        pass
-
-    def accept(self, _: Sequence[SourceState]) -> WidenScope:
-        return WidenScope("nothing is known")
-
-    def advance_clock(self) -> frozenset[ObjectKey] | None:
-        return self.late
 
 
 @dataclass
@@ -213,48 +155,6 @@ async def test_a_source_that_cannot_be_read_is_told_once_and_left_out() -> None:
     assert script.asked == [[], []]
     assert told == ["platform: cannot be read: https://x: no answer for 1 ms"]
     assert len(following.errors) == 1
-
-
-@dataclass
-class Listed:
-    """A mirror that answers, and counts the questions of all that share its `log`."""
-
-    name: str
-    log: list[str]
-    server: str = "https://x"
-    commit: str = "1" * 40
-    credential_states: tuple[object, ...] = ()
-
-    @property
-    def target(self) -> SourceTarget:
-        return SourceTarget("https://x.example.com/x.git", BranchRef(self.name))
-
-    @property
-    def ref_names(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    def list_refs(self, *names: str) -> dict[str, str]:
-        self.log.append(f"{self.server} {' '.join(names)}")
-        return dict.fromkeys(names, self.commit)
-
-    def find_tip(self, refs: dict[str, str]) -> Tip:
-        return Tip(self.name, refs[self.name])
-
-    def fetch(self, tip: Tip) -> str:
-        self.log.append(f"fetch {tip.name}")
-        return tip.commit
-
-    def has_commit(self, commit: str) -> bool:
-        return commit == self.commit
-
-    def find_copied_commit(self, prefix: str) -> str | None:
-        return self.commit if self.commit.startswith(prefix) else None
-
-    def is_ancestor(self, *_: str) -> bool:
-        return True
-
-    def read_snapshot(self, revision: str) -> SourceSnapshot:
-        return SourceSnapshot(revision, revision, {}, (), True, "subject", "Ada", "subject", None)
 
 
 async def test_one_server_is_asked_once_for_all_of_its_sources_that_are_due() -> None:

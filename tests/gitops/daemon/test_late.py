@@ -19,9 +19,9 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
-from tests.gitops.test_operation import CONFIG_MAPS, Committed
 from tests.support.clock import VirtualClock, VirtualLoop
 from tests.support.fault_injector import DelayedRequest, FaultInjector, InjectedFault
+from tests.support.operation import CONFIG_MAPS, Committed
 from tests.support.platform import GROUP, MERGE, OWN, START, Fleet, StillClock
 
 LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"

@@ -21,8 +21,8 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import ObjectKey
-from tests.gitops.reconcile.test_source_acceptance import ONE, TWO, World, uid
-from tests.gitops.source.test_damage import DAMAGES
+from tests.support.git.damage import DAMAGES
+from tests.support.git.platform import ONE, TWO, GitPlatform, uid
 from tests.support.git.server import GitServer, serving
 
 THREE = ONE.replace("one", "three")
@@ -32,7 +32,7 @@ THREE = ONE.replace("one", "three")
 class Served:
     """A source behind a server; the follower is asked to look once at a time."""
 
-    world: World
+    world: GitPlatform
     server: GitServer
 
     async def look(self) -> ReconcileResult:
@@ -50,7 +50,7 @@ class Served:
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with serving(tmp_path) as server:
-        world = World(tmp_path, ref="main", url=server.url("platform"))
+        world = GitPlatform(tmp_path, ref="main", url=server.url("platform"))
         world.work.commit(one=ONE, two=TWO)
         found = Served(world, server)
         asyncio.run(found.look())

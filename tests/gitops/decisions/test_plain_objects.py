@@ -11,8 +11,8 @@ import pytest
 
 from gitops.records.pass_history import parse_passes
 from gitops.records.source_record import SourceRecord
-from tests.gitops.test_said_in_git import NIGHT
 from tests.support.platform import OWN, START, Died, Fleet
+from tests.support.windows.calendars import NIGHT
 
 PLAIN = "/api/v1/namespaces/default/configmaps/plain"
 SOURCE = f"{OWN}/source-platform"

@@ -9,26 +9,13 @@ import pytest
 from applier.causes import Cause, Reason
 from gitops.rollouts.collection import RolloutItem
 from gitops.rollouts.item_progress import ItemProgress
-from gitops.rollouts.policy import ApprovalPoint, NewInstances, OnHalt, Policy, PolicyScope, Rollback, Wave
+from gitops.rollouts.policy import ApprovalPoint, NewInstances, OnHalt, Policy, PolicyScope, Rollback
 from gitops.rollouts.requests import approve, halt, resume
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Unpaced
 from gitops.rollouts.state import RequestRefused, TargetRevision
 from renderer.label_selector import LabelSelector
-from tests.gitops.rollouts.test_shapes import linear
-from tests.support.rollouts.rollouts import MINUTE, START, Rollout, items, settled
-
-
-def tier(name: str, **fields: object) -> Wave:
-    return replace(Wave(name, LabelSelector.from_object({"matchLabels": {"tier": name}})), **fields)  # type: ignore[arg-type]
-
-
-WAVES = Policy(name="webapps", waves=(tier("canary", shape=Linear(CountOrPercent(2)), bake=30 * MINUTE), tier("prod")))
-
-
-def two_waves(policy: Policy = WAVES) -> Rollout:
-    """a and b are canaries, c to f are prod."""
-    return Rollout(policy, items("ab", labels={"tier": "canary"}) | items("cdef", labels={"tier": "prod"}))
-
+from tests.support.rollouts.rollouts import MINUTE, START, Rollout, items, linear, settled
+from tests.support.rollouts.waves import WAVES, tier, two_waves
 
 # ---- waves
 

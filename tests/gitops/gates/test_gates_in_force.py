@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.platform import GROUP, MERGE, Fleet
+from tests.support.platform import GROUP, MERGE, Fleet, workers
 
 NIGHTS: dict[str, Any] = {
     "kind": "Allow",
@@ -179,28 +179,6 @@ def test_a_closed_gate_of_a_node_holds_only_its_own_descendants(fleet: Fleet) ->
 
 
 WORKERS = [f"a-w{number}" for number in range(4)]
-
-
-def workers(*gates: str) -> dict[str, Any]:
-    """A collection of four Deployments."""
-    pods = {
-        "selector": {"matchLabels": {"worker": "${n}"}},
-        "template": {
-            "metadata": {"labels": {"worker": "${n}"}},
-            "spec": {"containers": [{"name": "worker", "image": "IMAGE"}]},
-        },
-    }
-    return {
-        "id": "workers",
-        "forEach": [{"n": "${['w0', 'w1', 'w2', 'w3']}"}],
-        **({"propagateWhen": list(gates)} if gates else {}),
-        "template": {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "${schema.metadata.name}-${n}"},
-            "spec": pods,
-        },
-    }
 
 
 def moved(fleet: Fleet, image: str) -> list[list[str]]:

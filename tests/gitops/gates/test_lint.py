@@ -9,8 +9,8 @@ import pytest
 from gitops.gates.lint import find_unknown_names, find_unsatisfiable_gates
 from gitops.windows.window import LOCAL, Window, WindowTarget
 from renderer.identity import GroupKind
-from tests.renderer.definition.test_compile import resource
-from tests.renderer.definition.test_gates import definition
+from tests.support.compiled_definitions import resource
+from tests.support.gated_definitions import definition
 from tests.support.windows.documents import utc, window
 
 NOW = utc("2026-03-01 00:00")

@@ -31,9 +31,9 @@ from gitops.rollouts.policy import DEFAULT_POLICY, Mode, Policy
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape, Unpaced
 from gitops.windows.verdict import make_closed_window
 from renderer.definition.gates import Gate
-from tests.properties.test_convergence import examples
-from tests.renderer.definition.test_compile import resource
-from tests.renderer.definition.test_gates import chain, definition, workers
+from tests.support.compiled_definitions import resource
+from tests.support.gated_definitions import chain, definition, workers
+from tests.support.properties.examples import examples
 from tests.support.rollouts.rollouts import Rollout, items, settled
 from tests.support.windows.documents import window
 

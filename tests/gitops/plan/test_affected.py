@@ -10,8 +10,8 @@ from gitops.plan import planner
 from gitops.plan.affected import restrict_to_affected
 from gitops.plan.report_json import as_json
 from renderer.catalog.catalog import Catalog
-from tests.gitops.plan.test_cases import CASES, files
 from tests.support.git.commits import Files, changed, planned, sample
+from tests.support.plan_cases import CASES, files
 
 SHOP, DOCS, WEB = "apps/prod/shop.yaml", "apps/staging/docs.yaml", "definitions/web-app.yaml"
 EDITS: dict[str, tuple[str, str, str]] = {

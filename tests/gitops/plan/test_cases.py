@@ -16,19 +16,8 @@ import pytest
 from gitops.cli.plan_text import text
 from gitops.plan.report import Report
 from gitops.text import TimeFormat
-from tests.support.git.commits import planned, planned_beside, sample
-
-CASES = Path(__file__).parents[2] / "cases" / "plans"
-
-
-def files(folder: Path) -> dict[str, str]:
-    return {str(file.relative_to(folder)): file.read_text() for file in sorted(folder.rglob("*.yaml"))}
-
-
-def commits(case: Path) -> tuple[dict[str, str], dict[str, str]]:
-    base = files(case / "base") if (case / "base").is_dir() else sample()
-    head = {**base, **files(case / "head")} if (case / "head").is_dir() else sample()
-    return base, {file: text for file, text in head.items() if text}
+from tests.support.git.commits import planned, planned_beside
+from tests.support.plan_cases import CASES, commits, files
 
 
 def report(case: Path) -> Report:

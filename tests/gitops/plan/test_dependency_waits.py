@@ -12,8 +12,8 @@ from applier.state.observed import label
 from gitops.plan.report import Report
 from renderer import well_known
 from renderer.identity import ObjectKey
-from tests.properties.test_planned import CLOSED, done, rule, run
 from tests.support.git.commits import planned
+from tests.support.properties.plans import CLOSED, done, rule, run
 from tests.support.properties.platform import Platform
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 

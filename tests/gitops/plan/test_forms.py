@@ -22,8 +22,8 @@ from gitops.plan.report_json import as_json
 from gitops.plan.report_markdown import format_comment
 from gitops.text import TimeFormat
 from renderer.errors import Problem
-from tests.gitops.plan.test_cases import CASES, commits
 from tests.support.git.commits import planned
+from tests.support.plan_cases import CASES, commits
 
 
 def closed(*required: str, **properties: Any) -> dict[str, Any]:

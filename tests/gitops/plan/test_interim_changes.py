@@ -12,8 +12,8 @@ from applier.plan.deletion_brake import DeletionBrake
 from gitops.plan.report import PlannedAction, PlannedChange
 from renderer import well_known
 from renderer.identity import ObjectKey
-from tests.properties.test_planned import PACE, done, holder, rule, run
 from tests.support.git.commits import brief
+from tests.support.properties.plans import PACE, done, holder, rule, run
 from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 

@@ -22,8 +22,8 @@ from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.builtin_kinds import load_builtin_schemas
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
-from tests.properties.test_planned import deny, done, rule, run
 from tests.support.git.commits import told
+from tests.support.properties.plans import deny, done, rule, run
 from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 

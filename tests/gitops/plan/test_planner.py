@@ -20,9 +20,9 @@ from gitops.plan.report import PlannedAction, PlannedChange, WarningKind
 from gitops.plan.warnings import _foreign_objects
 from renderer.identity import ObjectKey
 from renderer.well_known import LAST_APPLIED
-from tests.gitops.plan.test_cases import CASES, commits
-from tests.properties.test_planned import done, run
 from tests.support.git.commits import changed, planned, planned_beside, sample, told
+from tests.support.plan_cases import CASES, commits
+from tests.support.properties.plans import done, run
 from tests.support.properties.platform import Platform
 from tests.support.properties.repositories import config_map, definition, instance, plain
 

@@ -18,12 +18,11 @@ import pytest
 
 from gitops.forge import rest
 from gitops.forge.connect import ForgeProject, UnknownForge
-from gitops.forge.port import Comment, Forge, ForgeRefused, RateLimited
+from gitops.forge.port import Comment, ForgeRefused, RateLimited
 from gitops.plan import planner
 from gitops.plan.isolated_process import (
     OUT_OF_MEMORY,
     PlanRequest,
-    compute_plan,
     compute_plan_isolated,
     ending,
     lacks_memory,
@@ -31,12 +30,12 @@ from gitops.plan.isolated_process import (
 from gitops.plan.report import Report
 from gitops.pull_requests.comment import ReviewedCommits
 from gitops.pull_requests.reviewer import Reviewer
-from gitops.source import Mirror, ReadLimits, SourceTarget
-from gitops.windows.window import LOCAL
+from gitops.source import ReadLimits
 from tests.scenarios.conftest import repository
 from tests.support.command_platform import Repository
 from tests.support.commonmark import outside_of_code
-from tests.support.git.forge import BOT, TOKEN, FakeForge, Pull, Refusal
+from tests.support.git.forge import BOT, Refusal
+from tests.support.git.review import Review, config
 from tests.support.platform import StillClock
 from tests.support.properties.repositories import config_map, definition, instance
 
@@ -45,84 +44,9 @@ __all__ = ["repository"]
 MARK = "<!-- levelgate:plan source=platform -->"
 
 
-def config(name: str, text: str = "one") -> dict[str, str | None]:
-    manifest = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "prod"},
-        "data": {"text": text},
-    }
-    return {f"{name}.json": json.dumps(manifest)}
-
-
-class Review:
-    """A repository, its forge, and a reviewer that may be started anew."""
-
-    def __init__(self, repository: Repository, kind: str) -> None:
-        self.repository, self.forge, self.clock = repository, FakeForge(kind), StillClock()
-        self.notices: list[tuple[int, str]] = []
-        self.limits, self.cache, self.interval = ReadLimits(), repository.path.parent / "cache", timedelta(minutes=1)
-        self.token = repository.path.parent / "token"
-        self.token.write_text(f"{TOKEN}\n")
-        repository.commit(config("a"))
-
-    def pull(self, files: dict[str, str | None], number: int = 1) -> str:
-        """Push a commit to a pull request, which is opened by that. It never is a branch."""
-        where = "merge-requests" if self.forge.kind == "gitlab" else "pull"
-        git = self.repository.git
-        git("checkout", "--quiet", "--detach", "main")
-        commit = self.repository.commit(files)
-        git("update-ref", f"refs/{where}/{number}/head", commit)
-        git("checkout", "--quiet", "main")
-        self.forge.pulls.setdefault(number, Pull(number, commit)).head = commit
-        return commit
-
-    def lent(self) -> set[str]:
-        """Heads in the copy."""
-        (copy,) = self.cache.glob("**/repository.git")
-        said = self.repository.git(
-            "--git-dir", str(copy), "for-each-ref", "--format=%(objectname)", "refs/levelgate/lent"
-        )
-        return set(said.split())
-
-    def run(self, *steps: Callable[[Reviewer], Awaitable[object]]) -> None:
-        """Steps of one process."""
-
-        async def go() -> None:
-            async with self.forge.serving() as forge:
-                where = ForgeProject.from_url(
-                    str(self.repository.path), self.token, kind=forge.kind, api=forge.url, project="acme/platform"
-                )
-                found, rest = where.connect(self.clock)
-                mirror = Mirror(SourceTarget(str(self.repository.path)), self.cache, limits=self.limits)
-                told: Forge = found
-                reviewer = Reviewer(
-                    told,
-                    mirror,
-                    "platform",
-                    self.clock,
-                    "0",
-                    LOCAL,
-                    lambda *one: self.notices.append(one),
-                    compute_plan,
-                )
-                try:
-                    for step in steps:
-                        await step(reviewer)
-                finally:
-                    await rest.close()
-
-        asyncio.run(go())
-
-
 @pytest.fixture(params=["github", "gitea", "gitlab"])
 def review(request: pytest.FixtureRequest, repository: Repository) -> Review:
     return Review(repository, request.param)
-
-
-@pytest.fixture
-def on_github(repository: Repository) -> Review:
-    return Review(repository, "github")
 
 
 async def everything(reviewer: Reviewer) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.properties.test_planned import PACE, rule, run
+from tests.support.properties.plans import PACE, rule, run
 from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import config_map, definition, deployment, instance
 

@@ -24,8 +24,8 @@ from gitops.reconcile.notable_changes import (
 from gitops.reconcile.tally import StateCounts
 from gitops.rollouts.state import WaveProgress
 from renderer.identity import ObjectKey
-from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
 from tests.support.platform import GROUP, Fleet
+from tests.support.windows.calendars import HOURS, SATURDAY
 
 ROLLOUT = f"links.{GROUP}"
 CANARY = {"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}}

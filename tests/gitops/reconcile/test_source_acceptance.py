@@ -4,118 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from applier.applyset.adoption import NO_ADOPTION, Adoption
-from applier.sandbox.endpoints.transport import cluster_of
-from applier.sandbox.server import Sandbox
-from gitops import source_config
-from gitops.clock import SystemClock
-from gitops.daemon.follower import Follower
-from gitops.reconcile.context import ReconcileResult
-from gitops.reconcile.reconciler import Reconciler
-from gitops.records.source_record import SourceRecord
-from gitops.source import Mirror, VersionRef, make_stop_tick
-from gitops.source.version_range import VersionRange
-from gitops.windows.window import LOCAL
-from renderer.identity import ObjectKey, source_parent
-from tests.support.git.server import Work
-
-ONE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n"
-TWO = ONE.replace("one", "two")
-
-
-@dataclass
-class World:
-    """A repository, a cache, a sandbox, and one process after the other."""
-
-    directory: Path
-    notices: list[str] = field(default_factory=list)
-    ref: str = ""
-    url: str = ""
-    require_plan: bool = False
-    adoption: Adoption = NO_ADOPTION
-
-    def __post_init__(self) -> None:
-        self.work = Work(self.directory / "platform")
-        self.work.path.mkdir()
-        self.work.git("init", "--quiet", "--initial-branch=main")
-        self.sandbox = Sandbox()
-        self.cluster = cluster_of(self.sandbox.answer)
-        self.restart()
-
-    def restart(self, *, path: str = "") -> None:
-        is_range = self.ref.startswith("semver:")
-        source = source_config.parse_source(
-            f"platform={self.url or self.work.path}", ref="" if is_range else self.ref, path=path
-        )
-        if is_range:
-            versions = VersionRef(VersionRange.parse(self.ref.removeprefix("semver:")))
-            source = replace(source, target=replace(source.target, ref=versions))
-        source = replace(source, require_plan=self.require_plan, adoption=self.adoption)
-        stop = asyncio.Event()
-        self.follower = Follower(
-            {"platform": Mirror(source.target, self.directory / "cache", tick=make_stop_tick(stop.is_set))},
-            Reconciler(self.cluster, "0", SystemClock(), LOCAL),
-            SystemClock(),
-            stop,
-            notice=self._notice,
-            configs={"platform": source},
-        )
-
-    def _notice(self, _: str, text: str) -> None:
-        self.notices.append(text)
-
-    async def settle(self) -> ReconcileResult:
-        """Until nothing changes any more; the server is asked once."""
-        self.follower.poll("platform")
-        states = await self.follower.fetch()
-        while True:
-            found = await self.follower.reconciler.reconcile(states)
-            if not found.changed:
-                return found
-
-    async def deployed(self) -> set[str]:
-        found = await self.cluster.list(ObjectKey("", "ConfigMap", "", "").group_kind, "default")
-        return {obj["metadata"]["name"] for obj in found}
-
-    async def record(self) -> SourceRecord:
-        return SourceRecord.from_object(await self.cluster.get(source_parent("platform")) or {})
-
-    async def approve(self, commit: str) -> None:
-        said: dict[str, Any] = {"metadata": {"annotations": {"levelgate.dev/approved-commit": commit}}}
-        await self.cluster.merge(source_parent("platform"), said, manager="person")
-
-
-def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A world in which the first commit is applied."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = World(tmp_path)
-    found.work.commit(one=ONE, two=TWO)
-    asyncio.run(found.settle())
-    return found
+from renderer.identity import ObjectKey
+from tests.support.git.platform import ONE, TWO, GitPlatform, rewritten, settled, uid
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GitPlatform:
     return settled(tmp_path, monkeypatch)
 
 
-def rewritten(world: World) -> str:
-    """A force push: another history, in which `two` never was."""
-    world.work.git("checkout", "--quiet", "--orphan", "other")
-    world.work.git("rm", "--quiet", "-r", "-f", ".")
-    found = world.work.commit(one=ONE)
-    world.work.git("branch", "--force", "main", "other")
-    world.work.git("checkout", "--quiet", "main")
-    return found
-
-
-def test_rewritten_history_is_held_and_the_commit_before_stays_in_force(world: World) -> None:
+def test_rewritten_history_is_held_and_the_commit_before_stays_in_force(world: GitPlatform) -> None:
     commit = rewritten(world)
 
     async def story() -> None:
@@ -140,7 +42,7 @@ def test_rewritten_history_is_held_and_the_commit_before_stays_in_force(world: W
     asyncio.run(story())
 
 
-def test_it_is_held_after_a_restart_as_well(world: World) -> None:
+def test_it_is_held_after_a_restart_as_well(world: GitPlatform) -> None:
     """By the record of the source: the process remembers nothing, and the cache still has the commit."""
     commit = rewritten(world)
     world.restart()
@@ -149,7 +51,7 @@ def test_it_is_held_after_a_restart_as_well(world: World) -> None:
     assert asyncio.run(world.record()).offered == commit
 
 
-def test_without_the_commit_before_nothing_of_the_source_is_deleted(world: World) -> None:
+def test_without_the_commit_before_nothing_of_the_source_is_deleted(world: GitPlatform) -> None:
     """The cache is lost: what was accepted cannot be read any more, and what was rewritten is not taken for it."""
     commit = rewritten(world)
     shutil.rmtree(world.directory / "cache")
@@ -190,7 +92,7 @@ def test_an_instance_behind_a_gate_is_healed_whatever_becomes_of_git(
 ) -> None:
     """S1-25: from its applied revision: with the history rewritten, the copy lost, and the definition deleted from Git, one after the other."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    world = World(tmp_path)
+    world = GitPlatform(tmp_path)
     config = ObjectKey("", "ConfigMap", "default", "a-config")
     steps: list[str] = []
 
@@ -241,7 +143,7 @@ def test_an_instance_behind_a_gate_is_healed_whatever_becomes_of_git(
     asyncio.run(story())
 
 
-def test_a_commit_that_follows_is_taken_and_so_is_a_history_that_comes_back(world: World) -> None:
+def test_a_commit_that_follows_is_taken_and_so_is_a_history_that_comes_back(world: GitPlatform) -> None:
     before = world.work.git("rev-parse", "main").strip()
     rewritten(world)
     asyncio.run(world.settle())
@@ -253,7 +155,7 @@ def test_a_commit_that_follows_is_taken_and_so_is_a_history_that_comes_back(worl
     assert asyncio.run(world.record()).offered == ""
 
 
-def test_an_approval_counts_once(world: World) -> None:
+def test_an_approval_counts_once(world: GitPlatform) -> None:
     """Fault table, "force push": a server that is set back later to a commit that was approved then asks again."""
     commit = rewritten(world)
 
@@ -272,7 +174,7 @@ def test_an_approval_counts_once(world: World) -> None:
     asyncio.run(story())
 
 
-def test_another_path_in_the_configuration_is_its_own_approval(world: World) -> None:
+def test_another_path_in_the_configuration_is_its_own_approval(world: GitPlatform) -> None:
     rewritten(world)
     world.restart(path="elsewhere")
     asyncio.run(world.settle())
@@ -282,7 +184,7 @@ def test_another_path_in_the_configuration_is_its_own_approval(world: World) -> 
 def test_a_moved_tag_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it moved forward: a tag is a promise."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    world = World(tmp_path, ref="refs/tags/v1")
+    world = GitPlatform(tmp_path, ref="refs/tags/v1")
     world.work.commit(one=ONE)
     world.work.git("tag", "v1")
     asyncio.run(world.settle())
@@ -293,7 +195,7 @@ def test_a_moved_tag_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "tag v1 was moved" in world.notices[-1]
 
 
-def released(world: World, tag: str, **files: str) -> str:
+def released(world: GitPlatform, tag: str, **files: str) -> str:
     """A commit, and the tag of its version."""
     commit = world.work.commit(**files)
     world.work.git("tag", "--force", tag)
@@ -303,7 +205,7 @@ def released(world: World, tag: str, **files: str) -> str:
 def test_a_range_of_versions_goes_to_higher_ones_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A release that is taken back, or that is not any more what it was, waits for a person; after a restart as well."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    world = World(tmp_path, ref="semver:^1")
+    world = GitPlatform(tmp_path, ref="semver:^1")
     first = released(world, "v1.4.0", one=ONE)
     asyncio.run(world.settle())
     world.work.git("checkout", "--quiet", "-b", "hotfix")
@@ -339,9 +241,3 @@ def test_a_range_of_versions_goes_to_higher_ones_alone(tmp_path: Path, monkeypat
         await told("", "", "v1.4.1")
 
     asyncio.run(story())
-
-
-async def uid(world: World, name: str) -> str:
-    found = await world.cluster.get(ObjectKey("", "ConfigMap", "default", name))
-    assert found
-    return str(found["metadata"]["uid"])

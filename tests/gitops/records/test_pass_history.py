@@ -23,8 +23,8 @@ from gitops.records.pass_history import (
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import DecisionRecord
 from renderer.identity import ObjectKey, source_parent
-from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
 from tests.support.platform import OWN, Fleet
+from tests.support.windows.calendars import HOURS, SATURDAY
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SOURCE = source_parent("platform")

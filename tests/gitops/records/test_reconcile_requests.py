@@ -9,30 +9,30 @@ import pytest
 
 from renderer import well_known
 from renderer.identity import source_parent
-from tests.gitops.reconcile.test_source_acceptance import ONE, TWO, World
+from tests.support.git.platform import ONE, TWO, GitPlatform
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GitPlatform:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = World(tmp_path)
+    found = GitPlatform(tmp_path)
     found.work.commit(one=ONE)
     return found
 
 
-async def ask(world: World, value: str) -> None:
+async def ask(world: GitPlatform, value: str) -> None:
     said = {"metadata": {"annotations": {well_known.SYNC_REQUESTED_AT: value}}}
     await world.cluster.merge(source_parent("platform"), said, manager="kubectl-annotate")
 
 
-async def follow(world: World) -> asyncio.Task[None]:
+async def follow(world: GitPlatform) -> asyncio.Task[None]:
     """A daemon without a timer: it asks the server at its start, and when it is told to."""
     task = asyncio.create_task(world.follower.run_forever())
     await reached(world, world.work.git("rev-parse", "main"))
     return task
 
 
-async def reached(world: World, commit: str, synced: str = "") -> None:
+async def reached(world: GitPlatform, commit: str, synced: str = "") -> None:
     async with asyncio.timeout(60):
         while True:
             record = await world.record()
@@ -41,12 +41,12 @@ async def reached(world: World, commit: str, synced: str = "") -> None:
             await asyncio.sleep(0.02)
 
 
-async def ended(world: World, task: asyncio.Task[None]) -> None:
+async def ended(world: GitPlatform, task: asyncio.Task[None]) -> None:
     world.follower.stop.set()
     await asyncio.wait_for(task, 60)
 
 
-def test_the_server_is_asked_and_the_record_echoes_the_request(world: World) -> None:
+def test_the_server_is_asked_and_the_record_echoes_the_request(world: GitPlatform) -> None:
     async def story() -> None:
         task = await follow(world)
         commit = world.work.commit(two=TWO)
@@ -58,7 +58,7 @@ def test_the_server_is_asked_and_the_record_echoes_the_request(world: World) -> 
     asyncio.run(story())
 
 
-def test_a_request_is_answered_by_the_next_process_where_the_first_one_is_killed(world: World) -> None:
+def test_a_request_is_answered_by_the_next_process_where_the_first_one_is_killed(world: GitPlatform) -> None:
     async def story() -> None:
         await world.settle()
         await ask(world, "now")
@@ -67,13 +67,13 @@ def test_a_request_is_answered_by_the_next_process_where_the_first_one_is_killed
         await reached(world, world.work.git("rev-parse", "main"), "now")
         await ended(world, task)
 
-    async def follow_from(world: World) -> asyncio.Task[None]:
+    async def follow_from(world: GitPlatform) -> asyncio.Task[None]:
         return asyncio.create_task(world.follower.run_forever())
 
     asyncio.run(story())
 
 
-def test_while_the_server_does_not_answer_there_is_no_echo(world: World) -> None:
+def test_while_the_server_does_not_answer_there_is_no_echo(world: GitPlatform) -> None:
     """An echo says that the server was asked and a pass went over it."""
 
     async def story() -> None:

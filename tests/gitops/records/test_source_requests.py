@@ -13,31 +13,31 @@ from gitops.records.pass_history import parse_passes
 from gitops.records.source_requests import Pin, pin_of
 from renderer import well_known
 from renderer.identity import source_parent
-from tests.gitops.reconcile.test_source_acceptance import ONE, TWO, World, rewritten
+from tests.support.git.platform import ONE, TWO, GitPlatform, rewritten
 from tests.support.platform import START
 
 THREE = ONE.replace("one", "three")
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GitPlatform:
     """Three commits; each adds an object."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = World(tmp_path)
+    found = GitPlatform(tmp_path)
     for files in ({"one": ONE}, {"two": TWO}, {"three": THREE}):
         found.work.commit(**files)
         asyncio.run(found.settle())
     return found
 
 
-async def annotate(world: World, **said: str | None) -> None:
+async def annotate(world: GitPlatform, **said: str | None) -> None:
     words = {f"levelgate.dev/{name.replace('_', '-')}": value for name, value in said.items()}
     await world.cluster.merge(source_parent("platform"), {"metadata": {"annotations": words}}, manager="ada")
     world.follower.poll(*world.follower._fetcher.take_requests(await world.settle()))
     await world.settle()
 
 
-async def pinned_to_a_side_branch(world: World) -> str:
+async def pinned_to_a_side_branch(world: GitPlatform) -> str:
     """The commit, which no other follows from; `main` is two commits ahead of where it began."""
     world.work.git("checkout", "--quiet", "-b", "side", "main~2")
     side = world.work.commit(side=ONE.replace("one", "side"))
@@ -47,11 +47,11 @@ async def pinned_to_a_side_branch(world: World) -> str:
     return side
 
 
-def id_of(world: World, name: str) -> str:
+def id_of(world: GitPlatform, name: str) -> str:
     return world.work.git("rev-parse", name)
 
 
-def test_an_older_commit_is_read_instead_of_the_head_also_while_git_is_down(world: World) -> None:
+def test_an_older_commit_is_read_instead_of_the_head_also_while_git_is_down(world: GitPlatform) -> None:
     """surface 5.2: roll back while Git is down. Its own approval, whatever history says."""
     wednesday = id_of(world, "main~1")
 
@@ -77,7 +77,7 @@ def test_an_older_commit_is_read_instead_of_the_head_also_while_git_is_down(worl
     asyncio.run(story())
 
 
-def test_new_commits_wait_while_it_is_pinned_also_after_a_restart(world: World) -> None:
+def test_new_commits_wait_while_it_is_pinned_also_after_a_restart(world: GitPlatform) -> None:
     async def story() -> None:
         await annotate(world, pin=id_of(world, "main~2"))
         world.work.commit(four=ONE.replace("one", "four"))
@@ -90,7 +90,7 @@ def test_new_commits_wait_while_it_is_pinned_also_after_a_restart(world: World) 
     asyncio.run(story())
 
 
-def test_the_head_is_taken_again_from_where_the_pin_began(world: World) -> None:
+def test_the_head_is_taken_again_from_where_the_pin_began(world: GitPlatform) -> None:
     """A commit of another branch is no step of the history; that of the ref is compared with the commit before the pin."""
 
     async def story() -> None:
@@ -102,7 +102,7 @@ def test_the_head_is_taken_again_from_where_the_pin_began(world: World) -> None:
     asyncio.run(story())
 
 
-def test_history_that_was_rewritten_meanwhile_is_held_when_the_pin_ends(world: World) -> None:
+def test_history_that_was_rewritten_meanwhile_is_held_when_the_pin_ends(world: GitPlatform) -> None:
     """I8: a pin is no way around the question."""
     before = id_of(world, "main")
 
@@ -116,7 +116,7 @@ def test_history_that_was_rewritten_meanwhile_is_held_when_the_pin_ends(world: W
     asyncio.run(story())
 
 
-def test_a_commit_that_does_not_exist_changes_nothing_and_says_so(world: World) -> None:
+def test_a_commit_that_does_not_exist_changes_nothing_and_says_so(world: GitPlatform) -> None:
     async def story() -> None:
         await annotate(world, pin="feedfeed", pin_reason="INC-7")
         assert await world.deployed() == {"one", "two", "three"}
@@ -131,7 +131,7 @@ def test_a_commit_that_does_not_exist_changes_nothing_and_says_so(world: World) 
     asyncio.run(story())
 
 
-def test_a_pin_holds_where_its_commit_cannot_be_had_any_more(world: World) -> None:
+def test_a_pin_holds_where_its_commit_cannot_be_had_any_more(world: GitPlatform) -> None:
     """I8: after a start without a copy, while the server has lost the commit, a pass knows nothing of the source. That does not end the pin."""
 
     async def story() -> None:

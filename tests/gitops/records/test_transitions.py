@@ -23,8 +23,8 @@ from gitops.records.transitions import (
     source_transitions,
 )
 from renderer.identity import ObjectKey
-from tests.gitops.windows.test_windows_in_force import HOURS, SATURDAY
 from tests.support.platform import MERGE, Fleet
+from tests.support.windows.calendars import HOURS, SATURDAY
 
 LINK = {"apiVersion": "g.test/v1", "kind": "Link", "metadata": {"name": "a", "namespace": "default", "uid": "u"}}
 ABOUT = TransitionSubject(LINK, "platform", "c1")

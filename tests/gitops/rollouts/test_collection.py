@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gitops.rollouts.collection import RolloutCollection, RolloutItem, SortedKeys, build_collection
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.policy import ALL_WAVE, ItemOrder, Policy
-from tests.properties.test_convergence import examples
+from tests.support.properties.examples import examples
 from tests.support.rollouts.rollouts import MINUTE, START, items
 
 NO_BAKE = {ALL_WAVE: timedelta()}

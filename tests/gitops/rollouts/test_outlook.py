@@ -14,9 +14,8 @@ from gitops.rollouts.policy import Policy
 from gitops.rollouts.queue_position import MAX_FORECAST_STARTS, BlockingItem, QueuePosition
 from gitops.rollouts.requests import halt
 from gitops.rollouts.shapes import Exponential, Linear
-from tests.gitops.gates.test_evaluate import WAVES, two_waves
-from tests.gitops.rollouts.test_shapes import linear
-from tests.support.rollouts.rollouts import MINUTE, START, Rollout, items, settled
+from tests.support.rollouts.rollouts import MINUTE, START, Rollout, items, linear, settled
+from tests.support.rollouts.waves import WAVES, two_waves
 
 MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
 CLOSED = Cause(Reason.GATE_CLOSED, "node database waits for window dba-hours (CHG-2210)", until=MONDAY)

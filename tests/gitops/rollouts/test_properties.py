@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear
 from gitops.rollouts.state import TargetRevision
-from tests.properties.test_convergence import examples
+from tests.support.properties.examples import examples
 from tests.support.rollouts.histories import CLOSED, KIND_EVENTS, History, histories, played
 from tests.support.rollouts.reference import in_order, is_updated
 from tests.support.rollouts.rollouts import Rollout, items

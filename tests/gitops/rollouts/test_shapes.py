@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape, Unpaced, frontier
-
-
-def linear(n: int | str) -> Linear:
-    return Linear(CountOrPercent.parse(n))
+from gitops.rollouts.shapes import Exponential, Shape, Unpaced, frontier
+from tests.support.rollouts.rollouts import linear
 
 
 @pytest.mark.parametrize(

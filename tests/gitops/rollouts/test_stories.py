@@ -13,10 +13,9 @@ from gitops.rollouts.policy import DEFAULT_POLICY, ApprovalPoint, OnNewRevision,
 from gitops.rollouts.requests import approve
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape
 from gitops.rollouts.state import TargetRevision
-from tests.gitops.gates.test_evaluate import WAVES
-from tests.gitops.rollouts.test_shapes import linear
-from tests.properties.test_convergence import examples
-from tests.support.rollouts.rollouts import MINUTE, Rollout, items
+from tests.support.properties.examples import examples
+from tests.support.rollouts.rollouts import MINUTE, Rollout, items, linear
+from tests.support.rollouts.waves import WAVES
 
 TEN = "0123456789"
 

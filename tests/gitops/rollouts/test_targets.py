@@ -10,8 +10,8 @@ from gitops.rollouts.requests import halt
 from gitops.rollouts.state import RolloutState, TargetRevision
 from gitops.rollouts.targets import assign_targets, bake_times, newest_target
 from renderer.render.revisions import DefinitionRevision
-from tests.gitops.gates.test_evaluate import WAVES, tier
 from tests.support.rollouts.rollouts import START
+from tests.support.rollouts.waves import WAVES, tier
 
 FINISH = replace(WAVES, on_new_revision=OnNewRevision.FINISH)
 THREE = Policy(name="p", waves=(tier("dev"), tier("stage"), tier("prod")), on_new_revision=OnNewRevision.PIPELINE)

@@ -12,8 +12,7 @@ from gitops.rollouts.policy import Mode, Policy
 from gitops.rollouts.shapes import Exponential, Linear, Shape
 from gitops.rollouts.state import TargetRevision
 from gitops.rollouts.targets import assign_targets
-from tests.gitops.rollouts.test_shapes import linear
-from tests.support.rollouts.rollouts import MINUTE, Rollout, items, settled
+from tests.support.rollouts.rollouts import MINUTE, Rollout, items, linear, settled
 
 DOUBLING = Policy(name="p", shape=Exponential(2))
 TEN = "0123456789"

@@ -19,11 +19,10 @@ from applier.sandbox.server import Sandbox
 from gitops.errors import SourceError
 from gitops.fleet.reach import ReachState
 from renderer import well_known
-from tests.gitops.server.test_deploy import DEPLOY
-from tests.gitops.server.test_fleet_page import StandingFleet, fleet_scene
-from tests.gitops.server.test_metrics import KEY
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
 from tests.support.monitoring.alert_rules import Between, Scrape
+from tests.support.monitoring.fleet_scene import StandingFleet, fleet_scene
+from tests.support.monitoring.metrics import DEPLOY, KEY
 from tests.support.monitoring.scene import FREEZE, HOURS, Scene, planned, scene
 from tests.support.platform import MERGE
 

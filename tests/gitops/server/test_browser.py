@@ -11,9 +11,9 @@ from applier.causes import Cause, Reason
 from applier.plan.model import ApplySetPlan
 from gitops.fleet.reach import ReachState
 from gitops.reconcile.context import ReconcileResult
-from tests.gitops.server.test_fleet_page import fleet_scene
-from tests.gitops.server.test_page import HOSTILE, held
 from tests.support.monitoring.browser import Browsing
+from tests.support.monitoring.fleet_scene import fleet_scene
+from tests.support.monitoring.page import HOSTILE, held
 from tests.support.monitoring.scene import planned, scene
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -25,12 +25,11 @@ from gitops.maintenance.cluster_facts import needed_permissions
 from gitops.records.display_state import DisplayState
 from gitops.server.observability import Observability
 from renderer.kinds import CRD
-from tests.gitops.server.test_metrics import KEY, ROOT
-from tests.gitops.server.test_page import held
+from tests.support.monitoring.metrics import DEPLOY, KEY, ROOT
+from tests.support.monitoring.page import held
 from tests.support.monitoring.promql import Scraped
 from tests.support.monitoring.scene import scene
 
-DEPLOY = ROOT / "deploy"
 ROLLOUT_STATES = {"Settled", "Progressing", "Waiting", "Held", "Failed"}
 VALUES: Mapping[tuple[str, str], Set[str]] = {
     ("levelgate_instances", "state"): set(DisplayState),

@@ -4,98 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import html
-from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
 
 import pytest
 
-from applier.cluster import LOCAL_CLUSTER, ClusterName, parse_cluster_name
+from applier.cluster import LOCAL_CLUSTER, parse_cluster_name
 from applier.execute.results import Result
-from gitops.daemon.fleet import Fleet
-from gitops.daemon.fleet_environment import ClusterObserver
-from gitops.daemon.fleet_member import ClusterStanding
-from gitops.fleet.cluster_record import NEW_RECORD, ClusterRecord, SourceSummary
+from gitops.fleet.cluster_record import SourceSummary
 from gitops.fleet.reach import ReachState
-from gitops.reconcile.context import ReconcileResult
 from gitops.server.metrics import MAX_CLUSTER_NAMES
-from tests.gitops.server.test_metrics import KEY, series, values
-from tests.gitops.server.test_page import HOSTILE, Tags
-from tests.support.monitoring.scene import Scene, scene
-from tests.support.platform import START
+from tests.support.monitoring.fleet_scene import fleet_scene
+from tests.support.monitoring.metrics import KEY, series, values
+from tests.support.monitoring.page import HOSTILE, Tags
+from tests.support.monitoring.scene import scene
 
 INSTANCE = "/instances/g.test/Link/default/i0"
 SUMMARY = SourceSummary("c0ffee1234567", "Held", 7, 2, "WindowClosed: the window hours is closed", None)
-
-
-@dataclass
-class Member:
-    """A member as far as viewers ask it."""
-
-    name: ClusterName
-    standing: ClusterStanding
-    loop: None = None
-    answers: Counter[tuple[str, int]] = field(default_factory=lambda: Counter({("get", 200): 1}))
-
-
-@dataclass
-class Recorder:
-    records: dict[ClusterName, ClusterRecord] = field(default_factory=dict)
-
-
-@dataclass
-class Environment:
-    recorder: Recorder = field(default_factory=Recorder)
-
-
-@dataclass
-class Silent:
-    """Who hears of a cluster otherwise."""
-
-    heard: list[object] = field(default_factory=list)
-
-    def report_pass(self, reconcile_result: ReconcileResult) -> None:
-        self.heard.append(reconcile_result)
-
-    def print_result(self, result: Result) -> None:
-        self.heard.append(result)
-
-    def print_notice(self, source: str, text: str) -> None:
-        self.heard.append((source, text))
-
-
-@dataclass
-class StandingFleet:
-    """Clusters in these states, seen by the daemon of a scene."""
-
-    seen: Scene
-    members: dict[ClusterName, Member] = field(default_factory=dict)
-    environment: Environment = field(default_factory=Environment)
-    observers: dict[str, ClusterObserver] = field(default_factory=dict)
-
-    def add(self, text: str, state: ReachState = ReachState.ENGAGED, message: str = "") -> ClusterObserver:
-        name = parse_cluster_name(text)
-        observer = self.observers[text] = self.seen.seen.observe(name, Silent())
-        self.members[name] = Member(name, ClusterStanding(state, START, message))
-        return observer
-
-    def record(self, text: str, state: str = "Engaged", **sources: SourceSummary) -> None:
-        record = replace(NEW_RECORD, state=state, since=START, sources=sources)
-        self.environment.recorder.records[parse_cluster_name(text)] = record
-
-
-@asynccontextmanager
-async def fleet_scene(clusters: Mapping[str, ReachState], **options: Any) -> AsyncIterator[tuple[Scene, StandingFleet]]:
-    async with scene(has_fleet=True, **options) as seen:
-        assert seen.seen.fleet is not None
-        standing = StandingFleet(seen)
-        seen.seen.fleet.fleet = cast(Fleet, standing)
-        for name, state in clusters.items():
-            standing.add(name, state, "it does not answer" if state is ReachState.UNREACHABLE else "")
-        yield seen, standing
 
 
 def label_values(text: str) -> set[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,27 +15,14 @@ from applier.execute.results import Result
 from gitops.daemon.workqueue import WorkQueue
 from gitops.errors import SourceError
 from gitops.instrumentation import STAGES
-from gitops.reconcile.context import ReconcileResult
 from gitops.server.dashboard import Dashboard
 from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor
-from renderer.identity import ObjectKey
+from tests.support.monitoring.metrics import KEY, ROOT, multiplied, series, values
 from tests.support.monitoring.scene import FREEZE, HOURS, Scene, planned, scene
 from tests.support.platform import START, StillClock
 
-ROOT = Path(__file__).parents[3]
 OPERATIONS = ROOT / "docs" / "operations.md"
-KEY = ObjectKey("", "ConfigMap", "default", "a")
-
-
-def values(text: str, name: str) -> dict[tuple[str, ...], float]:
-    """Samples of a metric by the values of their labels, in the order of the labels' names."""
-    return {
-        tuple(sample.labels[label] for label in sorted(sample.labels)): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == name
-    }
 
 
 async def test_before_the_first_pass_there_is_little_to_say() -> None:
@@ -180,18 +166,6 @@ async def test_a_stage_that_fails_is_counted_and_goes_on_failing() -> None:
     assert values(text, "levelgate_stage_failures_total")[("fetch",)] == 1
 
 
-def multiplied(found: ReconcileResult, count: int) -> ReconcileResult:
-    """The pass with so many instances like its first one."""
-    (first, *_) = (one for one in found.plan.sets if not one.rendered.is_source)
-    assert first.parent is not None
-    sets = [one for one in found.plan.sets if one.rendered.is_source]
-    for number in range(count):
-        key = first.rendered.parent._replace(name=f"n{number}")
-        parent = {**first.parent, "metadata": {**first.parent["metadata"], "name": key.name}}
-        sets.append(replace(first, rendered=replace(first.rendered, parent=key), parent=parent))
-    return planned(found, sets)
-
-
 async def test_a_thousand_instances_have_no_more_series_than_two() -> None:
     """Labels are bounded: Prometheus pays for each series."""
     async with scene(names=("i0", "i1")) as seen:
@@ -203,11 +177,6 @@ async def test_a_thousand_instances_have_no_more_series_than_two() -> None:
         text = await seen.metrics()
     assert sum(values(text, "levelgate_instances").values()) >= 1000
     assert series(text) == two
-
-
-def series(text: str) -> int:
-    samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
-    return len({(sample.name, tuple(sorted(sample.labels.items()))) for sample in samples})
 
 
 async def test_names_are_conventional() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
 
 import pytest
 from aiohttp import web
@@ -18,36 +17,12 @@ from gitops.records.display_state import DisplayState
 from gitops.server import page
 from gitops.server.monitor import PassLine
 from renderer.identity import ObjectKey
-from tests.gitops.server.test_metrics import multiplied
-from tests.support.monitoring.scene import FREEZE, HOURS, Scene, planned, scene
+from tests.support.monitoring.metrics import multiplied
+from tests.support.monitoring.page import HOSTILE, Tags, held
+from tests.support.monitoring.scene import FREEZE, HOURS, planned, scene
 from tests.support.platform import OWN, START
 
 NEVER_SECONDS = 3600.0
-HOSTILE = "<img src=x onerror=alert(1)>\"'&{{7*7}}javascript:alert(1)"
-
-
-class Tags(HTMLParser):
-    """The elements of a page with their attributes, and its text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        self.text += " " if tag == "br" else ""
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-async def held(seen: Scene) -> None:
-    """All have settled, and a change waits for a window."""
-    await seen.started()
-    seen.fleet.push("two", prod=HOURS, freeze=FREEZE)
-    await seen.step(timedelta(hours=6))
 
 
 async def test_before_the_first_pass_the_page_says_who_works() -> None:

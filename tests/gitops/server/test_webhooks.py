@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,20 +18,9 @@ from applier.token_bucket import Rate
 from gitops.server import webhooks
 from gitops.source_config import parse_source
 from tests.support.monitoring.scene import Scene, scene
+from tests.support.monitoring.webhooks import GITHUB, REPOSITORY, SECRET, signed
 
-SECRET = b"correct horse"
 NEVER_SECONDS = 3600.0
-REPOSITORY = "https://git.example.com/shop/deploy"
-GITHUB = {
-    "ref": "refs/heads/main",
-    "after": "9c1d2e7a5b0c",
-    "repository": {
-        "full_name": "shop/deploy",
-        "clone_url": f"{REPOSITORY}.git",
-        "ssh_url": "git@git.example.com:shop/deploy.git",
-        "html_url": REPOSITORY,
-    },
-}
 BODIES: dict[str, Any] = {
     "github": GITHUB,
     "gitea": GITHUB,
@@ -44,20 +31,6 @@ BODIES: dict[str, Any] = {
     "bitbucket": {"push": {}, "repository": {"full_name": "shop/deploy", "links": {"html": {"href": REPOSITORY}}}},
     "generic": {"url": f"{REPOSITORY}.git"},
 }
-
-
-def signed(provider: str, body: bytes, secret: bytes = SECRET) -> dict[str, str]:
-    digest = hmac.new(secret, body, hashlib.sha256).hexdigest()
-    match provider:
-        case "gitlab":
-            return {"X-Gitlab-Token": secret.decode()}
-        case "gitea":
-            return {"X-Gitea-Signature": digest}
-        case "bitbucket":
-            return {"X-Hub-Signature": f"sha256={digest}"}
-        case "generic":
-            return {"X-Levelgate-Signature": f"sha256={digest}"}
-    return {"X-Hub-Signature-256": f"sha256={digest}"}
 
 
 @pytest.fixture

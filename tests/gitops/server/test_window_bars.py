@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gitops.server.window_bars import DAYS, SCALE, WindowRow, days, rows
-from tests.gitops.server.test_page import held
+from tests.support.monitoring.page import held
 from tests.support.monitoring.scene import scene
 
 NOW = datetime(2026, 11, 20, 18, tzinfo=UTC)

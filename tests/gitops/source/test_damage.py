@@ -18,95 +18,10 @@ from gitops.errors import CacheUnavailable, DamagedCache, Stopped
 from gitops.source import BranchRef, Mirror, ReadLimits, SourceTarget, make_stop_tick
 from gitops.source.cache_directory import hold_lock
 from gitops.source.git import Git
+from tests.support.git.damage import DAMAGES, flip_a_byte, packs, repository
 from tests.support.git.server import Work
 
 FILES = {f"file{number}": f"kind: X\nnumber: {number}\n" * 20 for number in range(120)}
-
-
-def repository(cache: Path) -> Path:
-    return next(cache.glob("*/repository.git"))
-
-
-def packs(cache: Path, kind: str = "pack") -> list[Path]:
-    found = list(repository(cache).glob(f"objects/pack/*.{kind}"))
-    assert found
-    for pack in found:
-        pack.chmod(0o600)
-    return found
-
-
-def flip_a_byte(cache: Path) -> None:
-    for pack in packs(cache):
-        data = bytearray(pack.read_bytes())
-        for at in range(60, len(data) - 20, 40):
-            data[at] ^= 0x55
-        pack.write_bytes(data)
-
-
-def cut_packs(cache: Path) -> None:
-    for pack in packs(cache):
-        os.truncate(pack, pack.stat().st_size // 2)
-
-
-def delete_packs(cache: Path) -> None:
-    for pack in packs(cache) + packs(cache, "idx"):
-        pack.unlink()
-
-
-def empty_index(cache: Path) -> None:
-    for index in packs(cache, "idx"):
-        os.truncate(index, 0)
-
-
-def empty_head(cache: Path) -> None:
-    os.truncate(repository(cache) / "HEAD", 0)
-
-
-def broken_config(cache: Path) -> None:
-    (repository(cache) / "config").write_text("[core\n")
-
-
-def empty_refs(cache: Path) -> None:
-    for ref in (repository(cache) / "refs/levelgate").rglob("*"):
-        if ref.is_file():
-            os.truncate(ref, 0)
-
-
-def refs_to_nothing(cache: Path) -> None:
-    for ref in (repository(cache) / "refs/levelgate").rglob("*"):
-        if ref.is_file():
-            ref.write_text("1" * 40 + "\n")
-
-
-def stale_locks(cache: Path) -> None:
-    directory = repository(cache)
-    for name in (
-        "HEAD.lock",
-        "packed-refs.lock",
-        "config.lock",
-        "shallow.lock",
-        "index.lock",
-        "refs/levelgate/incoming.lock",
-    ):
-        (directory / name).touch()
-
-
-def half_replaced(cache: Path) -> None:
-    repository(cache).rename(repository(cache).with_name("damaged.git"))
-
-
-DAMAGES = [
-    flip_a_byte,
-    cut_packs,
-    delete_packs,
-    empty_index,
-    empty_head,
-    broken_config,
-    empty_refs,
-    refs_to_nothing,
-    stale_locks,
-    half_replaced,
-]
 
 
 @pytest.fixture

@@ -20,14 +20,14 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror, Verification
 from gitops.source.signatures import find_unsigned_commit
 from gitops.windows.window import LOCAL
-from tests.gitops.reconcile.test_source_acceptance import ONE, TWO, World, rewritten
+from tests.support.git.platform import ONE, TWO, GitPlatform, rewritten
 from tests.support.git.server import GIT_ENVIRONMENT
 
 pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed")
 
 
 @dataclass
-class Signed(World):
+class Signed(GitPlatform):
     """A source whose commits have to be signed by the keys in the file `allowed`."""
 
     verification: Verification | None = None

@@ -16,7 +16,7 @@ from applier.plan.model import Operation
 from gitops.windows import occurrences, verdict, zones
 from gitops.windows.verdict import TrustedTime, WindowSet, judge
 from gitops.windows.window import Drain, Window
-from tests.properties.test_convergence import examples
+from tests.support.properties.examples import examples
 from tests.support.windows.documents import PROD, manifest, read
 from tests.support.windows.naive import MINUTE, Naive, Walk, startable
 

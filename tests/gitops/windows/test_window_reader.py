@@ -10,6 +10,7 @@ import pytest
 from applier.plan.model import Operation
 from gitops.windows.window import Drain
 from renderer.label_selector import LabelSelector, Operator, Requirement
+from tests.support.windows.calendars import CALENDAR
 from tests.support.windows.documents import active, between, manifest, read, window
 
 VALID: dict[str, Any] = {
@@ -218,40 +219,6 @@ def test_an_exdate_takes_out_one_opening_or_a_whole_day() -> None:
     assert twice.timeline.span(twice.timeline.span(between("2026-12-24 12:00", "2026-12-24 12:00")[0]).until)[1:] == between(  # type: ignore[arg-type]
         "2026-12-26 09:00", "2026-12-26 10:00"
     )  # fmt: skip
-
-
-CALENDAR = b"""BEGIN:VCALENDAR\r
-BEGIN:VTIMEZONE\r
-TZID:Europe/Berlin\r
-BEGIN:STANDARD\r
-DTSTART:19701025T030000\r
-RRULE:FREQ=YEARLY;BYMONTH=10;BYDAY=-1SU\r
-END:STANDARD\r
-END:VTIMEZONE\r
-BEGIN:VEVENT\r
-SUMMARY:folded over\r
-  two lines: with a colon\r
-DTSTART;TZID="Europe/Berlin":20261218T120000\r
-DTEND;TZID=Europe/Berlin:20261218T140000\r
-BEGIN:VALARM\r
-DURATION:PT15M\r
-END:VALARM\r
-END:VEVENT\r
-BEGIN:VEVENT\r
-DTSTART;VALUE=DATE:20261225\r
-DTEND;VALUE=DATE:20261227\r
-END:VEVENT\r
-BEGIN:VEVENT\r
-DTSTART:20270101T120000Z\r
-DURATION:PT1H30M\r
-END:VEVENT\r
-BEGIN:VEVENT\r
-STATUS:CANCELLED\r
-DTSTART:20270201T120000Z\r
-DURATION:P1D\r
-END:VEVENT\r
-END:VCALENDAR\r
-"""
 
 
 def calendar(data: bytes, name: str = "freezes.ics") -> Any:

@@ -5,29 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
 from applier.kube.cluster import KubeCluster
 from gitops.records.source_record import SourceRecord
 from tests.support.platform import GROUP, MERGE, Fleet, commit_id
+from tests.support.windows.calendars import FREEZE, HOURS, SATURDAY
 
-HOURS: dict[str, Any] = {
-    "kind": "Allow",
-    "timeZone": "Europe/Berlin",
-    "schedule": {"cron": "0 9 * * 1-5"},
-    "until": "17:00",
-    "ticket": "CHG-1",
-}
-"""Weekdays 09:00 to 17:00; the fleet starts on Friday 2026-11-20 at 13:00 in Berlin."""
-
-FREEZE: dict[str, Any] = {
-    "kind": "Deny",
-    "timeZone": "Europe/Berlin",
-    "schedule": {"once": [{"start": "2026-11-20T18:00", "end": "2026-11-23T06:00"}]},
-}
-SATURDAY = datetime(2026, 11, 21, 10, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
 """09:00 in Berlin."""
 

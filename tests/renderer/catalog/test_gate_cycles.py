@@ -7,7 +7,7 @@ from typing import Any
 from renderer.catalog import catalog, gate_cycles
 from renderer.documents import dump
 from renderer.identity import GroupKind
-from tests.renderer.definition.test_compile import compiled, resource
+from tests.support.compiled_definitions import compiled, resource
 
 
 def text(kind: str, *resources: Any, gates: list[str] | None = None) -> str:

@@ -8,7 +8,7 @@ from lark.exceptions import UnexpectedInput
 
 from renderer.cel import grammar
 from renderer.cel.parser import _Builder, parse
-from tests.renderer.cel.test_language import VALUES
+from tests.support.cel.values import VALUES
 
 WRONG = ["a b", "1 +", "'x", "a ? b", "[1, 2", "{1: }", "a..b", "x in", "1 = 2", "`a`", "!", "a.?", "\u201ca\u201d"]
 

@@ -23,7 +23,7 @@ from renderer.cel.types import (
     StaticOptional,
     Type,
 )
-from tests.renderer.cel.test_oracles import FAILED, SETTINGS, TYPED, ours
+from tests.support.cel.oracles import FAILED, SETTINGS, TYPED, ours
 
 SCHEMA = {
     "type": "object",

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 import pytest
 
 from renderer import documents
-from renderer.catalog.catalog import load
-from renderer.definition.compile import Definition, DefinitionErrors, compile_definition, group_kind_of
-from renderer.definition.kind_schemas import KindSchemas
-from renderer.definition.type_check import check_definition
-from renderer.documents import dump
+from renderer.definition.compile import DefinitionErrors, compile_definition, group_kind_of
 from renderer.identity import GroupKind
-
-
-def resource(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
-    data = {"name": "${schema.spec.name}", **{other: f"${{{other}.metadata.name}}" for other in reads}}
-    metadata = {"name": f"${{schema.metadata.name}}-{node_id.lower()}"}
-    return {
-        "id": node_id,
-        "template": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
-        **more,
-    }
+from tests.support.compiled_definitions import compiled, mistakes, resource, source
 
 
 def reference(**metadata: Any) -> dict[str, Any]:
@@ -36,36 +22,6 @@ def widget(node_id: str, *reads: str, **more: Any) -> dict[str, Any]:
     node = resource(node_id, *reads, **more)
     node["template"] |= {"apiVersion": "w.test/v1", "kind": "Widget"}
     return node
-
-
-def source(*resources: Any, spec: Any = None, **schema: Any) -> str:
-    described = {
-        "apiVersion": "v1alpha1",
-        "kind": "App",
-        "spec": spec or {"name": "string", "size": "integer | default=1"},
-        **schema,
-    }
-    value = {
-        "apiVersion": "kro.run/v1alpha1",
-        "kind": "ResourceGraphDefinition",
-        "metadata": {"name": "apps"},
-        "spec": {"schema": described, "resources": list(resources)},
-    }
-    return dump([value])
-
-
-def compiled(text: str) -> Definition:
-    found, problems = documents.load("platform/db.yaml", textwrap.dedent(text).encode())
-    assert problems == []
-    result = check_definition(compile_definition(found[0]), KindSchemas())
-    assert result.problems == ()
-    return result.definition
-
-
-def mistakes(text: str) -> list[str]:
-    catalog = load({"platform/db.yaml": textwrap.dedent(text).encode()})
-    assert (len(catalog.definitions), len(catalog.broken)) != (1, 0)
-    return list(map(str, catalog.problems))
 
 
 def only(text: str) -> str:

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 import pytest
 
-from renderer.definition.compile import Definition, DefinitionErrors
+from renderer.definition.compile import DefinitionErrors
 from renderer.definition.gates import Gate
-from tests.renderer.definition.test_compile import compiled, mistakes, resource, source
-
-
-def definition(*nodes: Any, across: list[Any] | None = None) -> Definition:
-    return compiled(text(*nodes, across=across))
-
-
-def text(*nodes: Any, across: list[Any] | None = None) -> str:
-    written = source(*(nodes or [resource("a")]), spec={"name": "string", "size": "integer", "names": "[]string"})
-    if across is None:
-        return written
-    return written.replace("  resources:", f"  propagateWhen: {orjson.dumps(across).decode()}\n  resources:", 1)
+from tests.support.compiled_definitions import compiled, mistakes, resource, source
+from tests.support.gated_definitions import chain, definition, text, workers
 
 
 def across(expression: str) -> Gate:
@@ -34,22 +23,6 @@ def refused(expression: str) -> str:
     (found,) = mistakes(text(across=[f"${{{expression}}}"]))
     assert found.startswith(f"platform/db.yaml:14: spec.propagateWhen[0]: ${{{expression}}}: "), found
     return found.partition("}: ")[2]
-
-
-def chain(*gates: str, **more: Any) -> tuple[Any, ...]:
-    """a <- b <- c, and b has the gates."""
-    return (
-        resource("a"),
-        resource("b", "a", propagateWhen=[f"${{{gate}}}" for gate in gates], **more),
-        resource("c", "b"),
-    )
-
-
-def workers(*gates: str) -> dict[str, Any]:
-    """A collection with the iterator `zone`."""
-    node = resource("workers", "a", forEach=[{"zone": "${schema.spec.names}"}])
-    node["template"]["metadata"]["name"] = "${schema.metadata.name}-${zone}"
-    return {**node, "propagateWhen": [f"${{{gate}}}" for gate in gates]}
 
 
 # ---- scopes

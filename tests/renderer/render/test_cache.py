@@ -14,8 +14,7 @@ from renderer.render.cache import RenderCache
 from renderer.render.order import SourceOrder
 from renderer.render.render import render
 from renderer.render.world import ClusterView
-from tests.renderer.render.test_resolve import reading
-from tests.support.properties.repositories import definition, instance
+from tests.support.properties.repositories import definition, instance, reading
 
 DEPENDS_ON = "config.kubernetes.io/depends-on"
 

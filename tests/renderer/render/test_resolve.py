@@ -14,7 +14,7 @@ from renderer.render.model import RenderedApplySet, RenderedNode
 from renderer.render.render import render
 from renderer.render.resolve import overlay, schema_value
 from renderer.render.world import ClusterView
-from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain, widget
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain, reading, widget
 
 X = ObjectKey(GROUP, "Link", "default", "x")
 WIDGET = ObjectKey("free.test", "Widget", "default", "x-a")
@@ -41,12 +41,6 @@ def seen(manifest: dict[str, Any], *, carried: bool = True, **fields: Any) -> di
     annotations = {well_known.HASH: digest(manifest) if carried else "other"}
     metadata = {**manifest["metadata"], "uid": "u1", "resourceVersion": "1", "annotations": annotations}
     return {**manifest, "metadata": metadata, **fields}
-
-
-def reading(node_id: str, expression: str, **more: Any) -> dict[str, Any]:
-    node = config_map(node_id, **more)
-    node["template"]["data"] = {"value": expression}
-    return node
 
 
 def test_what_a_dependencys_own_manifest_sets_counts_as_observed() -> None:

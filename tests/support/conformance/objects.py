@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from renderer import builtin_kinds
 from tests.support.cluster.http_api import Json
+from tests.support.objects import builtins
 
 SELECTOR = {"matchLabels": {"app": "x"}}
 NETWORKING, RBAC = "networking.k8s.io/v1", "rbac.authorization.k8s.io/v1"
-
-
-def _pod(**spec: Any) -> Json:
-    containers = [{"name": "a", "image": "example.com/a:1"}]
-    return {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": containers, **spec}}
-
-
-def _with(**container: Any) -> Json:
-    return {"template": _pod(containers=[{"name": "a", "image": "example.com/a", **container}]), "selector": SELECTOR}
-
-
-def _volumes(*sources: Json) -> Json:
-    return {"selector": SELECTOR, "template": _pod(volumes=[{"name": f"v{i}", **one} for i, one in enumerate(sources)])}
-
-
-def _service(**spec: Any) -> Json:
-    return {"spec": {"selector": {"app": "x"}, "ports": [{"port": 80}], **spec}}
-
-
 PROBES = {
     "livenessProbe": {"exec": {"command": ["true"]}},
     "readinessProbe": {"tcpSocket": {"port": 80}, "initialDelaySeconds": 0},
@@ -53,6 +37,13 @@ SOURCES = (
     {"csi": {"driver": "x.example.com"}},
     {"nfs": {"server": "s", "path": "/"}},
 )
+
+
+def _pod(**spec: Any) -> Json:
+    containers = [{"name": "a", "image": "example.com/a:1"}]
+    return {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": containers, **spec}}
+
+
 JOB = {"template": _pod(restartPolicy="Never")}
 METRICS = [
     {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1500m"}}},
@@ -76,6 +67,19 @@ POLICY = {
     "validations": [{"expression": "true"}],
 }
 INGRESS_PATH = {"pathType": "ImplementationSpecific", "backend": {"service": {"name": "s", "port": {"name": "web"}}}}
+
+
+def _with(**container: Any) -> Json:
+    return {"template": _pod(containers=[{"name": "a", "image": "example.com/a", **container}]), "selector": SELECTOR}
+
+
+def _volumes(*sources: Json) -> Json:
+    return {"selector": SELECTOR, "template": _pod(volumes=[{"name": f"v{i}", **one} for i, one in enumerate(sources)])}
+
+
+def _service(**spec: Any) -> Json:
+    return {"spec": {"selector": {"app": "x"}, "ports": [{"port": 80}], **spec}}
+
 
 OBJECTS: dict[str, tuple[str, str, Json]] = {
     "zero values": ("apps/v1", "Deployment", {"spec": {"paused": False, "minReadySeconds": 0, **_with()}}),
@@ -305,3 +309,33 @@ OBJECTS: dict[str, tuple[str, str, Json]] = {
     ),
 }
 """By a word for what is special: apiVersion, kind, content."""
+_SPECIAL = frozenset({"HorizontalPodAutoscaler v1", "ControllerRevision"})
+"""What the sandbox does not serve; and what the real server lets nobody patch: it takes its data for changed."""
+
+
+def objects(namespace: str) -> dict[str, Json]:
+    """Objects of both collections, with names that no other test uses."""
+    found = {name: obj for name, obj in builtins(namespace).items() if name not in _SPECIAL}
+    for name, (api_version, kind, content) in OBJECTS.items():
+        metadata = {"name": f"{namespace}-{name}".replace(" ", "-"), **content.get("metadata", {})}
+        found[name] = {**content, "apiVersion": api_version, "kind": kind, "metadata": metadata}
+    return found
+
+
+def collection(obj: Json, namespace: str) -> str:
+    """The path of the objects of a kind."""
+    group, _, version = obj["apiVersion"].rpartition("/")
+    for one in builtin_kinds.load_builtin_schemas().discovery:
+        for served in one["versions"]:
+            if (one["metadata"]["name"], served["version"]) == (group, version):
+                for entry in served["resources"]:
+                    if entry["responseKind"]["kind"] == obj["kind"]:
+                        root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+                        inside = f"/namespaces/{namespace}" if entry["scope"] == "Namespaced" else ""
+                        return f"{root}{inside}/{entry['resource']}"
+    raise AssertionError(obj)
+
+
+def lines(value: Any) -> list[str]:
+    """So that pytest shows what differs."""
+    return json.dumps(value, indent=1, sort_keys=True).splitlines()

@@ -253,3 +253,10 @@ def faults() -> st.SearchStrategy[Mapping[int, str]]:
         st.dictionaries(st.integers(0, 12), st.sampled_from(["before", "after"]), max_size=1),
         st.dictionaries(st.integers(0, 12), st.sampled_from(["unavailable", "unknown"]), max_size=3),
     )
+
+
+def reading(node_id: str, expression: str, **more: Any) -> dict[str, Any]:
+    """Return a ConfigMap node with the value of an expression."""
+    node = config_map(node_id, **more)
+    node["template"]["data"] = {"value": expression}
+    return node

@@ -13,6 +13,7 @@ from gitops.rollouts.collection import RolloutCollection, RolloutItem, build_col
 from gitops.rollouts.item_progress import ItemProgress
 from gitops.rollouts.outlook import RolloutOutlook, build_outlook
 from gitops.rollouts.policy import Policy
+from gitops.rollouts.shapes import CountOrPercent, Linear
 from gitops.rollouts.state import RolloutState, TargetRevision
 from gitops.rollouts.targets import assign_targets, bake_times
 
@@ -92,3 +93,7 @@ def settled(item: RolloutItem) -> RolloutItem:
     return replace(
         item, updated=True, granted=True, healthy=True, progress=ItemProgress(ready_since=START - timedelta(days=1))
     )
+
+
+def linear(n: int | str) -> Linear:
+    return Linear(CountOrPercent.parse(n))

@@ -17,8 +17,8 @@ from gitops.rollouts.queue_position import WaveForecast
 from gitops.rollouts.shapes import Exponential, frontier
 from gitops.rollouts.state import RolloutState, TargetRevision
 from renderer.identity import ObjectKey
-from tests.properties.test_convergence import FUZZ
 from tests.support.platform import GROUP, MERGE, TEN, Died, Fleet
+from tests.support.properties.examples import FUZZ
 
 EXPONENTIAL = {"shape": {"exponential": {"factor": 2}}}
 
