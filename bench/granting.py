@@ -17,7 +17,7 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 
 FEW, MANY, EVENTS = 100, 1_000, 12
 ONE_BY_ONE = {"shape": {"linear": {"n": 1}}}
@@ -35,7 +35,7 @@ def main() -> None:
 class Meter:
     """What a process asks of the sandbox, and what it needs itself, since it was `read` last."""
 
-    fleet: Fleet
+    fleet: LinkPlatform
     requests: int = 0
     answering: float = 0.0
     begun: float = 0.0
@@ -55,7 +55,7 @@ class Meter:
 
 
 def _under_way(size: int) -> tuple[float, int, float, int]:
-    with Fleet(names=tuple(f"n{number:04}" for number in range(size))) as fleet:
+    with LinkPlatform(names=tuple(f"n{number:04}" for number in range(size))) as fleet:
         fleet.start(paced=ONE_BY_ONE)
         fleet.push("two")
         meter = Meter(fleet)
@@ -75,7 +75,7 @@ def _under_way(size: int) -> tuple[float, int, float, int]:
         return *min(events), *meter.read()
 
 
-def _served(fleet: Fleet, roots: Collection[ObjectKey]) -> frozenset[ObjectKey]:
+def _served(fleet: LinkPlatform, roots: Collection[ObjectKey]) -> frozenset[ObjectKey]:
     """What the daemon does once an instance is ready; who is on its way then."""
     _looked_at(fleet, roots)
     moved = fleet.call(fleet.reconciler.reconcile_grants())
@@ -84,13 +84,13 @@ def _served(fleet: Fleet, roots: Collection[ObjectKey]) -> frozenset[ObjectKey]:
     return moved
 
 
-def _looked_at(fleet: Fleet, roots: Collection[ObjectKey]) -> None:
+def _looked_at(fleet: LinkPlatform, roots: Collection[ObjectKey]) -> None:
     while isinstance(found := fleet.call(fleet.reconciler.reconcile_roots(roots)), ReconcileResult) and found.changed:
         pass
     assert isinstance(found, ReconcileResult), found.why
 
 
-def _settle(fleet: Fleet) -> None:
+def _settle(fleet: LinkPlatform) -> None:
     while fleet.step().changed:
         pass
 

@@ -11,7 +11,8 @@ from gitops.cli import GC_THRESHOLD
 from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.engine import CommitPush, Simulation
 from gitops.windows.window import LOCAL
-from tests.support.platform import START, Fleet
+from tests.support.clock import START
+from tests.support.link_platform import LinkPlatform
 
 INSTANCES, NODES = 100, 10
 HOURS = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1-5"}, "until": "11:00"}
@@ -35,7 +36,7 @@ def main() -> None:
     print(f"{f'{INSTANCES} instances of {NODES} nodes':<44} {taken:>14.1f} {days:>6.1f}")
 
 
-def fleet_of(instances: int, nodes: int) -> Fleet:
+def fleet_of(instances: int, nodes: int) -> LinkPlatform:
     """Each instance a Deployment, a ConfigMap after it, and more of these beside that."""
     more = [
         {
@@ -49,7 +50,7 @@ def fleet_of(instances: int, nodes: int) -> Fleet:
         }
         for number in range(nodes - 2)
     ]
-    return Fleet(names=tuple(f"i{number:03}" for number in range(instances)), more=more)
+    return LinkPlatform(names=tuple(f"i{number:03}" for number in range(instances)), more=more)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from gitops.cli import invoke
 from gitops.cli.options import ClusterChoice
 from gitops.clock import SystemClock
 from tests.support.clock import VirtualLoop
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 from tests.support.shops import friday, opened
 
 Typed = Callable[..., str]
@@ -35,7 +35,7 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], in_berlin: None) -> Printed:
     """`printed(fleet, "status", code=1)`: what the command prints to stdout and to stderr, once its exit code is as expected."""
 
-    def levelgate(fleet: Fleet, *arguments: str, code: int = 0) -> tuple[str, str]:
+    def levelgate(fleet: LinkPlatform, *arguments: str, code: int = 0) -> tuple[str, str]:
         @asynccontextmanager
         async def connected(_choice: ClusterChoice, *, concurrency: int = 16, **_: float) -> AsyncIterator[Cluster]:
             yield cluster_of(fleet.sandbox.answer, name="prod-eu", concurrency=concurrency)
@@ -55,7 +55,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 def typed(printed: Printed) -> Typed:
     """As `printed`, but one of the two: stdout, or stderr where a `code` beside 0 is expected."""
 
-    def levelgate(fleet: Fleet, *arguments: str, code: int = 0) -> str:
+    def levelgate(fleet: LinkPlatform, *arguments: str, code: int = 0) -> str:
         out, err = printed(fleet, *arguments, code=code)
         return out if code == 0 else err
 
@@ -69,21 +69,21 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def shops() -> Iterator[Fleet]:
+def shops() -> Iterator[LinkPlatform]:
     """Eight shops on Friday at 10:00, under the rules."""
     with opened() as fleet:
         yield fleet
 
 
 @pytest.fixture(scope="session")
-def friday_shops() -> Iterator[Fleet]:
+def friday_shops() -> Iterator[LinkPlatform]:
     with opened() as fleet:
         friday(fleet)
         yield fleet
 
 
 @pytest.fixture
-def held_up(friday_shops: Fleet) -> Iterator[Fleet]:
+def held_up(friday_shops: LinkPlatform) -> Iterator[LinkPlatform]:
     """The same at 15:20: three have moved, cart has stopped half way, and four wait for it. The process is a new one."""
     with friday_shops.copied() as fleet:
         yield fleet

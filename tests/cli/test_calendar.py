@@ -15,7 +15,8 @@ from gitops.rollouts.source_rules import SourceRules, restore_rules
 from gitops.windows.window import LOCAL, Window, WindowTarget
 from renderer.documents import load
 from renderer.identity import GroupKind
-from tests.support.platform import GROUP, MERGE, Fleet, workers
+from tests.support.link_platform import GROUP, LinkPlatform, workers
+from tests.support.platform import MERGE
 from tests.support.windows.calendars import FREEZE, HOURS
 from tests.support.windows.documents import manifest
 
@@ -24,12 +25,12 @@ LINK = GroupKind(GROUP, "Link")
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b")) as found:
         yield found
 
 
-def data(fleet: Fleet) -> dict[str, str]:
+def data(fleet: LinkPlatform) -> dict[str, str]:
     found: dict[str, str] = fleet.request("GET", PATH).get("data") or {}
     return found
 
@@ -40,7 +41,7 @@ def timeless(rules: SourceRules) -> dict[str, Window]:
     return {name: replace(window, timeline=nothing) for name, window in rules.windows.items()}
 
 
-def test_windows_are_published_as_in_git_with_their_place(fleet: Fleet) -> None:
+def test_windows_are_published_as_in_git_with_their_place(fleet: LinkPlatform) -> None:
     fleet.push(hours=HOURS, webapps={"shape": {"linear": {"n": 1}}})
     fleet.step()
     assert list(data(fleet)) == ["platform.yaml"]
@@ -49,7 +50,7 @@ def test_windows_are_published_as_in_git_with_their_place(fleet: Fleet) -> None:
     assert document.value["metadata"] == {"name": "hours", "annotations": {"levelgate.dev/file": "hours.json:1"}}
 
 
-def test_what_is_published_reads_back_as_what_is_in_force(fleet: Fleet) -> None:
+def test_what_is_published_reads_back_as_what_is_in_force(fleet: LinkPlatform) -> None:
     """Calendar files too, named relative to the window's file; and the policy that says how windows are read."""
     holidays = {"kind": "Deny", "timeZone": "Europe/Berlin", "schedule": {"calendar": "../holidays.ics"}}
     fleet.rules["deep/holidays.json"] = manifest("holidays", **holidays).decode()
@@ -66,7 +67,7 @@ def test_what_is_published_reads_back_as_what_is_in_force(fleet: Fleet) -> None:
     assert read.window_set(None).no_window == "Closed"
 
 
-def test_it_is_written_only_when_it_differs_and_put_right_when_somebody_edits_it(fleet: Fleet) -> None:
+def test_it_is_written_only_when_it_differs_and_put_right_when_somebody_edits_it(fleet: LinkPlatform) -> None:
     fleet.push(hours=HOURS)
     fleet.step()
     fleet.step()
@@ -80,7 +81,7 @@ def test_it_is_written_only_when_it_differs_and_put_right_when_somebody_edits_it
     assert data(fleet) == before
 
 
-def test_windows_of_a_source_that_was_not_read_stay_and_a_last_window_goes(fleet: Fleet) -> None:
+def test_windows_of_a_source_that_was_not_read_stay_and_a_last_window_goes(fleet: LinkPlatform) -> None:
     fleet.push(hours=HOURS)
     fleet.step()
     fleet.request("PATCH", f"{PATH}?fieldManager=levelgate-applyset", {"data": {"other.yaml": "x: 1"}}, MERGE)
@@ -89,7 +90,7 @@ def test_windows_of_a_source_that_was_not_read_stay_and_a_last_window_goes(fleet
     assert data(fleet) == {"other.yaml": "x: 1"}
 
 
-def test_without_any_window_nothing_is_published(fleet: Fleet) -> None:
+def test_without_any_window_nothing_is_published(fleet: LinkPlatform) -> None:
     fleet.push()
     fleet.step()
     names = [
@@ -99,7 +100,7 @@ def test_without_any_window_nothing_is_published(fleet: Fleet) -> None:
     assert "windows" not in names
 
 
-def test_targets_are_what_is_live_as_windows_select_it(fleet: Fleet) -> None:
+def test_targets_are_what_is_live_as_windows_select_it(fleet: LinkPlatform) -> None:
     """The same as of the repository: kind, namespace, definition, node, and the labels of the instance."""
     fleet.written["a"] = {"metadata": {"labels": {"tier": "gold"}}}
     fleet.names = ("a",)
@@ -115,12 +116,12 @@ def test_targets_are_what_is_live_as_windows_select_it(fleet: Fleet) -> None:
     assert [(one.labels or {}).get("tier") for one in found] == ["gold", None, "gold", "gold"]
 
 
-async def _targets(fleet: Fleet) -> list[WindowTarget]:
+async def _targets(fleet: LinkPlatform) -> list[WindowTarget]:
     found = await window_calendar.list_targets(fleet.cluster, await read_records(fleet.cluster), LOCAL)
     return found["platform"]
 
 
-def test_the_command_shows_the_calendar_of_the_cluster(fleet: Fleet, typed: Any) -> None:
+def test_the_command_shows_the_calendar_of_the_cluster(fleet: LinkPlatform, typed: Any) -> None:
     """surface 4.5: as of a path, for what is live."""
     fleet.start(hours=HOURS, freeze=FREEZE)
     assert typed(fleet, "windows", "--next", "1").splitlines()[1:] == [
@@ -142,7 +143,7 @@ def test_the_command_shows_the_calendar_of_the_cluster(fleet: Fleet, typed: Any)
     assert [target["target"] for target in found[0]["targets"]] == ["default"]
 
 
-def test_gates_of_live_definitions_have_rows_of_their_own(fleet: Fleet, typed: Any) -> None:
+def test_gates_of_live_definitions_have_rows_of_their_own(fleet: LinkPlatform, typed: Any) -> None:
     """surface 4.5: what may change when two windows are open, the one that governs it and the one that its gate asks for."""
     fleet.more = [workers("${inWindow('lunch')}")]
     lunch = {**HOURS, "schedule": {"cron": "0 12 * * *"}, "until": "14:00", "byName": True}
@@ -157,6 +158,6 @@ def test_gates_of_live_definitions_have_rows_of_their_own(fleet: Fleet, typed: A
     ]
 
 
-def test_a_cluster_without_windows_says_so(fleet: Fleet, typed: Any) -> None:
+def test_a_cluster_without_windows_says_so(fleet: LinkPlatform, typed: Any) -> None:
     fleet.start()
     assert "No windows: nothing is held." in typed(fleet, "windows")

@@ -23,11 +23,12 @@ from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, source_parent
 from tests.cli.conftest import Typed
 from tests.support.definitions import config_map
-from tests.support.platform import GROUP, MERGE, Fleet, commit_id
+from tests.support.link_platform import GROUP, LinkPlatform
+from tests.support.platform import MERGE, commit_id
 from tests.support.shops import HOURS, SHOPS, START, friday
 
 
-def answer(typed: Typed, fleet: Fleet, *ref: str, code: int = 0) -> list[str]:
+def answer(typed: Typed, fleet: LinkPlatform, *ref: str, code: int = 0) -> list[str]:
     """Without the line that names the cluster."""
     header, empty, *lines = typed(fleet, "explain", *ref, code=code).splitlines()
     assert header.startswith("Cluster prod-eu, ")
@@ -35,7 +36,7 @@ def answer(typed: Typed, fleet: Fleet, *ref: str, code: int = 0) -> list[str]:
     return lines
 
 
-def found(typed: Typed, fleet: Fleet, *ref: str) -> dict[str, Any]:
+def found(typed: Typed, fleet: LinkPlatform, *ref: str) -> dict[str, Any]:
     told: dict[str, Any] = json.loads(typed(fleet, "explain", *ref, "-o", "json"))
     return told
 
@@ -67,7 +68,7 @@ def numbered(first: int, *links: list[str]) -> list[str]:
     ]
 
 
-def test_one_that_waits_behind_another_is_told_the_whole_chain(held_up: Fleet, typed: Typed) -> None:
+def test_one_that_waits_behind_another_is_told_the_whole_chain(held_up: LinkPlatform, typed: Typed) -> None:
     """surface 4.4: instance, pace, the other's node, its gate with operands, the window with three openings."""
     assert answer(typed, held_up, "link/shop") == [
         "Link default/shop stays at r1; r2 (0000000) waits since 14:02 CET.",
@@ -87,7 +88,7 @@ def test_one_that_waits_behind_another_is_told_the_whole_chain(held_up: Fleet, t
     ]
 
 
-def test_who_can_act_can(held_up: Fleet, typed: Typed) -> None:
+def test_who_can_act_can(held_up: LinkPlatform, typed: Typed) -> None:
     """surface 4.4, 1.2: the proposals do what they say: held, cart is passed and stays half way; with break-glass its database moves too."""
     held_up.annotate("cart", hold="the database waits until Monday")
     assert held_up.move("two", rounds=4) == [["catalog"], ["mail", "search", "shop"]]
@@ -106,7 +107,7 @@ def test_who_can_act_can(held_up: Fleet, typed: Typed) -> None:
     ]
 
 
-def test_the_json_has_what_blocks_it_and_the_chain(held_up: Fleet, typed: Typed) -> None:
+def test_the_json_has_what_blocks_it_and_the_chain(held_up: LinkPlatform, typed: Typed) -> None:
     """The contract of docs/reference.md; times in UTC."""
     told = found(typed, held_up, "link", "shop")
     assert (told["unit"], told["state"]) == (f"Link.{GROUP}/default/shop", "Waiting")
@@ -124,7 +125,7 @@ def test_the_json_has_what_blocks_it_and_the_chain(held_up: Fleet, typed: Typed)
     assert (window["window"], window["until"], len(window["opens"])) == ("dba-hours", monday, 3)
 
 
-def test_external_facts_that_are_open_are_told_as_well(shops: Fleet, typed: Typed) -> None:
+def test_external_facts_that_are_open_are_told_as_well(shops: LinkPlatform, typed: Typed) -> None:
     """surface 4.4: what was checked too and does not hold it up; a fact that is not so is a link of the chain instead."""
     known = {"error-budget": ExternalFact(True), "unasked": ExternalFact(True)}
     shops.reconciler.facts = lambda _: known
@@ -147,7 +148,7 @@ def test_external_facts_that_are_open_are_told_as_well(shops: Fleet, typed: Type
 
 
 @pytest.mark.parametrize("ref", ["link/cart", "link/cart/database"])
-def test_one_that_stopped_half_way(held_up: Fleet, typed: Typed, ref: str) -> None:
+def test_one_that_stopped_half_way(held_up: LinkPlatform, typed: Typed, ref: str) -> None:
     assert answer(typed, held_up, ref) == [
         "Link default/cart is in flight from r1 to r2 (0000000) since 14:02 CET.",
         "Not before Mon 2026-11-23 09:00 CET. Nothing has failed.",
@@ -159,7 +160,7 @@ def test_one_that_stopped_half_way(held_up: Fleet, typed: Typed, ref: str) -> No
     ]
 
 
-def test_a_member_of_an_instance_is_explained_by_its_node(held_up: Fleet, typed: Typed) -> None:
+def test_a_member_of_an_instance_is_explained_by_its_node(held_up: LinkPlatform, typed: Typed) -> None:
     assert answer(typed, held_up, "configmap/cart-db")[:2] == [
         "ConfigMap default/cart-db waits since 14:02 CET.",
         "Not before Mon 2026-11-23 09:00 CET. Nothing has failed.",
@@ -171,7 +172,7 @@ def test_a_member_of_an_instance_is_explained_by_its_node(held_up: Fleet, typed:
 
 def test_a_source_that_waits_for_another_says_so_and_so_does_what_is_in_it_alone(typed: Typed) -> None:
     """Nothing of it is in the cluster; that it waits is."""
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         fleet.push()
         catalog = replace(fleet.state.catalog, source="shop")
         fleet.call(fleet.reconciler.reconcile([SourceState(catalog, ref="main", depends_on=("platform",))]))
@@ -186,12 +187,12 @@ def test_a_source_that_waits_for_another_says_so_and_so_does_what_is_in_it_alone
         assert typed(fleet, "explain", "link/a", code=1).endswith(why)
 
 
-def test_what_has_settled_is_as_git_says(held_up: Fleet, typed: Typed) -> None:
+def test_what_has_settled_is_as_git_says(held_up: LinkPlatform, typed: Typed) -> None:
     assert answer(typed, held_up, "link/api") == ["Link default/api matches Git: r2 (0000000), settled."]
     assert found(typed, held_up, "link/api")["state"] == "Settled"
 
 
-def test_a_source_and_a_rollout_say_how_far_they_are_and_who_waits(held_up: Fleet, typed: Typed) -> None:
+def test_a_source_and_a_rollout_say_how_far_they_are_and_who_waits(held_up: LinkPlatform, typed: Typed) -> None:
     waiting = [
         "  Link default/cart      WindowClosed   not before Mon 2026-11-23 09:00 CET",
         "  Link default/catalog   PaceReached    not before Mon 2026-11-23 09:00 CET",
@@ -211,7 +212,7 @@ def test_a_source_and_a_rollout_say_how_far_they_are_and_who_waits(held_up: Flee
 @pytest.mark.parametrize("name", ["string | required=true", "nonsense"], ids=["breaking", "broken"])
 def test_a_definition_that_is_refused_says_where_and_why(typed: Typed, name: str) -> None:
     """S1-23: the last revision serves on, and all its instances have settled; that is not what Git says."""
-    with Fleet(names=("a", "b")) as fleet:
+    with LinkPlatform(names=("a", "b")) as fleet:
         fleet.start()
         for _ in range(2):
             fleet.step()
@@ -230,7 +231,7 @@ def test_a_definition_that_is_refused_says_where_and_why(typed: Typed, name: str
         assert json.loads(typed(fleet, "explain", f"rgd/links.{GROUP}", "-o", "json"))["others"]
 
 
-def test_a_window_says_what_it_holds_up(held_up: Fleet, typed: Typed) -> None:
+def test_a_window_says_what_it_holds_up(held_up: LinkPlatform, typed: Typed) -> None:
     assert answer(typed, held_up, "window/dba-hours") == [
         "window/dba-hours holds up:",
         "  Link default/cart   WindowClosed   not before Mon 2026-11-23 09:00 CET",
@@ -245,7 +246,7 @@ def test_a_window_says_what_it_holds_up(held_up: Fleet, typed: Typed) -> None:
     ]
 
 
-def test_a_window_that_governs_can_be_passed_by_break_glass(shops: Fleet, typed: Typed) -> None:
+def test_a_window_that_governs_can_be_passed_by_break_glass(shops: LinkPlatform, typed: Typed) -> None:
     """Not one that forbids it."""
     shops.clock.moment = START + timedelta(hours=8)
     shops.push("two")
@@ -267,7 +268,7 @@ def test_a_window_that_governs_can_be_passed_by_break_glass(shops: Fleet, typed:
     assert "break-glass" not in "".join(answer(typed, shops, "link/shop"))
 
 
-def test_a_freeze_says_when_it_ends(shops: Fleet, typed: Typed) -> None:
+def test_a_freeze_says_when_it_ends(shops: LinkPlatform, typed: Typed) -> None:
     freeze = {"once": [{"start": "2026-11-20T12:00", "end": "2026-11-23T06:00"}]}
     shops.clock.moment = START + timedelta(hours=4)
     shops.push("two", freeze={"kind": "Deny", "timeZone": "Europe/Berlin", "schedule": freeze})
@@ -280,7 +281,7 @@ def test_a_freeze_says_when_it_ends(shops: Fleet, typed: Typed) -> None:
     ]
 
 
-def test_an_instance_that_does_not_exist_yet_is_explained_by_its_source(shops: Fleet, typed: Typed) -> None:
+def test_an_instance_that_does_not_exist_yet_is_explained_by_its_source(shops: LinkPlatform, typed: Typed) -> None:
     shops.clock.moment = START + timedelta(hours=8)
     shops.names = (*SHOPS, "zoo")
     shops.push()
@@ -299,7 +300,7 @@ def test_an_instance_that_does_not_exist_yet_is_explained_by_its_source(shops: F
     assert found(typed, shops, "window/business-hours")["waiting"] == [f"Link.{GROUP}/default/zoo"]
 
 
-def test_one_that_a_second_source_wants_is_explained_by_that(shops: Fleet, typed: Typed) -> None:
+def test_one_that_a_second_source_wants_is_explained_by_that(shops: LinkPlatform, typed: Typed) -> None:
     """`status` names it, and leads to it; that it is settled where it is answers nothing."""
     link = {"apiVersion": f"{GROUP}/v1", "kind": "Link", "metadata": {"name": "shop", "namespace": "default"}}
     other = load({"shop.json": json.dumps(link).encode()}, source="other", commit=commit_id(9))
@@ -308,7 +309,7 @@ def test_one_that_a_second_source_wants_is_explained_by_that(shops: Fleet, typed
     assert "1  OwnedElsewhere  Link default/shop, since 10:00 CET" in answer(typed, shops, "link/shop")
 
 
-def test_one_that_is_on_its_way_says_when_it_counts_as_failed(shops: Fleet, typed: Typed) -> None:
+def test_one_that_is_on_its_way_says_when_it_counts_as_failed(shops: LinkPlatform, typed: Typed) -> None:
     """And what it says behind it: the node, and how it is."""
     shops.push("two")
     shops.step()
@@ -327,7 +328,7 @@ def test_one_that_is_on_its_way_says_when_it_counts_as_failed(shops: Fleet, type
     ]
 
 
-def test_a_halt_leads_to_what_failed_and_says_how_to_go_on(shops: Fleet, typed: Typed) -> None:
+def test_a_halt_leads_to_what_failed_and_says_how_to_go_on(shops: LinkPlatform, typed: Typed) -> None:
     shops.push("two")
     shops.move("two", except_for=["api"])
     shops.step(timedelta(minutes=11))
@@ -354,7 +355,7 @@ def test_a_halt_leads_to_what_failed_and_says_how_to_go_on(shops: Fleet, typed: 
     ],
 )
 def test_the_word_of_a_person_says_how_to_take_it_back(
-    shops: Fleet, typed: Typed, said: dict[str, str], reason: str, action: str
+    shops: LinkPlatform, typed: Typed, said: dict[str, str], reason: str, action: str
 ) -> None:
     shops.annotate("api", **said)
     shops.push("two")
@@ -364,7 +365,7 @@ def test_the_word_of_a_person_says_how_to_take_it_back(
     assert lines[-1].endswith(f"  {action}")
 
 
-def test_an_approval_names_who_has_to_agree(shops: Fleet, typed: Typed) -> None:
+def test_an_approval_names_who_has_to_agree(shops: LinkPlatform, typed: Typed) -> None:
     policy = {
         "selector": {"rgds": [f"links.{GROUP}"]},
         "approvals": [{"after": {"settled": 1}, "by": ["platform-leads"]}],
@@ -376,7 +377,7 @@ def test_an_approval_names_who_has_to_agree(shops: Fleet, typed: Typed) -> None:
     assert lines[-1] == (f"  approve (platform-leads)  levelgate approve rollout/links.{GROUP} --after 1 --reason ...")
 
 
-def test_a_closed_gate_says_where_it_stands(shops: Fleet, typed: Typed) -> None:
+def test_a_closed_gate_says_where_it_stands(shops: LinkPlatform, typed: Typed) -> None:
     shops.gates = ["${each.metadata.name != 'api'}"]
     shops.push("two")
     shops.step()
@@ -404,15 +405,17 @@ def test_a_closed_gate_says_where_it_stands(shops: Fleet, typed: Typed) -> None:
         ("namespace/default", "is in no set, so it is not from Git, in cluster prod-eu"),
     ],
 )
-def test_what_is_not_there_is_an_error_that_says_what_is(shops: Fleet, typed: Typed, ref: str, said: str) -> None:
+def test_what_is_not_there_is_an_error_that_says_what_is(
+    shops: LinkPlatform, typed: Typed, ref: str, said: str
+) -> None:
     assert said in typed(shops, "explain", ref, code=1)
 
 
-def test_a_reference_that_names_nothing_is_wrong_usage(shops: Fleet, typed: Typed) -> None:
+def test_a_reference_that_names_nothing_is_wrong_usage(shops: LinkPlatform, typed: Typed) -> None:
     assert "is not a reference" in typed(shops, "explain", "shop", code=EXIT_USAGE)
 
 
-def test_a_rule_of_health_is_told_with_its_age_and_its_deadline(shops: Fleet, typed: Typed) -> None:
+def test_a_rule_of_health_is_told_with_its_age_and_its_deadline(shops: LinkPlatform, typed: Typed) -> None:
     """Issue of gates: the node, what kstatus says of it, since when, and when that counts as a failure."""
     pods = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": [{"name": "w", "image": "IMAGE"}]}}
     spec = {"replicas": 3, "selector": {"matchLabels": {"app": "w"}}, "template": pods}
@@ -454,7 +457,7 @@ def test_what_the_server_refuses_is_told_once_by_its_node_and_says_what_to_do(ty
     """The rollout that it halts leads to it as well."""
     metadata = {"name": "${app.metadata.name}", "labels": {"image": "IMAGE"}}
     service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}
-    with Fleet(names=("a", "b"), more=[{"id": "service", "template": service}]) as fleet:
+    with LinkPlatform(names=("a", "b"), more=[{"id": "service", "template": service}]) as fleet:
         fleet.start()
         fleet.push("not a label!")
         fleet.step()
@@ -509,7 +512,7 @@ def test_who_refused_is_named_beside_a_fix_in_git(said: str, ways: list[tuple[st
 
 
 def test_a_source_that_cannot_be_read_says_why_to_programs_too(typed: Typed) -> None:
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         fleet.start()
         assert found(typed, fleet, "source/platform")["unreadable"] is None
         why = UnreadableSource("2026-11-20T12:00:00Z", "no answer")
@@ -529,7 +532,7 @@ def test_a_wave_leads_to_whom_it_waits_for(typed: Typed) -> None:
     stages = {"a": "prod", "b": "staging", "c": "staging"}
     written = {name: {"metadata": {"labels": {"stage": stage}}} for name, stage in stages.items()}
     policy = {"selector": {"rgds": [f"links.{GROUP}"]}, "shape": {"linear": {"n": 2}}, "waves": waves}
-    with Fleet(names=tuple(stages), written=written) as fleet:
+    with LinkPlatform(names=tuple(stages), written=written) as fleet:
         fleet.push(webapps=policy)
         for _ in range(3):
             fleet.step()
@@ -550,7 +553,7 @@ def test_what_the_cluster_does_not_serve_can_be_asked_for(typed: Typed) -> None:
     """`status` names it, and leads to it before all that merely waits; so `explain` has to know it."""
     metadata = {"name": "tls", "namespace": "default"}
     certificate = {"apiVersion": "cert.test/v1", "kind": "Certificate", "metadata": metadata, "spec": {}}
-    with Fleet(names=("a",), plain={"tls.json": certificate}) as fleet:
+    with LinkPlatform(names=("a",), plain={"tls.json": certificate}) as fleet:
         fleet.push()
         for _ in range(3):
             fleet.step()
@@ -573,7 +576,7 @@ def test_what_is_to_go_and_may_not_is_never_called_as_git_says(typed: Typed) -> 
     """Rule 12: a person asks about one of the objects that the brake holds, not about the source; the answer can be copied."""
     names = [f"m{number}" for number in range(8)]
     plain = {f"{one}.json": json.loads(config_map("default", one, a="b")) for one in names}
-    with Fleet(names=("a",), plain=plain) as fleet:
+    with LinkPlatform(names=("a",), plain=plain) as fleet:
         fleet.start()
         fleet.plain = {}
         fleet.push()
@@ -589,7 +592,7 @@ def test_what_is_to_go_and_may_not_is_never_called_as_git_says(typed: Typed) -> 
 @pytest.mark.parametrize("reason", [Reason.HISTORY_REWRITTEN, Reason.UNSIGNED, Reason.APPROVAL_REQUIRED])
 def test_a_commit_that_waits_for_a_person_can_be_agreed_to_as_it_stands(typed: Typed, reason: Reason) -> None:
     """The answer can be copied: it names the commit that is offered, and no rollout."""
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         fleet.start()
         offered = replace(fleet.state, offer=HeldCommit("b" * 40, "its plan is another one", reason))
         fleet.call(fleet.reconciler.reconcile([offered]))
@@ -599,7 +602,7 @@ def test_a_commit_that_waits_for_a_person_can_be_agreed_to_as_it_stands(typed: T
 
 def test_an_instance_that_is_being_deleted_says_so(typed: Typed) -> None:
     """A finalizer of somebody's on what it is made of: it has not "not been applied yet"."""
-    with Fleet(names=("a", "b")) as fleet:
+    with LinkPlatform(names=("a", "b")) as fleet:
         fleet.start()
         path = "/apis/apps/v1/namespaces/default/deployments/a-app"
         fleet.request("PATCH", f"{path}?fieldManager=x", {"metadata": {"finalizers": ["example.org/hold"]}}, MERGE)

@@ -13,7 +13,7 @@ from gitops.cli import EXIT_USAGE
 from gitops.daemon.event_router import EventRouter
 from gitops.reconcile.incremental.interests import Roots
 from tests.cli.conftest import Typed
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 READS: list[dict[str, Any]] = [
@@ -46,8 +46,8 @@ READS: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b"), more=READS) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b"), more=READS) as found:
         found.push()
         found.step()
         put(found, "settings", {"mode": "quiet"})
@@ -59,17 +59,17 @@ def fleet() -> Iterator[Fleet]:
         yield found
 
 
-def put(fleet: Fleet, name: str, data: dict[str, str], **labels: str) -> None:
+def put(fleet: LinkPlatform, name: str, data: dict[str, str], **labels: str) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": data}
     fleet.request("POST", CONFIG_MAPS, body)
 
 
-def told(typed: Typed, fleet: Fleet, *words: str) -> dict[str, Any]:
+def told(typed: Typed, fleet: LinkPlatform, *words: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(typed(fleet, "explain", *words, "-o", "json"))
     return found
 
 
-def test_text(typed: Typed, fleet: Fleet) -> None:
+def test_text(typed: Typed, fleet: LinkPlatform) -> None:
     """A map that both instances read, and that does not say so anywhere."""
     header, *lines = typed(fleet, "explain", "--event", "configmap/settings").splitlines()
     assert header.startswith("Cluster prod-eu, ")
@@ -95,7 +95,9 @@ def test_text(typed: Typed, fleet: Fleet) -> None:
         ("link/a", {"a": {"owns": [""]}}, ["a"]),
     ],
 )
-def test_which_and_why(typed: Typed, fleet: Fleet, event: str, wakes: dict[str, Any], instances: list[str]) -> None:
+def test_which_and_why(
+    typed: Typed, fleet: LinkPlatform, event: str, wakes: dict[str, Any], instances: list[str]
+) -> None:
     """S4-10: each kind of interest in an object; T3: never a neighbour."""
     put(fleet, "for-b", {}, plugin="b")
     found = told(typed, fleet, "--event", event)
@@ -107,7 +109,7 @@ def test_which_and_why(typed: Typed, fleet: Fleet, event: str, wakes: dict[str, 
     assert (found["watched"], found["everything"]) == (True, False)
 
 
-def test_what_concerns_everything(typed: Typed, fleet: Fleet) -> None:
+def test_what_concerns_everything(typed: Typed, fleet: LinkPlatform) -> None:
     """An object of the source itself."""
     found = told(typed, fleet, "--event", f"customresourcedefinition/links.{GROUP}")
     assert [one["set"] for one in found["wakes"]] == ["ConfigMap/levelgate-system/source-platform"]
@@ -119,7 +121,7 @@ def test_what_concerns_everything(typed: Typed, fleet: Fleet) -> None:
     assert "A full reconciliation follows" in text
 
 
-def test_of_one_ref(typed: Typed, fleet: Fleet) -> None:
+def test_of_one_ref(typed: Typed, fleet: LinkPlatform) -> None:
     def names(*words: str) -> list[str]:
         return [one["set"].rpartition("/")[2] for one in told(typed, fleet, *words)["wakes"]]
 
@@ -133,7 +135,7 @@ def test_of_one_ref(typed: Typed, fleet: Fleet) -> None:
     assert "does not affect this" in typed(fleet, "explain", "link/b", "--event", "configmap/a-app")
 
 
-def test_what_nobody_hears_of(typed: Typed, fleet: Fleet) -> None:
+def test_what_nobody_hears_of(typed: Typed, fleet: LinkPlatform) -> None:
     """A cost that unrelated objects do not add to: they are not watched at all. One that does not exist yet may be waited for."""
     put(fleet, "foreign", {})
     for name in ("foreign", "absent"):
@@ -143,14 +145,14 @@ def test_what_nobody_hears_of(typed: Typed, fleet: Fleet) -> None:
     assert len(told(typed, fleet, "--event", "configmap/settings")["wakes"]) == 2
 
 
-def test_what_is_wrong(typed: Typed, fleet: Fleet) -> None:
+def test_what_is_wrong(typed: Typed, fleet: LinkPlatform) -> None:
     assert "is not a reference" in typed(fleet, "explain", "--event", "settings", code=EXIT_USAGE)
     assert "is not a reference" in typed(fleet, "explain", code=EXIT_USAGE)
     told = typed(fleet, "explain", "window/w", "--event", "configmap/settings", code=1)
     assert "opens by time" in told
 
 
-def test_the_daemon_wakes_the_same(typed: Typed, fleet: Fleet) -> None:
+def test_the_daemon_wakes_the_same(typed: Typed, fleet: LinkPlatform) -> None:
     """The command has no passes to look back on, and answers as the index of a daemon that has."""
     woken: list[Roots] = []
 

@@ -42,7 +42,7 @@ from tests.cli.conftest import Typed
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.fleet_documents import cluster as cluster_text
 from tests.support.fleet_documents import objects_in, placement, read
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EU, US, ASIA = ClusterName("eu-1"), ClusterName("us-1"), ClusterName("asia-1")
@@ -85,7 +85,7 @@ async def write_fleet(hub: Cluster) -> None:
 
 
 @pytest.fixture
-def hub(shops: Fleet) -> Fleet:
+def hub(shops: LinkPlatform) -> LinkPlatform:
     asyncio.run(write_fleet(cluster_of(shops.sandbox.answer)))
     return shops
 
@@ -99,7 +99,7 @@ def test_records_are_selected_as_they_are_written() -> None:
     assert f"{well_known.RECORD}={CLUSTER_RECORD}" == CLUSTER_RECORDS
 
 
-def test_the_status_of_a_hub_shows_clusters_and_placements_first(hub: Fleet, typed: Typed) -> None:
+def test_the_status_of_a_hub_shows_clusters_and_placements_first(hub: LinkPlatform, typed: Typed) -> None:
     """S3-19: and then what the hub's own cluster has."""
     lines = cells(typed(hub, "status", "--utc"))
     assert lines[0].startswith("Cluster prod-eu, ")
@@ -132,7 +132,7 @@ def test_the_status_of_a_hub_shows_clusters_and_placements_first(hub: Fleet, typ
     assert "WindowClosed: window us-night is closed" in typed(hub, "status", "-o", "wide")
 
 
-def test_the_status_of_one_thing_or_of_local_is_as_without_a_fleet(shops: Fleet, typed: Typed) -> None:
+def test_the_status_of_one_thing_or_of_local_is_as_without_a_fleet(shops: LinkPlatform, typed: Typed) -> None:
     """S3-3."""
     asked = (["status", "source/platform"], ["status", "-n", "default"])
     before = [typed(shops, *arguments) for arguments in (*asked, ["status"])]
@@ -180,7 +180,7 @@ def test_what_is_said_of_the_hubs_own_cluster_is_not_said_of_others() -> None:
     assert settled_locally("Everything matches Git.", settled) == "Everything matches Git."
 
 
-def test_the_clusters_of_a_fleet_are_listed(hub: Fleet, typed: Typed) -> None:
+def test_the_clusters_of_a_fleet_are_listed(hub: LinkPlatform, typed: Typed) -> None:
     assert cells(typed(hub, "cluster", "list", "--utc")) == [
         "CLUSTER  STATE  SINCE  UID  MESSAGE",
         "asia-1  Removed  Fri 2026-11-20 12:00  uid-asia  no longer declared in Git; what lives there stays",
@@ -191,12 +191,12 @@ def test_the_clusters_of_a_fleet_are_listed(hub: Fleet, typed: Typed) -> None:
     assert json.loads(typed(hub, "cluster", "list", "-o", "json"))["clusters"][1]["labels"] == {"region": "eu"}
 
 
-def test_without_a_fleet_the_list_says_so(shops: Fleet, typed: Typed) -> None:
+def test_without_a_fleet_the_list_says_so(shops: LinkPlatform, typed: Typed) -> None:
     assert "it is no hub of a fleet" in typed(shops, "cluster", "list")
     assert "no cluster 'eu-1'" in typed(shops, "status", "--cluster", "eu-1", code=1)
 
 
-def test_a_cluster_is_explained(hub: Fleet, typed: Typed) -> None:
+def test_a_cluster_is_explained(hub: LinkPlatform, typed: Typed) -> None:
     out = typed(hub, "explain", "cluster/us-1", "--utc")
     assert "Cluster us-1 is Engaged since " in out
     assert "source/platform at 9c1d2e7: Waiting, 12 instances, 1 failed; waits for WindowClosed: window us-night" in out
@@ -207,7 +207,7 @@ def test_a_cluster_is_explained(hub: Fleet, typed: Typed) -> None:
     assert json.loads(typed(hub, "explain", "cluster/us-1", "-o", "json"))["placements"] == ["webapps"]
 
 
-def test_a_placement_is_explained(hub: Fleet, typed: Typed) -> None:
+def test_a_placement_is_explained(hub: LinkPlatform, typed: Typed) -> None:
     out = "\n".join(cells(typed(hub, "explain", "placement/webapps")))
     assert "Placement webapps of source platform (webapps.yaml:1): 1 of 2 clusters settled." in out
     assert "Differs in us-1: spec.replicas (webapps.yaml:1)." in out
@@ -221,7 +221,7 @@ def test_commands_to_repeat_name_the_cluster() -> None:
     assert choice.format_command("levelgate status") == "levelgate status --context hub --cluster eu-1"
 
 
-def test_only_a_cluster_that_goes_is_forgotten(hub: Fleet, typed: Typed) -> None:
+def test_only_a_cluster_that_goes_is_forgotten(hub: LinkPlatform, typed: Typed) -> None:
     """S3-22: who gave it up and why is recorded."""
     refused = typed(hub, "cluster", "forget", "eu-1", "--reason", "x", code=1)
     assert "Git declares cluster eu-1 (eu.yaml:1), so it is not forgotten; remove its Cluster from Git first" in refused
@@ -234,7 +234,7 @@ def test_only_a_cluster_that_goes_is_forgotten(hub: Fleet, typed: Typed) -> None
     assert replace(stored.record, forgotten="") == RECORDS[ASIA]
 
 
-def test_a_file_needs_the_configuration_and_kubectl_knows_no_fleet(hub: Fleet, typed: Typed) -> None:
+def test_a_file_needs_the_configuration_and_kubectl_knows_no_fleet(hub: LinkPlatform, typed: Typed) -> None:
     suspend = ("suspend", "--all", "--reason", "x", "--cluster")
     assert "kubectl knows no --cluster" in typed(hub, *suspend, "eu-1", "--dry-run", code=64)
     refused = typed(hub, *suspend, "us-1", code=1)

@@ -10,14 +10,15 @@ import pytest
 
 from gitops.cli import EXIT_USAGE
 from tests.cli.conftest import Typed
-from tests.support.platform import Fleet, commit_id
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import commit_id
 from tests.support.windows.calendars import HOURS, SATURDAY
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
+def fleet() -> Iterator[LinkPlatform]:
     """Two instances at their second commit, written on a Saturday past a closed window."""
-    with Fleet(names=("a", "b")) as found:
+    with LinkPlatform(names=("a", "b")) as found:
         found.start()
         found.clock.moment = SATURDAY
         found.push("two", hours=HOURS)
@@ -28,7 +29,7 @@ def fleet() -> Iterator[Fleet]:
         yield found
 
 
-def test_one_line_for_each_commit_the_newest_first(fleet: Fleet, typed: Typed) -> None:
+def test_one_line_for_each_commit_the_newest_first(fleet: LinkPlatform, typed: Typed) -> None:
     header, _, titles, newest, oldest = typed(fleet, "history").splitlines()
     assert header.startswith("Cluster prod-eu, Sat 2026-11-21 ")
     assert titles.split() == ["SOURCE", "COMMIT", "FROM", "TO", "STATE", "ACTIONS", "CAUSES", "PEOPLE"]
@@ -39,7 +40,7 @@ def test_one_line_for_each_commit_the_newest_first(fleet: Fleet, typed: Typed) -
 
 @pytest.mark.parametrize("later", [0, -60], ids=["within one second", "by a clock that went back"])
 def test_commits_of_a_source_stand_in_the_order_of_its_record(typed: Typed, later: int) -> None:
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         fleet.start()
         fleet.push("two")
         fleet.step(timedelta(seconds=later))
@@ -49,7 +50,7 @@ def test_commits_of_a_source_stand_in_the_order_of_its_record(typed: Typed, late
         assert [one["commit"] for one in told] == [commit_id(number) for number in (3, 2, 1)]
 
 
-def test_all_that_one_commit_did(fleet: Fleet, typed: Typed) -> None:
+def test_all_that_one_commit_did(fleet: LinkPlatform, typed: Typed) -> None:
     """surface 5.2: objects by level, start and end, gates met, overrides."""
     told = typed(fleet, "history", "--commit", fleet.state.catalog.commit)
     assert "Link default/a   level 0   Deployment.apps/default/a-app updated" in told
@@ -58,13 +59,13 @@ def test_all_that_one_commit_did(fleet: Fleet, typed: Typed) -> None:
     assert "INC-7" in told
 
 
-def test_of_one_instance(fleet: Fleet, typed: Typed) -> None:
+def test_of_one_instance(fleet: LinkPlatform, typed: Typed) -> None:
     (newest, _) = json.loads(typed(fleet, "history", "link/b", "-n", "default", "-o", "json"))
     assert {gate["set"] for one in newest["passes"] for gate in one["met"]} == {"Link.g.test/default/b"}
     assert not any(one["did"] for one in newest["passes"])
 
 
-def test_what_is_not_recorded_is_said_with_what_is(fleet: Fleet, typed: Typed) -> None:
+def test_what_is_not_recorded_is_said_with_what_is(fleet: LinkPlatform, typed: Typed) -> None:
     told = typed(fleet, "history", "--commit", "feed", code=1)
     assert "nothing is recorded for commit feed in cluster prod-eu; recorded commits: 0000000" in told
     assert "history needs a source" in typed(fleet, "history", "rollout/links.g.test", code=EXIT_USAGE)

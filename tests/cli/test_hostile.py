@@ -15,8 +15,9 @@ from gitops.cli import invoke
 from gitops.cli.progress import ProgressPrinter
 from gitops.text import escape_terminal, escape_terminal_json
 from tests.cli.conftest import Typed
+from tests.support.clock import StillClock
 from tests.support.git.server import Work
-from tests.support.platform import Fleet, StillClock
+from tests.support.link_platform import LinkPlatform
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\u202egnitirw\x9b31m\nlink/api   Settled"
 
@@ -35,7 +36,7 @@ HOSTILE = "\x1b]0;title\x07\x1b[2J\u202egnitirw\x9b31m\nlink/api   Settled"
     ids=" ".join,
 )
 def test_a_terminal_is_told_nothing_by_what_others_wrote(
-    held_up: Fleet, typed: Typed, command: tuple[str, ...]
+    held_up: LinkPlatform, typed: Typed, command: tuple[str, ...]
 ) -> None:
     held_up.annotate("api", suspend=HOSTILE)
     held_up.step(timedelta(minutes=1))
@@ -44,7 +45,7 @@ def test_a_terminal_is_told_nothing_by_what_others_wrote(
 
 
 @pytest.mark.parametrize("command", [("status", "-o", "wide"), ("events",), ("logs",)], ids=" ".join)
-def test_nobody_can_make_up_a_row(held_up: Fleet, typed: Typed, command: tuple[str, ...]) -> None:
+def test_nobody_can_make_up_a_row(held_up: LinkPlatform, typed: Typed, command: tuple[str, ...]) -> None:
     held_up.annotate("api", suspend=HOSTILE)
     held_up.step(timedelta(minutes=1))
     assert not any(line.startswith("link/api   Settled") for line in typed(held_up, *command).splitlines())

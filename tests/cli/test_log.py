@@ -11,7 +11,8 @@ from applier.errors import Denied
 from applier.execute.results import Result
 from gitops.cli.progress import ProgressPrinter
 from renderer.identity import ObjectKey
-from tests.support.platform import Fleet, commit_id
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import commit_id
 
 KEY = ObjectKey("g.test", "Link", "default", "i0")
 HOURS = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 1 * * *"}, "duration": "1h"}
@@ -22,7 +23,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 
 def test_what_is_done_is_told_with_source_and_commit(capsys: pytest.CaptureFixture[str]) -> None:
-    with Fleet(names=("i0",)) as fleet:
+    with LinkPlatform(names=("i0",)) as fleet:
         progress = ProgressPrinter(fleet.clock, json=True)
         fleet.reconciler.report = progress.print_result
         fleet.push()
@@ -37,7 +38,7 @@ def test_what_is_done_is_told_with_source_and_commit(capsys: pytest.CaptureFixtu
 
 
 def test_what_settles_or_is_held_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    with Fleet(names=("i0",)) as fleet:
+    with LinkPlatform(names=("i0",)) as fleet:
         fleet.push()
         progress = ProgressPrinter(fleet.clock, json=True)
         for _ in range(5):
@@ -55,7 +56,7 @@ def test_what_settles_or_is_held_is_told_with_its_reason(capsys: pytest.CaptureF
 
 
 def test_a_failure_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    with Fleet() as fleet:
+    with LinkPlatform() as fleet:
         progress = ProgressPrinter(fleet.clock, json=True)
         progress.print_result(Result(KEY, KEY, "updated", error=Denied("no"), source="platform", commit="abc"))
     (line,) = lines(capsys)
@@ -65,7 +66,7 @@ def test_a_failure_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -
 def test_the_same_failure_is_told_in_full_once_and_then_counted(capsys: pytest.CaptureFixture[str]) -> None:
     """Another message is told again, and so is the same one once it has worked in between."""
     no, other = (Result(KEY, KEY, "updated", error=Denied(why)) for why in ("no", "quota"))
-    with Fleet() as fleet:
+    with LinkPlatform() as fleet:
         for progress in (ProgressPrinter(fleet.clock), ProgressPrinter(fleet.clock, json=True)):
             for result in (no, no, no, other, Result(KEY, KEY, "updated"), other):
                 progress.print_result(result)
@@ -78,7 +79,7 @@ def test_the_same_failure_is_told_in_full_once_and_then_counted(capsys: pytest.C
 
 def test_what_is_told_of_a_failure_is_forgotten_with_it(capsys: pytest.CaptureFixture[str]) -> None:
     """I11: an object that was refused and that Git no longer wants leaves nothing behind."""
-    with Fleet(names=("i0",)) as fleet:
+    with LinkPlatform(names=("i0",)) as fleet:
         progress = ProgressPrinter(fleet.clock)
         progress.print_result(Result(KEY, KEY._replace(name="gone"), "created", error=Denied("no")))
         fleet.push()

@@ -16,30 +16,32 @@ from gitops.cli import EXIT_USAGE
 from gitops.records.requests import PersonRequest, RequestSubject, break_glass, hold, pin
 from renderer.identity import ObjectKey
 from tests.cli.conftest import Typed
-from tests.support.platform import OWN, ROLLOUT, START, Fleet, commit_id
+from tests.support.clock import START
+from tests.support.link_platform import ROLLOUT, LinkPlatform
+from tests.support.platform import OWN, commit_id
 
 ORDERS = r"levelgate\.dev/(hold|suspend|halt|resume|approve|break-glass|requested-by)"
 LINKS = "/apis/g.test/v1/namespaces/default/links"
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b", "c")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b", "c")) as found:
         yield found
 
 
-def noted(fleet: Fleet, path: str) -> dict[str, str]:
+def noted(fleet: LinkPlatform, path: str) -> dict[str, str]:
     found: dict[str, Any] = fleet.request("GET", path)["metadata"].get("annotations", {})
     return {name: text for name, text in found.items() if re.match(ORDERS, name)}
 
 
-def undo(fleet: Fleet, typed: Typed, told: str) -> str:
+def undo(fleet: LinkPlatform, typed: Typed, told: str) -> str:
     """Type the command that the answer names."""
     command = told.rpartition("Undo: levelgate ")[2].strip().replace("...", "undone")
     return typed(fleet, *shlex.split(command))
 
 
-def test_a_game_developer_keeps_their_environment_while_they_play(fleet: Fleet, typed: Typed) -> None:
+def test_a_game_developer_keeps_their_environment_while_they_play(fleet: LinkPlatform, typed: Typed) -> None:
     """S1-12: a swap of the pod would lose their state. They hold their own, the others pass, it lapses or is released; who, why, until is told."""
     fleet.start(webapps={"shape": {"linear": {"n": 3}}, "maxHold": "8h"})
     told = typed(fleet, "hold", "link/b", "--until", "4h", "--reason", "a game is running")
@@ -60,7 +62,7 @@ def test_a_game_developer_keeps_their_environment_while_they_play(fleet: Fleet, 
     assert fleet.move("two") == [["b"]]
 
 
-def test_what_is_proposed_next_is_said_of_the_same_cluster(fleet: Fleet, typed: Typed) -> None:
+def test_what_is_proposed_next_is_said_of_the_same_cluster(fleet: LinkPlatform, typed: Typed) -> None:
     """Whoever copies it must not reach another cluster than the one that was spoken of."""
     fleet.start()
     given = ("--kubeconfig", "my config", "--context", "dev")
@@ -89,7 +91,7 @@ def test_what_is_proposed_next_is_said_of_the_same_cluster(fleet: Fleet, typed: 
     ],
 )
 def test_what_is_suspended_or_held_is_let_go_by_the_other_half(
-    fleet: Fleet, typed: Typed, arguments: list[str], path: str, written: dict[str, str]
+    fleet: LinkPlatform, typed: Typed, arguments: list[str], path: str, written: dict[str, str]
 ) -> None:
     """Surface 1.2: undo pairs are fixed."""
     fleet.start()
@@ -111,7 +113,7 @@ def test_what_is_suspended_or_held_is_let_go_by_the_other_half(
     ],
 )
 def test_a_time_without_a_zone_is_that_of_the_terminal_also_across_summer_time(
-    fleet: Fleet, typed: Typed, said: str, until: str
+    fleet: LinkPlatform, typed: Typed, said: str, until: str
 ) -> None:
     """An hour that does not exist is the one after it; of one that comes twice the first counts, so that nothing is stopped for longer than meant."""
     fleet.start()
@@ -123,7 +125,7 @@ def test_a_time_without_a_zone_is_that_of_the_terminal_also_across_summer_time(
     ("zone", "said"), [("America/New_York", "9999-12-31T23:59"), ("Asia/Tokyo", "0001-01-01T00:00")]
 )
 def test_a_time_that_no_calendar_has_is_wrong_usage(
-    fleet: Fleet, typed: Typed, monkeypatch: pytest.MonkeyPatch, zone: str, said: str
+    fleet: LinkPlatform, typed: Typed, monkeypatch: pytest.MonkeyPatch, zone: str, said: str
 ) -> None:
     monkeypatch.setenv("TZ", zone)
     time.tzset()
@@ -131,7 +133,7 @@ def test_a_time_that_no_calendar_has_is_wrong_usage(
     assert f"{said!r} is not a time" in told
 
 
-def test_a_rollout_is_halted_and_resumed(fleet: Fleet, typed: Typed) -> None:
+def test_a_rollout_is_halted_and_resumed(fleet: LinkPlatform, typed: Typed) -> None:
     fleet.start()
     fleet.push("two")
     fleet.move("two", rounds=1)
@@ -146,7 +148,7 @@ def test_a_rollout_is_halted_and_resumed(fleet: Fleet, typed: Typed) -> None:
     assert noted(fleet, ROLLOUT) == {}
 
 
-def test_a_rollout_is_approved(fleet: Fleet, typed: Typed) -> None:
+def test_a_rollout_is_approved(fleet: LinkPlatform, typed: Typed) -> None:
     fleet.start(webapps={"shape": {"linear": {"n": 3}}, "approvals": [{"after": {"settled": 1}}]})
     fleet.push("two")
     assert fleet.move("two") == [["a"]]
@@ -156,7 +158,7 @@ def test_a_rollout_is_approved(fleet: Fleet, typed: Typed) -> None:
     assert "is already approved" in typed(fleet, "approve", "rollout/links.g.test", "--after", "1", code=1)
 
 
-def test_an_approval_names_a_point_that_there_is(fleet: Fleet, typed: Typed) -> None:
+def test_an_approval_names_a_point_that_there_is(fleet: LinkPlatform, typed: Typed) -> None:
     waves = [{"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}}, {"name": "prod"}]
     fleet.start(webapps={"waves": waves, "approvals": [{"after": {"wave": "canary"}}]})
     fleet.push("two")
@@ -168,7 +170,7 @@ def test_an_approval_names_a_point_that_there_is(fleet: Fleet, typed: Typed) -> 
     typed(fleet, "approve", "rollout/links.g.test", "--after", "canary")
 
 
-def test_a_commit_is_approved_by_enough_of_its_id(fleet: Fleet, typed: Typed) -> None:
+def test_a_commit_is_approved_by_enough_of_its_id(fleet: LinkPlatform, typed: Typed) -> None:
     """The brake on deletions: a few characters could mean any commit, and another commit is another matter."""
     fleet.names = tuple(f"x{number}" for number in range(8))
     fleet.start()
@@ -187,7 +189,7 @@ def test_a_commit_is_approved_by_enough_of_its_id(fleet: Fleet, typed: Typed) ->
     assert not fleet.status("x1")
 
 
-def test_a_break_glass_is_short(fleet: Fleet, typed: Typed) -> None:
+def test_a_break_glass_is_short(fleet: LinkPlatform, typed: Typed) -> None:
     fleet.start()
     assert "at most 4h" in typed(fleet, "break-glass", "link/a", "--for", "5h", "--reason", "x", code=1)
     typed(fleet, "break-glass", "link/a", "--for", "4h", "--reason", "INC-7")
@@ -216,7 +218,7 @@ def test_an_order_is_signed_where_no_other_of_the_same_object_is(
     assert order(replace(subject, by="")).patch["metadata"]["annotations"][f"levelgate.dev/{signed}"] is None
 
 
-def test_an_order_can_be_shown_as_kubectl_or_as_lines_for_git(fleet: Fleet, typed: Typed) -> None:
+def test_an_order_can_be_shown_as_kubectl_or_as_lines_for_git(fleet: LinkPlatform, typed: Typed) -> None:
     """Surface 1.1, 6: nothing that a person can order needs this program. Nothing is written."""
     fleet.start()
     order = ["hold", "link/a", "--reason", "it's mine", "--until", "1h"]
@@ -238,7 +240,7 @@ def test_an_order_can_be_shown_as_kubectl_or_as_lines_for_git(fleet: Fleet, type
     assert noted(fleet, f"{LINKS}/a") == {}
 
 
-def test_what_a_rollout_is_asked_stands_on_its_definition_in_git(fleet: Fleet, typed: Typed) -> None:
+def test_what_a_rollout_is_asked_stands_on_its_definition_in_git(fleet: LinkPlatform, typed: Typed) -> None:
     """1.1, 6: or it is done otherwise there, and `--git` says how."""
     fleet.start(paced={"approvals": [{"after": {"settled": 1}}]})
     fleet.push("two")
@@ -262,7 +264,7 @@ def test_what_a_rollout_is_asked_stands_on_its_definition_in_git(fleet: Fleet, t
     assert "revert, or set `ref: {commit: ...}`" in pin
 
 
-def test_what_is_no_instance_is_told_where_it_belongs(fleet: Fleet, typed: Typed) -> None:
+def test_what_is_no_instance_is_told_where_it_belongs(fleet: LinkPlatform, typed: Typed) -> None:
     fleet.start()
     refused = typed(fleet, "hold", "deployment/a-app", "--reason", "x", code=1)
     assert "belongs to instance Link/default/a" in refused
@@ -272,7 +274,7 @@ def test_what_is_no_instance_is_told_where_it_belongs(fleet: Fleet, typed: Typed
     assert "levelgate.dev/hold: x" in typed(fleet, "hold", "link/z", "--reason", "x", "--git")
 
 
-def test_what_git_says_is_taken_out_there(fleet: Fleet, typed: Typed) -> None:
+def test_what_git_says_is_taken_out_there(fleet: LinkPlatform, typed: Typed) -> None:
     """A word of Git on the live object would come back with the next write."""
     said = {"levelgate.dev/hold": "x", "levelgate.dev/hold-until": "2026-11-20T11:00:00Z"}
     fleet.written["a"] = {"metadata": {"annotations": said}}
@@ -280,7 +282,7 @@ def test_what_git_says_is_taken_out_there(fleet: Fleet, typed: Typed) -> None:
     assert "is held by Git; remove levelgate.dev/hold from a.json" in typed(fleet, "release", "link/a", code=1)
 
 
-def test_a_source_is_pinned_to_a_commit_and_let_go(fleet: Fleet, typed: Typed) -> None:
+def test_a_source_is_pinned_to_a_commit_and_let_go(fleet: LinkPlatform, typed: Typed) -> None:
     """Surface 1.2: pin and unpin."""
     fleet.start()
     told = typed(fleet, "pin", "source/platform", "--revision", "4E01B7A", "--until", "4h", "--reason", "INC-7")

@@ -18,7 +18,7 @@ from renderer.catalog.catalog import load
 from renderer.identity import OWN_NAMESPACE, GroupKind
 from tests.cli.conftest import Printed, Typed
 from tests.support.git.server import Work
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 from tests.support.properties.repositories import config_map, definition, instance
 
 CONFIG = """\
@@ -41,7 +41,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_a_plan_with_a_configuration_adopts_as_the_daemon_would(printed: Printed, place: Path) -> None:
-    with Fleet(names=()) as fleet:
+    with LinkPlatform(names=()) as fleet:
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old"}}
         fleet.request("POST", "/api/v1/namespaces/default/configmaps", manifest)
         plain, _ = printed(fleet, "plan", str(place / "platform"), "--source", "platform", code=1)
@@ -65,13 +65,13 @@ def test_what_is_outside_is_not_known_to_a_plan(typed: Typed, place: Path) -> No
     (place / "platform" / "link.json").write_text(definition("Link", [gated]))
     (place / "platform" / "x.json").write_text(instance("Link", "x"))
     asked = ("--source", "platform", "--config", str(place / "levelgate.yaml"))
-    with Fleet(names=()) as fleet:
+    with LinkPlatform(names=()) as fleet:
         planned = typed(fleet, "plan", str(place / "platform"), *asked)
     assert "unknown (a plan does not ask)" in planned
 
 
 def test_a_source_that_the_configuration_does_not_know_is_told(typed: Typed, place: Path) -> None:
-    with Fleet(names=()) as fleet:
+    with LinkPlatform(names=()) as fleet:
         config = ("--config", str(place / "levelgate.yaml"))
         told = typed(fleet, "plan", str(place / "platform"), "--source", "platfrm", *config, code=1)
     assert "platfrm: is not a source of the configuration; did you mean 'platform'?; name it: --source" in told
@@ -227,7 +227,7 @@ def test_a_snapshot_is_taken_and_planned_against(
 ) -> None:
     """No source of that cluster follows the repository, so it is not known what would go, unless one is named."""
     file = tmp_path / "cluster.json"
-    with Fleet(names=()) as fleet:
+    with LinkPlatform(names=()) as fleet:
         typed(fleet, "snapshot", "-o", str(file))
     for more, is_told in ((["--source", "platform"], False), ([], True)):
         assert invoke(["plan", str(repository.path), *more, "--against", str(file), "--exit-code"]) == 2
@@ -237,7 +237,7 @@ def test_a_snapshot_is_taken_and_planned_against(
 
 def test_rewritten_history_is_warned_of(typed: Typed, repository: Work) -> None:
     """The commit that the source is at is not in the history of the head: a daemon would wait (rulings, *Sources*). A new source is at none."""
-    with Fleet(names=()) as fleet:
+    with LinkPlatform(names=()) as fleet:
         assert "history" not in typed(fleet, "plan", str(repository.path), "--source", "platform")
         head = load({"old.yaml": (MAP % "old").encode()}, source="platform", commit=repository.git("rev-parse", "main"))
         state = SourceState(head, ref="main", url=str(repository.path))
@@ -248,7 +248,7 @@ def test_rewritten_history_is_warned_of(typed: Typed, repository: Work) -> None:
         assert "history" not in planned
 
 
-def settled(fleet: Fleet, repository: Work, *, path: str = "") -> None:
+def settled(fleet: LinkPlatform, repository: Work, *, path: str = "") -> None:
     """The cluster is at `main`, where the source also had an object `gone`."""
     files = {"old.yaml": (MAP % "old").encode(), "gone.yaml": (MAP % "gone").encode()}
     head = load(files, source="shop", commit=repository.git("rev-parse", "main"))
@@ -266,7 +266,7 @@ def test_the_records_of_a_cluster_are_read_once(
         listed.extend([kind.kind] if namespace == OWN_NAMESPACE else [])
         return await read(self, kind, namespace, **how)
 
-    with Fleet(names=()) as fleet:
+    with LinkPlatform(names=()) as fleet:
         settled(fleet, repository)
         monkeypatch.setattr(KubeCluster, "list", noted)
         assert "Plan of shop" in typed(fleet, "plan", str(repository.path), *more)
@@ -279,7 +279,7 @@ def test_deletions_are_told_where_one_source_of_the_cluster_fits(
 ) -> None:
     """By URL and path; else whose objects these are is not known (surface, *Sources have names*)."""
     is_known = not path and not others
-    with Fleet(names=()) as fleet:
+    with LinkPlatform(names=()) as fleet:
         settled(fleet, repository, path=path)
         for name in others:
             other = SourceState(load({}, source=name), url=str(repository.path))
@@ -297,7 +297,7 @@ def test_deletions_are_told_where_one_source_of_the_cluster_fits(
 
 def test_a_clone_over_another_transport_is_that_of_the_source(typed: Typed, repository: Work) -> None:
     repository.git("remote", "add", "origin", "git@git.example.com:acme/platform.git")
-    with Fleet(names=()) as fleet:
+    with LinkPlatform(names=()) as fleet:
         fleet.call(
             fleet.reconciler.reconcile(
                 [SourceState(load({}, source="shop"), url="https://git.example.com/acme/platform")]
@@ -308,7 +308,7 @@ def test_a_clone_over_another_transport_is_that_of_the_source(typed: Typed, repo
 
 def test_a_commit_is_named_beside_the_cluster(typed: Typed, repository: Work) -> None:
     """`--base` with `--against cluster`: the base is for the title, what is live counts."""
-    with Fleet(names=()) as fleet:
+    with LinkPlatform(names=()) as fleet:
         settled(fleet, repository)
         asked = ("plan", str(repository.path), "--source", "shop", "--base", "main", "--against", "cluster")
         planned, said = typed(fleet, *asked), json.loads(typed(fleet, *asked, "-o", "json"))

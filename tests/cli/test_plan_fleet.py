@@ -21,7 +21,7 @@ from tests.scenarios.conftest import repository
 from tests.support import fleet_documents as documents
 from tests.support.command_platform import Repository
 from tests.support.definitions import chain, link
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 
 __all__ = ["repository"]
 
@@ -51,8 +51,8 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def hub() -> Iterator[Fleet]:
-    with Fleet(names=()) as hub:
+def hub() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=()) as hub:
         yield hub
 
 
@@ -63,7 +63,7 @@ def down() -> set[str]:
 
 
 @pytest.fixture
-def clusters(hub: Fleet, down: set[str], monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Sandbox]:
+def clusters(hub: LinkPlatform, down: set[str], monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Sandbox]:
     found = {name: Sandbox(clock=hub.clock.seconds) for name in REGIONS}
 
     @asynccontextmanager
@@ -81,7 +81,7 @@ def clusters(hub: Fleet, down: set[str], monkeypatch: pytest.MonkeyPatch) -> Map
 
 
 @pytest.fixture
-def planned(printed: Printed, hub: Fleet, clusters: Mapping[str, Sandbox], place: Path) -> Told:
+def planned(printed: Printed, hub: LinkPlatform, clusters: Mapping[str, Sandbox], place: Path) -> Told:
     """`planned("--cluster", "all", code=1)`: what is printed to stdout."""
 
     def plan(*arguments: str, code: int = 0) -> str:
@@ -100,7 +100,7 @@ def test_clusters_with_equal_differences_are_one_block(planned: Told) -> None:
 
 
 def test_a_cluster_that_cannot_be_reached_is_unknown_and_the_others_are_planned(
-    planned: Told, down: set[str], hub: Fleet
+    planned: Told, down: set[str], hub: LinkPlatform
 ) -> None:
     down.add("us-1")
     lines = planned("--cluster", "all", code=1).splitlines()
@@ -122,7 +122,7 @@ def test_one_cluster_is_planned_by_its_name(planned: Told, down: set[str]) -> No
     assert not any("us-1" in line or "eu-1" in line for line in lines)
 
 
-def test_a_commit_tells_which_clusters_it_removes_and_adds(planned: Told, hub: Fleet, place: Path) -> None:
+def test_a_commit_tells_which_clusters_it_removes_and_adds(planned: Told, hub: LinkPlatform, place: Path) -> None:
     document = json.loads(documents.cluster("old", onRemove="Delete"))
     known = json.loads(documents.cluster("us-1", {"region": "us"}))
     rules = [{"file": f"{at['metadata']['name']}.yaml", "line": 1, "manifest": at} for at in (document, known)]
@@ -136,7 +136,7 @@ def test_a_commit_tells_which_clusters_it_removes_and_adds(planned: Told, hub: F
     assert "us-1, us-2: the same (us-2 added by this commit)" in lines
 
 
-def test_revisions_have_the_numbers_that_the_hub_gives(planned: Told, hub: Fleet, place: Path) -> None:
+def test_revisions_have_the_numbers_that_the_hub_gives(planned: Told, hub: LinkPlatform, place: Path) -> None:
     """S3-8: a cluster that is new to the definition does not begin with r1, where the fleet is at r12."""
     (place / "platform" / "chain.json").write_text(chain("fleet.test", "ab"))
     (place / "platform" / "one.json").write_text(link("fleet.test", "default"))
@@ -174,7 +174,7 @@ def test_markdown_has_a_heading_for_each_block(planned: Told) -> None:
     assert "+ level 0  create ConfigMap/default/page" in text
 
 
-def test_a_plan_without_cluster_is_of_the_hub_and_says_so(printed: Printed, hub: Fleet, place: Path) -> None:
+def test_a_plan_without_cluster_is_of_the_hub_and_says_so(printed: Printed, hub: LinkPlatform, place: Path) -> None:
     """What goes to other clusters is not shown as created in the hub."""
     arguments = ("--config", str(place / "levelgate.yaml"), "--source", "platform")
     out, err = printed(hub, "plan", str(place / "platform"), *arguments)
@@ -190,12 +190,14 @@ def test_a_plan_without_cluster_is_of_the_hub_and_says_so(printed: Printed, hub:
         (("--cluster", "all", "--config", "FILE", "-o", "sarif"), "-o sarif is for one plan"),
     ],
 )
-def test_wrong_usage_is_told(typed: Typed, hub: Fleet, place: Path, arguments: tuple[str, ...], says: str) -> None:
+def test_wrong_usage_is_told(
+    typed: Typed, hub: LinkPlatform, place: Path, arguments: tuple[str, ...], says: str
+) -> None:
     given = [str(place / "levelgate.yaml") if word == "FILE" else word for word in arguments]
     assert says in typed(hub, "plan", str(place / "platform"), *given, code=EXIT_USAGE)
 
 
-def test_a_cluster_that_nobody_declares_is_told(typed: Typed, hub: Fleet, place: Path) -> None:
+def test_a_cluster_that_nobody_declares_is_told(typed: Typed, hub: LinkPlatform, place: Path) -> None:
     arguments = ("--config", str(place / "levelgate.yaml"), "--source", "platform", "--cluster", "us-3")
     told = typed(hub, "plan", str(place / "platform"), *arguments, code=1)
     assert "no cluster 'us-3'; did you mean" in told

@@ -16,7 +16,7 @@ from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Refusal, Request, Response, UnknownPathError
 from tests.cli.conftest import Printed
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NOT_ALL = "Not everything could be read: you may not "
@@ -25,14 +25,14 @@ CLUSTER_WIDE = InjectedFault(RefusedRequest(403), verb="list", plural="links", n
 
 
 @contextmanager
-def denied(fleet: Fleet, *faults: InjectedFault) -> Iterator[None]:
+def denied(fleet: LinkPlatform, *faults: InjectedFault) -> Iterator[None]:
     before = fleet.sandbox
     fleet.sandbox = cast(Sandbox, FaultInjector(before.answer, faults))
     yield
     fleet.sandbox = before
 
 
-def test_one_kind_that_may_not_be_listed_costs_no_more_than_itself(held_up: Fleet, printed: Printed) -> None:
+def test_one_kind_that_may_not_be_listed_costs_no_more_than_itself(held_up: LinkPlatform, printed: Printed) -> None:
     """surface 1.1, 4.3: sources and rollouts are shown; one line says what is missing, and the exit code that it is."""
     whole, _ = printed(held_up, "status")
     with denied(held_up, InjectedFault(RefusedRequest(403), verb="list", plural="links")):
@@ -46,7 +46,7 @@ def test_one_kind_that_may_not_be_listed_costs_no_more_than_itself(held_up: Flee
     assert json.loads(told)["denied"] == [f"list links.{GROUP}"]
 
 
-def test_what_may_be_listed_in_its_namespaces_is(held_up: Fleet, printed: Printed) -> None:
+def test_what_may_be_listed_in_its_namespaces_is(held_up: LinkPlatform, printed: Printed) -> None:
     """A team may list in its namespaces only: they are asked one by one, and nothing is missing."""
     for arguments in (["status"], ["status", "-n", "default"], ["tree", "source/platform"], ["explain", "link/shop"]):
         whole = printed(held_up, *arguments)
@@ -55,7 +55,7 @@ def test_what_may_be_listed_in_its_namespaces_is(held_up: Fleet, printed: Printe
 
 
 @pytest.mark.parametrize("command", ["status", "explain", "tree"])
-def test_who_may_read_an_instance_alone_is_told_of_it(held_up: Fleet, printed: Printed, command: str) -> None:
+def test_who_may_read_an_instance_alone_is_told_of_it(held_up: LinkPlatform, printed: Printed, command: str) -> None:
     with denied(held_up, RECORDS, CLUSTER_WIDE):
         out, err = printed(held_up, command, "link/cart", "-n", "default", code=0 if command == "tree" else 1)
     assert "cart" in out
@@ -64,7 +64,7 @@ def test_who_may_read_an_instance_alone_is_told_of_it(held_up: Fleet, printed: P
         assert f"{NOT_ALL}get configmaps in namespace levelgate-system; list configmaps in" in err
 
 
-def test_nothing_is_never_said_to_be_absent_because_it_may_not_be_read(held_up: Fleet, printed: Printed) -> None:
+def test_nothing_is_never_said_to_be_absent_because_it_may_not_be_read(held_up: LinkPlatform, printed: Printed) -> None:
     with denied(held_up, RECORDS):
         for arguments in (["status"], ["windows"], ["explain", "source/platform"], ["wait", f"rollout/links.{GROUP}"]):
             out, err = printed(held_up, *arguments, code=1)
@@ -77,13 +77,15 @@ def test_nothing_is_never_said_to_be_absent_because_it_may_not_be_read(held_up: 
             assert out == "" or command == "status"
 
 
-def test_a_wait_for_a_rollout_counts_no_instance_that_may_not_be_listed(held_up: Fleet, printed: Printed) -> None:
+def test_a_wait_for_a_rollout_counts_no_instance_that_may_not_be_listed(
+    held_up: LinkPlatform, printed: Printed
+) -> None:
     with denied(held_up, InjectedFault(RefusedRequest(403), verb="list", plural="links")):
         _, err = printed(held_up, "wait", f"rollout/links.{GROUP}", "--timeout", "2m", code=1)
     assert "cannot be told" in err
 
 
-def test_events_of_the_namespaces_that_may_be_listed(held_up: Fleet, printed: Printed) -> None:
+def test_events_of_the_namespaces_that_may_be_listed(held_up: LinkPlatform, printed: Printed) -> None:
     whole, _ = printed(held_up, "events", "-n", "default")
     with denied(held_up, InjectedFault(RefusedRequest(403), verb="list", plural="events", namespace="")):
         out, err = printed(held_up, "events")
@@ -94,7 +96,7 @@ def test_events_of_the_namespaces_that_may_be_listed(held_up: Fleet, printed: Pr
         assert f"{NOT_ALL}list events.events.k8s.io" in err
 
 
-def test_credentials_that_are_not_known_end_at_once(held_up: Fleet, printed: Printed) -> None:
+def test_credentials_that_are_not_known_end_at_once(held_up: LinkPlatform, printed: Printed) -> None:
     with denied(held_up, InjectedFault(RefusedRequest(401))):
         for command in ("status", "events", "history"):
             out, err = printed(held_up, command, code=1)
@@ -103,7 +105,7 @@ def test_credentials_that_are_not_known_end_at_once(held_up: Fleet, printed: Pri
             assert NOT_ALL not in err
 
 
-def test_who_may_not_list_is_told_of_a_misspelt_name_all_the_same(held_up: Fleet, printed: Printed) -> None:
+def test_who_may_not_list_is_told_of_a_misspelt_name_all_the_same(held_up: LinkPlatform, printed: Printed) -> None:
     with denied(held_up, InjectedFault(RefusedRequest(403), verb="list")):
         out, err = printed(held_up, "hold", "link/chart", "--reason", "x", code=1)
     assert out == ""
@@ -112,7 +114,7 @@ def test_who_may_not_list_is_told_of_a_misspelt_name_all_the_same(held_up: Fleet
     )
 
 
-def test_a_namespace_that_is_not_there_is_named(held_up: Fleet, printed: Printed) -> None:
+def test_a_namespace_that_is_not_there_is_named(held_up: LinkPlatform, printed: Printed) -> None:
     _, err = printed(held_up, "status", "link/cart", "-n", "prdo", code=1)
     assert "link/cart in namespace prdo" in err
     assert "No instance is in namespace prdo." in printed(held_up, "status", "-n", "prdo")[0]
@@ -122,7 +124,7 @@ def test_a_namespace_that_is_not_there_is_named(held_up: Fleet, printed: Printed
 class Roles:
     """A door that lets pass what these roles of deploy/people.yaml allow, a Role in its own namespace, ClusterRoles in all (RBAC's rules)."""
 
-    def __init__(self, fleet: Fleet, *names: str) -> None:
+    def __init__(self, fleet: LinkPlatform, *names: str) -> None:
         text = (DEPLOY / "people.yaml").read_text().replace("platform.example.com", GROUP)
         text = text.replace("webapp.kro.run", f"links.{GROUP}")
         self.roles = [one for one in yaml.safe_load_all(text) if one["metadata"]["name"] in names]
@@ -147,7 +149,7 @@ class Roles:
 
 
 @contextmanager
-def bound(fleet: Fleet, *names: str) -> Iterator[None]:
+def bound(fleet: LinkPlatform, *names: str) -> Iterator[None]:
     before = fleet.sandbox
     fleet.sandbox = cast(Any, Roles(fleet, *names))
     yield
@@ -172,7 +174,7 @@ READER = ("levelgate-reader", "levelgate-definitions-reader")
         ("wait", "link/api"),
     ],
 )
-def test_the_roles_of_readers_are_enough(held_up: Fleet, printed: Printed, words: tuple[str, ...]) -> None:
+def test_the_roles_of_readers_are_enough(held_up: LinkPlatform, printed: Printed, words: tuple[str, ...]) -> None:
     whole = printed(held_up, *words)
     with bound(held_up, *READER):
         assert printed(held_up, *words) == whole
@@ -189,7 +191,7 @@ def test_the_roles_of_readers_are_enough(held_up: Fleet, printed: Printed, words
     ],
 )
 def test_the_roles_of_those_who_order_are_enough(
-    held_up: Fleet, printed: Printed, role: str, words: tuple[str, ...]
+    held_up: LinkPlatform, printed: Printed, role: str, words: tuple[str, ...]
 ) -> None:
     with bound(held_up, *READER):
         printed(held_up, *words, code=1)

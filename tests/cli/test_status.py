@@ -18,7 +18,8 @@ from gitops.records.source_record import UnreadableSource
 from renderer import well_known
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
-from tests.support.platform import GROUP, Fleet, commit_id
+from tests.support.link_platform import GROUP, LinkPlatform
+from tests.support.platform import commit_id
 from tests.support.shops import DBA, SHOPS
 
 ROLLOUT = f"links.{GROUP}"
@@ -44,7 +45,7 @@ WAITING = [
 ]
 
 
-def answer(typed: Typed, fleet: Fleet, *arguments: str) -> list[str]:
+def answer(typed: Typed, fleet: LinkPlatform, *arguments: str) -> list[str]:
     """Without the line that names the cluster."""
     header, empty, *lines = typed(fleet, "status", *arguments).splitlines()
     assert header.startswith("Cluster prod-eu, Fri 2026-11-20 15:20 CET, levelgate ")
@@ -52,12 +53,12 @@ def answer(typed: Typed, fleet: Fleet, *arguments: str) -> list[str]:
     return lines
 
 
-def test_what_waits_is_told_with_what_it_waits_for(held_up: Fleet, typed: Typed) -> None:
+def test_what_waits_is_told_with_what_it_waits_for(held_up: LinkPlatform, typed: Typed) -> None:
     """surface 4.3."""
     assert answer(typed, held_up) == [*SOURCES, *ROLLOUTS, *WAITING]
 
 
-def test_one_source_rollout_or_instance(held_up: Fleet, typed: Typed) -> None:
+def test_one_source_rollout_or_instance(held_up: LinkPlatform, typed: Typed) -> None:
     assert answer(typed, held_up, "source/platform") == [*SOURCES, *ROLLOUTS, *WAITING]
     assert answer(typed, held_up, f"rollout/{ROLLOUT}") == [*ROLLOUTS, *WAITING]
     instance = [
@@ -71,18 +72,18 @@ def test_one_source_rollout_or_instance(held_up: Fleet, typed: Typed) -> None:
     assert [line.split() for line in told] == [line.split() for line in instance]
 
 
-def test_wide_shows_every_cause_with_its_node_and_message(held_up: Fleet, typed: Typed) -> None:
+def test_wide_shows_every_cause_with_its_node_and_message(held_up: LinkPlatform, typed: Typed) -> None:
     header, cart, *_ = answer(typed, held_up, "link/cart", "-o", "wide")[3:]
     assert header.split() == ["DIFFERS", "FROM", "GIT", "REASON", "BY", "NOT", "BEFORE", "NODE", "MESSAGE"]
     assert "   database   waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z" in cart
 
 
-def test_a_namespace_narrows_what_waits(held_up: Fleet, typed: Typed) -> None:
+def test_a_namespace_narrows_what_waits(held_up: LinkPlatform, typed: Typed) -> None:
     assert answer(typed, held_up, "-n", "other")[-1] == "No instance is in namespace other."
     assert answer(typed, held_up, "-n", "other", "-A") == answer(typed, held_up)
 
 
-def test_the_json_names_rollouts_and_causes(held_up: Fleet, typed: Typed) -> None:
+def test_the_json_names_rollouts_and_causes(held_up: LinkPlatform, typed: Typed) -> None:
     """S1-35: for each definition how many instances have which revision, for each instance what holds it."""
     found: dict[str, Any] = json.loads(typed(held_up, "status", "-o", "json"))
     (rollout,) = found["rollouts"]
@@ -114,20 +115,20 @@ def test_the_json_names_rollouts_and_causes(held_up: Fleet, typed: Typed) -> Non
     }
 
 
-def test_a_source_itself_has_no_health_that_it_could_lack(held_up: Fleet, typed: Typed) -> None:
+def test_a_source_itself_has_no_health_that_it_could_lack(held_up: LinkPlatform, typed: Typed) -> None:
     line = next(one for one in typed(held_up, "tree", "source/platform").splitlines() if "source-platform" in one)
     assert line.split() == ["ConfigMap", "levelgate-system/source-platform", "Current"]
 
 
 @pytest.mark.parametrize("command", ["status", "events", "history", "windows", "tree source/platform"])
-def test_programs_read_the_same_as_json_and_as_yaml(held_up: Fleet, typed: Typed, command: str) -> None:
+def test_programs_read_the_same_as_json_and_as_yaml(held_up: LinkPlatform, typed: Typed, command: str) -> None:
     """Surface 1.1, rule 5."""
     told = json.loads(typed(held_up, *command.split(), "-o", "json"))
     assert told
     assert yaml.safe_load(typed(held_up, *command.split(), "-o", "yaml")) == told
 
 
-def test_names_are_what_further_commands_take(held_up: Fleet, typed: Typed) -> None:
+def test_names_are_what_further_commands_take(held_up: LinkPlatform, typed: Typed) -> None:
     told = typed(held_up, "status", "-o", "name").splitlines()
     assert told[:2] == ["source/platform", f"rollout/{ROLLOUT}"]
     assert "link/cart -n default" in told
@@ -141,7 +142,7 @@ def test_names_are_what_further_commands_take(held_up: Fleet, typed: Typed) -> N
 def test_where_no_instance_waits_explain_is_asked_about_what_does(typed: Typed) -> None:
     metadata = {"name": "plain", "namespace": "default"}
     plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b"}}
-    with Fleet(names=("a",), plain={"plain": plain}) as fleet:
+    with LinkPlatform(names=("a",), plain={"plain": plain}) as fleet:
         fleet.deploy()
         path = "/api/v1/namespaces/default/configmaps/plain?fieldManager=deployer&force=true"
         fleet.request("PATCH", path, {**plain, "data": {"a": "taken"}}, "application/apply-patch+yaml")
@@ -152,7 +153,7 @@ def test_where_no_instance_waits_explain_is_asked_about_what_does(typed: Typed) 
 
 def test_what_failed_is_told_below_with_its_message(typed: Typed) -> None:
     """And what fails in the source itself: here a file that cannot be read."""
-    with Fleet(names=("a", "b")) as fleet:
+    with LinkPlatform(names=("a", "b")) as fleet:
         fleet.start()
         fleet.rules["broken.yaml"] = "kind: [unclosed\n"
         fleet.push("two")
@@ -162,7 +163,7 @@ def test_what_failed_is_told_below_with_its_message(typed: Typed) -> None:
 
 
 def test_a_settled_platform_says_so_and_shows_no_rollout(typed: Typed) -> None:
-    with Fleet(names=("a", "b")) as fleet:
+    with LinkPlatform(names=("a", "b")) as fleet:
         fleet.start()
         lines = typed(fleet, "status").splitlines()
         assert lines[-1] == "Everything matches Git."
@@ -172,7 +173,7 @@ def test_a_settled_platform_says_so_and_shows_no_rollout(typed: Typed) -> None:
 
 def test_a_source_that_cannot_be_read_is_told_with_what_stays(typed: Typed) -> None:
     """I12: how old the news is, and why."""
-    with Fleet(names=("a", "b")) as fleet:
+    with LinkPlatform(names=("a", "b")) as fleet:
         fleet.start()
         told = UnreadableSource("2026-11-20T11:30:00Z", "https://git.example.com/x.git: the server refused access")
         said = {"metadata": {"annotations": {well_known.UNREADABLE: told.encode()}}}
@@ -190,7 +191,7 @@ def test_a_source_that_cannot_be_read_is_told_with_what_stays(typed: Typed) -> N
 @pytest.mark.parametrize("is_followed", [False, True])
 def test_a_source_that_was_never_read_is_told_with_why(typed: Typed, is_followed: bool) -> None:
     """I12, also where it is the only one and nobody follows it for good, as `run --once` does not: it is no empty cluster."""
-    with Fleet(names=()) as fleet:
+    with LinkPlatform(names=()) as fleet:
         records = SourceRecords(fleet.cluster, fleet.clock)
         fleet.reconciler.follows = {"platform"} if is_followed else None
         fleet.call(fleet.reconciler.reconcile([]))
@@ -205,7 +206,7 @@ def test_a_source_that_was_never_read_is_told_with_why(typed: Typed, is_followed
 
 def test_a_record_with_a_time_that_is_none_is_told_without_its_age(typed: Typed) -> None:
     """Somebody has edited it; `status` is what one looks with."""
-    with Fleet(names=("a", "b")) as fleet:
+    with LinkPlatform(names=("a", "b")) as fleet:
         fleet.start()
         for since in ("yesterday", "2026-11-20T11:30:00"):
             edited = {"data": {"since": since}}
@@ -216,7 +217,7 @@ def test_a_record_with_a_time_that_is_none_is_told_without_its_age(typed: Typed)
 
 def test_a_source_that_is_configured_no_more_is_told_with_what_to_do(typed: Typed) -> None:
     """Rulings, *Sources*: it is left alone; its last state is not how it is."""
-    with Fleet(names=("a", "b")) as fleet:
+    with LinkPlatform(names=("a", "b")) as fleet:
         fleet.start()
         left = "source/platform is no longer configured. Its objects remain in the cluster and are neither healed nor pruned.\n"
         assert left not in typed(fleet, "status")
@@ -240,15 +241,15 @@ def test_a_source_that_is_configured_no_more_is_told_with_what_to_do(typed: Type
 
 
 @pytest.fixture
-def waves() -> Iterator[Fleet]:
+def waves() -> Iterator[LinkPlatform]:
     canary = {"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}}
     prod = {"name": "prod", "selector": {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}}
-    with Fleet(names=SHOPS[:3], written={"api": {"metadata": {"labels": {"tier": "canary"}}}}) as fleet:
+    with LinkPlatform(names=SHOPS[:3], written={"api": {"metadata": {"labels": {"tier": "canary"}}}}) as fleet:
         fleet.start(webapps={"waves": [canary, prod]}, dba=DBA)
         yield fleet
 
 
-def test_the_wave_that_a_rollout_is_in(waves: Fleet, typed: Typed) -> None:
+def test_the_wave_that_a_rollout_is_in(waves: LinkPlatform, typed: Typed) -> None:
     waves.push("two")
     waves.step()
     assert "links.g.test   r2   canary 1/2   0/3       1             2         Waiting   0s" in typed(waves, "status")
@@ -257,11 +258,11 @@ def test_the_wave_that_a_rollout_is_in(waves: Fleet, typed: Typed) -> None:
 
 
 @pytest.mark.parametrize(("ref", "code"), [("window/x", EXIT_USAGE), ("link/a/app", EXIT_USAGE), ("source/other", 1)])
-def test_what_has_no_status_is_refused(waves: Fleet, typed: Typed, ref: str, code: int) -> None:
+def test_what_has_no_status_is_refused(waves: LinkPlatform, typed: Typed, ref: str, code: int) -> None:
     assert typed(waves, "status", ref, code=code)
 
 
-def test_kubectl_prints_the_reason_and_wide_the_target_node_and_message(held_up: Fleet) -> None:
+def test_kubectl_prints_the_reason_and_wide_the_target_node_and_message(held_up: LinkPlatform) -> None:
     """surface 3.2: columns of the CRD, by values."""
     accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
     path = f"/apis/{GROUP}/v1/namespaces/default/links"
@@ -286,7 +287,7 @@ def test_kubectl_prints_the_reason_and_wide_the_target_node_and_message(held_up:
 def test_what_waits_behind_a_held_node_is_held_as_that_is(typed: Typed) -> None:
     """Only a person or the calendar brings it further: the source waits for nothing else, and `run --once` has nothing to wait for."""
     closed = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 3 * * *"}, "duration": "1h", "byName": True}
-    with Fleet(names=("a",), gates=[]) as fleet:
+    with LinkPlatform(names=("a",), gates=[]) as fleet:
         fleet.start()
         fleet.node_gates = ['${inWindow("night")}']
         fleet.push("two", night=closed)
@@ -310,5 +311,5 @@ def test_what_waits_behind_a_held_node_is_held_as_that_is(typed: Typed) -> None:
         ("halt rollout/link.g.test --reason x", "links.g.test"),
     ],
 )
-def test_a_name_that_is_nearly_one_is_told_which(held_up: Fleet, typed: Typed, command: str, meant: str) -> None:
+def test_a_name_that_is_nearly_one_is_told_which(held_up: LinkPlatform, typed: Typed, command: str, meant: str) -> None:
     assert f"did you mean {meant!r}?" in typed(held_up, *command.split(), code=1)

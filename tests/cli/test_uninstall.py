@@ -11,7 +11,7 @@ from gitops.leadership import Leadership, NotLeading
 from gitops.maintenance.uninstall import Uninstaller
 from renderer.identity import source_parent
 from tests.cli.conftest import Typed
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 
 
 @pytest.mark.parametrize("words", [[], ["--with-workloads"]])
@@ -30,7 +30,7 @@ def test_it_goes_no_further_once_another_process_has_taken_the_lead(
     monkeypatch.setattr(Leadership, "hold", lost)
     for work in ("release", "prune_sources"):
         monkeypatch.setattr(Uninstaller, work, take_minutes)
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         fleet.start()
         assert "two has taken the lease" in typed(fleet, "uninstall", *words, "--yes", code=1)
         assert fleet.at("one") == ["a"]

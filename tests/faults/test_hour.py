@@ -20,12 +20,12 @@ from gitops.daemon.follower import Follower
 from gitops.errors import Unreachable
 from gitops.reconcile.requeue import LAST_LOOK_WATCHED
 from gitops.source import Mirror
-from tests.support.clock import VirtualClock, VirtualLoop
+from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import ConnectionReset, EndedWatch, InjectedFault, RefusedRequest
 from tests.support.faults.extent import WHOLE
 from tests.support.faults.faulty_platform import Shaken
+from tests.support.link_platform import GROUP
 from tests.support.operation import Committed
-from tests.support.platform import GROUP, START, StillClock
 from tests.support.properties.happenings import CONFIG_MAPS, LINKS, happens, state_of
 
 NAMES = ("a", "b", "c", "d")
@@ -79,7 +79,7 @@ class Hour:
 
     def live(self) -> None:
         loop = VirtualLoop()
-        clock = cast(StillClock, VirtualClock(loop, START))
+        clock = cast(StillClock, LoopClock(loop, START))
         with Shaken(names=NAMES, clock=clock, new_loop=lambda: loop) as self.fleet:
             self.fleet.written = {"b": {"metadata": {"annotations": NEEDS}}}
             self.mirror = Severed(self.fleet)

@@ -22,12 +22,12 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
-from tests.support.clock import VirtualClock, VirtualLoop
+from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import ConnectionReset, DelayedRequest, InjectedFault, RefusedRequest
 from tests.support.faults.extent import WHOLE
 from tests.support.faults.faulty_platform import Shaken
+from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import Committed
-from tests.support.platform import GROUP, START, Fleet, StillClock
 from tests.support.rollouts.disturbances import BROKEN, in_the_way
 
 COUNT = 300 if WHOLE else 40
@@ -83,7 +83,7 @@ class Faulted(Shaken):
 
 
 @asynccontextmanager
-async def following(fleet: Fleet, passed: Callable[[ReconcileResult], None]) -> AsyncIterator[Follower]:
+async def following(fleet: LinkPlatform, passed: Callable[[ReconcileResult], None]) -> AsyncIterator[Follower]:
     """A daemon at work, until it is stopped in good order."""
     follower = Follower(
         {"platform": cast(Mirror, Committed(fleet))},
@@ -115,7 +115,7 @@ class Rollout:
 
     def run(self) -> None:
         loop = VirtualLoop()
-        clock = cast(StillClock, VirtualClock(loop, START))
+        clock = cast(StillClock, LoopClock(loop, START))
         plain = {"plain": SECRET}
         with Faulted(names=self.names, more=BROKEN, plain=plain, clock=clock, new_loop=lambda: loop) as self.fleet:
             if self.faults:
@@ -194,7 +194,7 @@ def test_a_write_that_is_under_way_at_the_end_is_waited_for_a_while(takes: float
     """A graceful stop takes less than ten seconds, whatever the server does; what it answers by then is heard."""
     loop = VirtualLoop()
     heard: list[str] = []
-    clock = cast(StillClock, VirtualClock(loop, START))
+    clock = cast(StillClock, LoopClock(loop, START))
     with Faulted(names=("a", "b"), clock=clock, new_loop=lambda: loop) as fleet:
 
         async def story() -> None:
@@ -224,7 +224,7 @@ def test_who_stops_waits_for_no_server_that_does_not_serve(
 ) -> None:
     """A graceful stop takes less than ten seconds also where a pass is in the middle of what cannot be had, `since` seconds after the start."""
     loop = VirtualLoop()
-    clock = cast(StillClock, VirtualClock(loop, START))
+    clock = cast(StillClock, LoopClock(loop, START))
     with Faulted(names=("a", "b"), clock=clock, new_loop=lambda: loop) as fleet:
 
         async def story() -> None:
@@ -246,7 +246,7 @@ def service(name: str, text: str) -> Object:
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}
 
 
-def there(fleet: Fleet) -> set[str]:
+def there(fleet: LinkPlatform) -> set[str]:
     """What the second commit says and is there by now."""
 
     def items(path: str) -> dict[str, Object]:
@@ -273,7 +273,7 @@ def test_a_kind_that_stops_answering_is_left_alone_until_it_answers(plural: str,
     and everything else goes on. Then it gets there, however late the server answers.
     """
     loop = VirtualLoop()
-    clock = cast(StillClock, VirtualClock(loop, START))
+    clock = cast(StillClock, LoopClock(loop, START))
     plain = {"secret": SECRET, "service": service("plain", "one"), "going": service("going", "one")}
     with Faulted(names=("a", "b"), plain=plain, gates=[], clock=clock, new_loop=lambda: loop) as fleet:
 
@@ -302,7 +302,7 @@ APIS = ("batch", "policy", "networking.k8s.io", "autoscaling", "storage.k8s.io",
 def test_many_kinds_that_do_not_answer_take_no_places_of_what_does() -> None:
     """I9: API servers of their own accept everything and answer nothing, neither lists nor the lists with which watches begin."""
     loop = VirtualLoop()
-    clock = cast(StillClock, VirtualClock(loop, START))
+    clock = cast(StillClock, LoopClock(loop, START))
     with Faulted(
         names=(), plain={"secret": SECRET, "service": service("plain", "one")}, clock=clock, new_loop=lambda: loop
     ) as fleet:
@@ -339,7 +339,7 @@ RECORDS = {
 def test_what_is_recorded_before_it_is_acted_on_is_waited_for_by_who_rests_on_it_alone(record: str) -> None:
     """I9; and I1 of rollouts: nothing moves on a decision that is not on record. Others go on, drift is healed, and no pass ends."""
     loop = VirtualLoop()
-    clock = cast(StillClock, VirtualClock(loop, START))
+    clock = cast(StillClock, LoopClock(loop, START))
     plain = {"secret": SECRET, "service": service("plain", "one"), "going": service("going", "one")}
     with Faulted(names=("a", "b"), plain=plain, clock=clock, new_loop=lambda: loop) as fleet:
 
@@ -371,7 +371,7 @@ def test_what_is_recorded_before_it_is_acted_on_is_waited_for_by_who_rests_on_it
 def test_a_record_of_a_source_that_is_written_slowly_holds_up_no_commit() -> None:
     """I9, I12: they are carried out meanwhile; once the record is answered it is written again, to say the last one, and then rests."""
     loop = VirtualLoop()
-    clock = cast(StillClock, VirtualClock(loop, START))
+    clock = cast(StillClock, LoopClock(loop, START))
     with Faulted(names=("a",), plain={"service": service("plain", "one")}, clock=clock, new_loop=lambda: loop) as fleet:
 
         def label() -> str:
@@ -401,13 +401,13 @@ def test_a_record_of_a_source_that_is_written_slowly_holds_up_no_commit() -> Non
 SOURCE = "/api/v1/namespaces/levelgate-system/configmaps/source-platform"
 
 
-def kinds_of(fleet: Fleet) -> list[str]:
+def kinds_of(fleet: LinkPlatform) -> list[str]:
     """What the record of the source names."""
     annotations = fleet.request("GET", SOURCE)["metadata"]["annotations"]
     return cast(str, annotations["applyset.kubernetes.io/contains-group-kinds"]).split(",")
 
 
-def settle(fleet: Fleet) -> None:
+def settle(fleet: LinkPlatform) -> None:
     for _ in range(5):
         fleet.step()
 

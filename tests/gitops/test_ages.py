@@ -20,8 +20,8 @@ from gitops.records.display_state import DisplayState
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
+from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import Committed, operating
-from tests.support.platform import GROUP, Fleet
 from tests.support.properties.repositories import widgets
 
 CRD = widgets("example.org", {"x-kubernetes-preserve-unknown-fields": True})
@@ -44,24 +44,24 @@ GRACE = timedelta(seconds=30)
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b"), gates=[]) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b"), gates=[]) as found:
         found.start()
         yield found
 
 
-def with_widgets(fleet: Fleet) -> None:
+def with_widgets(fleet: LinkPlatform) -> None:
     """A commit by which each instance has a Widget, of which nobody writes a status."""
     fleet.plain, fleet.more = {"crd": CRD}, [WIDGET]
     fleet.push()
 
 
-def healthy(fleet: Fleet, name: str = "a") -> str:
+def healthy(fleet: LinkPlatform, name: str = "a") -> str:
     found: str = next(one for one in fleet.status(name)["conditions"] if one["type"] == "Healthy")["status"]
     return found
 
 
-def test_a_custom_resource_without_status_is_healthy_after_a_while(fleet: Fleet) -> None:
+def test_a_custom_resource_without_status_is_healthy_after_a_while(fleet: LinkPlatform) -> None:
     """Health: InProgress for 30 s of grace, then Current; the pass says when to look again, and looking costs no request and no write more."""
     with_widgets(fleet)
     for _ in range(4):
@@ -80,7 +80,7 @@ def test_a_custom_resource_without_status_is_healthy_after_a_while(fleet: Fleet)
     assert fleet.writes == before
 
 
-def test_the_daemon_looks_again_when_an_age_makes_the_difference(fleet: Fleet) -> None:
+def test_the_daemon_looks_again_when_an_age_makes_the_difference(fleet: LinkPlatform) -> None:
     """By a timer for the instances, while nothing is asked of anything else; that ends their wave, which is for a look at everything."""
     with_widgets(fleet)
     for _ in range(4):
@@ -103,7 +103,7 @@ def test_the_daemon_looks_again_when_an_age_makes_the_difference(fleet: Fleet) -
 
 
 @pytest.mark.parametrize(("wait", "waiting"), [(GRACE, 0), (timedelta(seconds=29), 3)])
-def test_run_once_ends_as_far_as_it_was_to_wait(fleet: Fleet, wait: timedelta, waiting: int) -> None:
+def test_run_once_ends_as_far_as_it_was_to_wait(fleet: LinkPlatform, wait: timedelta, waiting: int) -> None:
     """Never as if it were done while it is not: the two instances and their source are told as waiting, which is exit code 3."""
     with_widgets(fleet)
     reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
@@ -114,7 +114,7 @@ def test_run_once_ends_as_far_as_it_was_to_wait(fleet: Fleet, wait: timedelta, w
     assert not StateCounts.of_all(found.ledger).by_state[DisplayState.FAILED]
 
 
-def test_a_tree_is_judged_by_the_same_rules(fleet: Fleet) -> None:
+def test_a_tree_is_judged_by_the_same_rules(fleet: LinkPlatform) -> None:
     with_widgets(fleet)
     for _ in range(4):
         fleet.step()
@@ -129,7 +129,7 @@ def test_a_tree_is_judged_by_the_same_rules(fleet: Fleet) -> None:
     assert health(GRACE) == "Current"
 
 
-def test_a_claim_that_binds_on_first_use_is_healthy_until_it_is_used(fleet: Fleet) -> None:
+def test_a_claim_that_binds_on_first_use_is_healthy_until_it_is_used(fleet: LinkPlatform) -> None:
     """Its StorageClass is read while it is not bound, and only then."""
     asked: list[str] = []
 

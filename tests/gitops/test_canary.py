@@ -20,8 +20,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from gitops import instrumentation, tracing
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
+from tests.support.link_platform import LinkPlatform
 from tests.support.monitoring.scene import scene
-from tests.support.platform import Fleet
 
 SHORT, LONG, LINES = "pa55word", "c4nary of a password! " * 9, 'c4nary\nof "two" lines, it\'s long'
 SECRET: dict[str, Any] = {
@@ -95,7 +95,7 @@ async def test_it_is_nowhere(name: str, value: str) -> None:
         assert is_quoted == (not name.endswith("is false") and (name, value) != ("a refused label", SHORT))
 
 
-def objects(fleet: Fleet) -> Iterator[tuple[str, str]]:
+def objects(fleet: LinkPlatform) -> Iterator[tuple[str, str]]:
     """All but the Secret and what the author has copied it to."""
     store = fleet.sandbox.state.store
     for resource in store.resources():

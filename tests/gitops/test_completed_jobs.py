@@ -13,7 +13,9 @@ from applier.applyset.completed_jobs import MAX_COMPLETIONS, TTL_TOLERANCE
 from gitops.reconcile.tally import StateCounts
 from gitops.records.display_state import DisplayState
 from renderer import well_known
-from tests.support.platform import GROUP, MERGE, START, Died, Fleet
+from tests.support.clock import START
+from tests.support.link_platform import GROUP, LinkPlatform
+from tests.support.platform import MERGE, Died
 
 TTL = timedelta(minutes=10)
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
@@ -43,9 +45,9 @@ AFTER: dict[str, Any] = {
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
+def fleet() -> Iterator[LinkPlatform]:
     """One instance with a Job that runs."""
-    with Fleet(names=("a",), gates=[], more=[JOB, AFTER]) as found:
+    with LinkPlatform(names=("a",), gates=[], more=[JOB, AFTER]) as found:
         found.push()
         for _ in range(5):
             found.step()
@@ -53,13 +55,13 @@ def fleet() -> Iterator[Fleet]:
         yield found
 
 
-def jobs(fleet: Fleet) -> list[str]:
+def jobs(fleet: LinkPlatform) -> list[str]:
     """The images of all Jobs."""
     items = fleet.request("GET", JOBS)["items"]
     return [one["spec"]["template"]["spec"]["containers"][0]["image"] for one in items]
 
 
-def ends(fleet: Fleet, kind: str = "Complete") -> None:
+def ends(fleet: LinkPlatform, kind: str = "Complete") -> None:
     """What the Job controller says at the end."""
     now = fleet.clock.moment.strftime("%Y-%m-%dT%H:%M:%SZ")
     start = START.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -70,22 +72,22 @@ def ends(fleet: Fleet, kind: str = "Complete") -> None:
     fleet.request("PATCH", f"{JOBS}/migrate/status", {"status": status}, MERGE)
 
 
-def removed(fleet: Fleet) -> None:
+def removed(fleet: LinkPlatform) -> None:
     fleet.request("DELETE", f"{JOBS}/migrate", {"propagationPolicy": "Background"})
     assert not jobs(fleet)
 
 
-def recorded(fleet: Fleet) -> str:
+def recorded(fleet: LinkPlatform) -> str:
     found: str = fleet.request("GET", INSTANCE)["metadata"]["annotations"].get(well_known.COMPLETED, "")
     return found
 
 
-def is_settled(fleet: Fleet) -> bool:
+def is_settled(fleet: LinkPlatform) -> bool:
     conditions = {one["type"]: one["status"] for one in fleet.status("a")["conditions"]}
     return all(conditions[kind] == "True" for kind in ("Ready", "Healthy", "Propagated"))
 
 
-def test_a_job_that_its_ttl_removes_counts_as_done(fleet: Fleet) -> None:
+def test_a_job_that_its_ttl_removes_counts_as_done(fleet: LinkPlatform) -> None:
     """Health: its TTL may remove it, then it counts as Current; a new process knows it, too, and nothing is written any more."""
     ends(fleet)
     fleet.step(timedelta(seconds=5))
@@ -102,7 +104,7 @@ def test_a_job_that_its_ttl_removes_counts_as_done(fleet: Fleet) -> None:
     assert (jobs(fleet), fleet.writes) == ([], before)
 
 
-def test_what_depends_on_it_is_brought_about_when_it_is_gone(fleet: Fleet) -> None:
+def test_what_depends_on_it_is_brought_about_when_it_is_gone(fleet: LinkPlatform) -> None:
     ends(fleet)
     fleet.step(timedelta(seconds=5))
     removed(fleet)
@@ -113,7 +115,7 @@ def test_what_depends_on_it_is_brought_about_when_it_is_gone(fleet: Fleet) -> No
     assert not jobs(fleet)
 
 
-def test_another_intent_runs_again(fleet: Fleet) -> None:
+def test_another_intent_runs_again(fleet: LinkPlatform) -> None:
     """And the record of the first is forgotten, so that going back runs the first once more."""
     ends(fleet)
     fleet.step(timedelta(seconds=5))
@@ -133,7 +135,7 @@ def test_another_intent_runs_again(fleet: Fleet) -> None:
         assert not jobs(fleet)
 
 
-def test_a_job_that_somebody_deletes_runs_again(fleet: Fleet) -> None:
+def test_a_job_that_somebody_deletes_runs_again(fleet: LinkPlatform) -> None:
     """While it runs that is drift; and when it has completed, long before its TTL ends, nobody else can have done it."""
     removed(fleet)
     fleet.step()
@@ -148,7 +150,7 @@ def test_a_job_that_somebody_deletes_runs_again(fleet: Fleet) -> None:
     assert jobs(fleet) == ["one"]
 
 
-def test_a_job_that_failed_runs_again_once_it_is_gone(fleet: Fleet) -> None:
+def test_a_job_that_failed_runs_again_once_it_is_gone(fleet: LinkPlatform) -> None:
     ends(fleet, "Failed")
     fleet.step(timedelta(seconds=5))
     assert (recorded(fleet), is_settled(fleet)) == ("", False)
@@ -157,7 +159,7 @@ def test_a_job_that_failed_runs_again_once_it_is_gone(fleet: Fleet) -> None:
     assert jobs(fleet) == ["one"]
 
 
-def test_a_job_is_done_while_its_ttl_removes_it(fleet: Fleet) -> None:
+def test_a_job_is_done_while_its_ttl_removes_it(fleet: LinkPlatform) -> None:
     """The TTL controller deletes in the foreground, so that a Job with a TTL of zero can be seen complete on its way."""
     fleet.request("PATCH", f"{JOBS}/migrate", {"metadata": {"finalizers": ["foregroundDeletion"]}}, MERGE)
     fleet.request("PATCH", f"{JOBS}/migrate", {"spec": {"ttlSecondsAfterFinished": 0}}, MERGE)
@@ -170,7 +172,7 @@ def test_a_job_is_done_while_its_ttl_removes_it(fleet: Fleet) -> None:
     assert (jobs(fleet), is_settled(fleet)) == ([], True)
 
 
-def test_a_job_of_the_applied_revision_is_not_missed_while_the_next_waits(fleet: Fleet) -> None:
+def test_a_job_of_the_applied_revision_is_not_missed_while_the_next_waits(fleet: LinkPlatform) -> None:
     """A change that only waits turns nothing false; once it may move, the Job runs as the new revision has it."""
     ends(fleet)
     fleet.step(timedelta(seconds=5))
@@ -191,7 +193,7 @@ def test_a_job_of_the_applied_revision_is_not_missed_while_the_next_waits(fleet:
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_killed_at_any_write_it_is_not_run_twice(fleet: Fleet, is_late: bool) -> None:
+def test_killed_at_any_write_it_is_not_run_twice(fleet: LinkPlatform, is_late: bool) -> None:
     """I5, I7: before or after each write of the pass that sees the Job complete; as long as the Job can be seen by the next process."""
     ends(fleet)
     for number in range(20):
@@ -212,12 +214,12 @@ def test_killed_at_any_write_it_is_not_run_twice(fleet: Fleet, is_late: bool) ->
     assert number > 0
 
 
-def test_a_plain_job_is_recorded_with_its_source(fleet: Fleet) -> None:
+def test_a_plain_job_is_recorded_with_its_source(fleet: LinkPlatform) -> None:
     metadata = {"name": "migrate", "namespace": "default"}
     fleet.names, fleet.more = (), []
     spec = json.loads(json.dumps(SPEC).replace("IMAGE", "plain"))
     fleet.plain = {"job": {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}}
-    with Fleet(names=(), plain=fleet.plain) as other:
+    with LinkPlatform(names=(), plain=fleet.plain) as other:
         other.push()
         other.step()
         ends(other)

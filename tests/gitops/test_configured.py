@@ -18,12 +18,13 @@ from gitops.errors import SourceError
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
-from tests.support.platform import OWN, Fleet
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import OWN
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=()) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=()) as found:
         yield found
 
 
@@ -37,11 +38,11 @@ def source(name: str, *maps: str, commit: str = "1" * 40, **said: Any) -> Source
     return SourceState(load(files, source=name, commit=commit), **said)
 
 
-def passed(fleet: Fleet, *sources: SourceState) -> ReconcileResult:
+def passed(fleet: LinkPlatform, *sources: SourceState) -> ReconcileResult:
     return fleet.call(fleet.reconciler.reconcile(sources))
 
 
-def live(fleet: Fleet) -> set[str]:
+def live(fleet: LinkPlatform) -> set[str]:
     found = fleet.request("GET", "/api/v1/namespaces/default/configmaps")["items"]
     return {one["metadata"]["name"] for one in found}
 
@@ -53,7 +54,7 @@ def said_of(found: ReconcileResult, name: str) -> tuple[Reason, str]:
     return error.reason, error.message
 
 
-def test_a_source_waits_until_those_that_it_depends_on_have_been_applied_once(fleet: Fleet) -> None:
+def test_a_source_waits_until_those_that_it_depends_on_have_been_applied_once(fleet: LinkPlatform) -> None:
     shop = source("shop", "s", depends_on=("platform",))
     alone = passed(fleet, shop)
     assert said_of(alone, "shop") == (
@@ -67,7 +68,7 @@ def test_a_source_waits_until_those_that_it_depends_on_have_been_applied_once(fl
     assert live(fleet) == {"p", "s"}
 
 
-def test_a_source_that_could_not_be_read_at_first_waits_all_the_same(fleet: Fleet) -> None:
+def test_a_source_that_could_not_be_read_at_first_waits_all_the_same(fleet: LinkPlatform) -> None:
     """What tells why it cannot be read is no inventory."""
     records = SourceRecords(fleet.cluster, fleet.clock)
     fleet.call(records.report_error("shop", SourceError("https://x/shop", "the server refused access")))
@@ -75,14 +76,14 @@ def test_a_source_that_could_not_be_read_at_first_waits_all_the_same(fleet: Flee
     assert live(fleet) == set()
 
 
-def test_what_was_applied_before_does_not_wait_again(fleet: Fleet) -> None:
+def test_what_was_applied_before_does_not_wait_again(fleet: LinkPlatform) -> None:
     """A restart at which the other source cannot be read holds nothing up, and removes nothing."""
     passed(fleet, source("shop", "s"))
     passed(fleet, source("shop", "s", "t", depends_on=("platform",)))
     assert live(fleet) == {"s", "t"}
 
 
-def test_of_a_source_that_the_configuration_suspends_nothing_is_written_not_even_healing(fleet: Fleet) -> None:
+def test_of_a_source_that_the_configuration_suspends_nothing_is_written_not_even_healing(fleet: LinkPlatform) -> None:
     passed(fleet, source("shop", "s"), source("platform", "p"))
     fleet.request("DELETE", "/api/v1/namespaces/default/configmaps/s")
     found = passed(fleet, source("shop", "s", "t", suspend="INC-7"), source("platform", "p", "q"))
@@ -103,7 +104,7 @@ def test_of_a_source_that_the_configuration_suspends_nothing_is_written_not_even
     ],
 )
 def test_the_brake_of_a_source_holds_what_is_beyond_both_of_its_limits(
-    fleet: Fleet, brake: DeletionBrake, held: bool
+    fleet: LinkPlatform, brake: DeletionBrake, held: bool
 ) -> None:
     """Rule 12: three of five objects go."""
     passed(fleet, source("shop", *"abcde"), source("other", *"vwxyz"))
@@ -113,7 +114,7 @@ def test_the_brake_of_a_source_holds_what_is_beyond_both_of_its_limits(
     assert reasons == ({Reason.BRAKE_ENGAGED} if held else set())
 
 
-def test_an_approval_opens_the_brake_for_the_commit_that_it_names_alone(fleet: Fleet) -> None:
+def test_an_approval_opens_the_brake_for_the_commit_that_it_names_alone(fleet: LinkPlatform) -> None:
     """Rule 12, threat 24: what is held says how many objects go and which commit has to be named; each deletes three of what is there."""
     strict = DeletionBrake(deletions=0, percent=0)
     named = {name: name * 40 for name in "abc"}
@@ -140,7 +141,7 @@ def test_an_approval_opens_the_brake_for_the_commit_that_it_names_alone(fleet: F
     assert live(fleet) == set("stuvw")
 
 
-def test_an_approval_lapses_where_a_source_begins_to_delete(fleet: Fleet) -> None:
+def test_an_approval_lapses_where_a_source_begins_to_delete(fleet: LinkPlatform) -> None:
     """Rule 12: the commit was approved for something else, since none of its deletions were carried out."""
     strict = DeletionBrake(deletions=0, percent=0)
     passed(fleet, source("shop", *"abc"))
@@ -156,7 +157,7 @@ def test_an_approval_lapses_where_a_source_begins_to_delete(fleet: Fleet) -> Non
     assert live(fleet) == {"a"}
 
 
-def test_a_commit_that_holds_nothing_is_approved_by_its_name_as_well(fleet: Fleet) -> None:
+def test_a_commit_that_holds_nothing_is_approved_by_its_name_as_well(fleet: LinkPlatform) -> None:
     """Rule 12: an emptied repository waits for a person, who may mean it."""
     passed(fleet, source("shop", *"ab", commit="a" * 40))
     empty = source("shop", commit="b" * 40, hold="commit bbbbbbb holds no object at all")
@@ -166,7 +167,7 @@ def test_a_commit_that_holds_nothing_is_approved_by_its_name_as_well(fleet: Flee
         assert live(fleet) == left
 
 
-def test_what_helm_made_can_be_changed_once_it_is_adopted(fleet: Fleet) -> None:
+def test_what_helm_made_can_be_changed_once_it_is_adopted(fleet: LinkPlatform) -> None:
     """Helm before version 4 owns all by updates: else the next commit would meet a conflict, and what leaves Git would stay for ever."""
     path = "/api/v1/namespaces/default/configmaps"
     label = {"app.kubernetes.io/managed-by": "Helm"}
@@ -190,7 +191,7 @@ def test_what_helm_made_can_be_changed_once_it_is_adopted(fleet: Fleet) -> None:
     assert commit(x="2") == {"x": "2", "unsaid": "1"}
 
 
-def test_a_source_that_does_not_prune_keeps_what_left_git_and_says_so(fleet: Fleet) -> None:
+def test_a_source_that_does_not_prune_keeps_what_left_git_and_says_so(fleet: LinkPlatform) -> None:
     """Its own objects and those of its instances; once it prunes again they go."""
     definition = {
         "apiVersion": "kro.run/v1alpha1",

@@ -13,7 +13,8 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from renderer import well_known
-from tests.support.platform import MERGE, OWN, Fleet
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import MERGE, OWN
 
 SOURCE = f"{OWN}/source-platform"
 INSTANCE = "/apis/g.test/v1/namespaces/default/links/a"
@@ -22,8 +23,8 @@ LEASE_PATH = f"/apis/coordination.k8s.io/v1/namespaces/levelgate-system/leases/{
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b")) as found:
         yield found
 
 
@@ -32,7 +33,7 @@ class Process:
     happens before the first of them.
     """
 
-    def __init__(self, fleet: Fleet, name: str) -> None:
+    def __init__(self, fleet: LinkPlatform, name: str) -> None:
         self.fleet, self.writes = fleet, list[str]()
         self.meanwhile: Callable[[], None] | None = None
         self.lead = Leadership(cluster_of(fleet.sandbox.answer), name, fleet.clock, LEASE_TIMES, fleet.clock.seconds)
@@ -53,13 +54,13 @@ class Process:
         return await self.fleet.sandbox.answer(request)
 
 
-def successor(fleet: Fleet, name: str = "two") -> Process:
+def successor(fleet: LinkPlatform, name: str = "two") -> Process:
     """Another one leads, although the one before has not heard of it."""
     fleet.request("PATCH", LEASE_PATH, {"spec": {"holderIdentity": ""}}, MERGE)
     return Process(fleet, name)
 
 
-def epoch(fleet: Fleet, path: str) -> str:
+def epoch(fleet: LinkPlatform, path: str) -> str:
     found: str = fleet.request("GET", path)["metadata"]["annotations"][well_known.EPOCH]
     return found
 
@@ -70,7 +71,7 @@ def settle(process: Process) -> None:
         process.fleet.ready(*process.fleet.at("one"))
 
 
-def test_before_its_first_write_in_an_epoch_a_set_says_so_on_its_parent(fleet: Fleet) -> None:
+def test_before_its_first_write_in_an_epoch_a_set_says_so_on_its_parent(fleet: LinkPlatform) -> None:
     """Only sets that are written say it, and each once."""
     fleet.push()
     settle(Process(fleet, "one"))
@@ -88,7 +89,7 @@ def test_before_its_first_write_in_an_epoch_a_set_says_so_on_its_parent(fleet: F
     assert [path for path in other.writes if path in {INSTANCE, MEMBER}] == [MEMBER]
 
 
-def test_who_meets_a_later_epoch_stops_for_good(fleet: Fleet) -> None:
+def test_who_meets_a_later_epoch_stops_for_good(fleet: LinkPlatform) -> None:
     """I6: it has heard of nothing, and its clock (broken, say) forbids nothing."""
     fleet.push()
     first = Process(fleet, "one")
@@ -103,7 +104,7 @@ def test_who_meets_a_later_epoch_stops_for_good(fleet: Fleet) -> None:
         first.lead.check()
 
 
-def test_who_is_overtaken_in_the_middle_of_a_pass_cannot_begin_another_set(fleet: Fleet) -> None:
+def test_who_is_overtaken_in_the_middle_of_a_pass_cannot_begin_another_set(fleet: LinkPlatform) -> None:
     """The version of the parent that it has seen is not there any more, so the server refuses; what it was to write stays as the other left it."""
     fleet.push()
     settle(Process(fleet, "one"))
@@ -121,7 +122,7 @@ def test_who_is_overtaken_in_the_middle_of_a_pass_cannot_begin_another_set(fleet
         second.step()
 
 
-def test_a_lease_that_was_deleted_begins_to_count_above_what_is_written(fleet: Fleet) -> None:
+def test_a_lease_that_was_deleted_begins_to_count_above_what_is_written(fleet: LinkPlatform) -> None:
     """Its count is gone with it, while the parents still carry that of before: who certainly holds it goes on above them."""
     fleet.push()
     settle(Process(fleet, "one"))

@@ -11,8 +11,9 @@ from gitops.external_facts import ExternalFactPoller, ExternalFactSource, FactUn
 from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
+from tests.support.clock import StillClock
 from tests.support.external_server import MINUTE, Answers
-from tests.support.platform import Fleet, StillClock
+from tests.support.link_platform import LinkPlatform
 
 
 @pytest.mark.parametrize(
@@ -91,12 +92,12 @@ async def test_what_is_declared_otherwise_is_asked_anew() -> None:
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b"), gates=['${external("budget")}']) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b"), gates=['${external("budget")}']) as found:
         yield found
 
 
-def knowing(fleet: Fleet, **answers: bool | None) -> None:
+def knowing(fleet: LinkPlatform, **answers: bool | None) -> None:
     """A process whose configuration declares these facts, which are as they are."""
     known = {
         name: ExternalFact(answer, "" if answer is not None else "not asked yet") for name, answer in answers.items()
@@ -104,7 +105,7 @@ def knowing(fleet: Fleet, **answers: bool | None) -> None:
     fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL, facts=lambda _: known)
 
 
-def test_a_fact_that_is_so_lets_instances_move(fleet: Fleet) -> None:
+def test_a_fact_that_is_so_lets_instances_move(fleet: LinkPlatform) -> None:
     knowing(fleet, budget=True)
     fleet.start()
     fleet.push("two")
@@ -123,7 +124,7 @@ def test_a_fact_that_is_so_lets_instances_move(fleet: Fleet) -> None:
     assert fleet.at("two") == ["a"]
 
 
-def test_a_fact_that_the_configuration_does_not_declare_is_the_author_s_mistake(fleet: Fleet) -> None:
+def test_a_fact_that_the_configuration_does_not_declare_is_the_author_s_mistake(fleet: LinkPlatform) -> None:
     knowing(fleet, budget=True)
     fleet.start()
     fleet.push("two")
@@ -136,7 +137,7 @@ def test_a_fact_that_the_configuration_does_not_declare_is_the_author_s_mistake(
 
 
 def test_a_gate_of_one_resource_reads_facts_too() -> None:
-    with Fleet(names=("a",), node_gates=['${external("budget")}']) as fleet:
+    with LinkPlatform(names=("a",), node_gates=['${external("budget")}']) as fleet:
         knowing(fleet, budget=True)
         fleet.start()
         fleet.push("two")

@@ -12,7 +12,7 @@ import pytest
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 from tests.support.windows.calendars import FREEZE, HOURS, SATURDAY
 
 GOVERNED = frozenset({"central"})
@@ -20,8 +20,8 @@ FIVE = tuple("abcde")
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=FIVE) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=FIVE) as found:
         yield found
 
 
@@ -35,12 +35,12 @@ def central(**rules: Mapping[str, Any] | str) -> SourceState:
     return SourceState(load(files, source="central", commit="2" * 40))
 
 
-def passed(fleet: Fleet, *others: SourceState, governors: frozenset[str] = GOVERNED) -> ReconcileResult:
+def passed(fleet: LinkPlatform, *others: SourceState, governors: frozenset[str] = GOVERNED) -> ReconcileResult:
     assert fleet.catalog
     return fleet.call(fleet.reconciler.reconcile([SourceState(fleet.catalog, governors=governors), *others]))
 
 
-def move(fleet: Fleet, *others: SourceState) -> list[list[str]]:
+def move(fleet: LinkPlatform, *others: SourceState) -> list[list[str]]:
     """Who moved in which pass to the image `two`, each ready afterwards."""
     fleet.push("two")
     found = []
@@ -54,7 +54,7 @@ def move(fleet: Fleet, *others: SourceState) -> list[list[str]]:
 
 @pytest.mark.parametrize(("governors", "moved"), [(GOVERNED, []), (frozenset[str](), ["a"])])
 def test_a_window_closes_other_sources_only_where_it_is_to_govern_all(
-    fleet: Fleet, governors: frozenset[str], moved: list[str]
+    fleet: LinkPlatform, governors: frozenset[str], moved: list[str]
 ) -> None:
     fleet.start()
     fleet.clock.moment = SATURDAY
@@ -63,7 +63,7 @@ def test_a_window_closes_other_sources_only_where_it_is_to_govern_all(
     assert fleet.at("two") == moved
 
 
-def test_windows_of_both_must_be_open(fleet: Fleet) -> None:
+def test_windows_of_both_must_be_open(fleet: LinkPlatform) -> None:
     """Surface 6: windows of different sources are judged apart and AND-ed."""
     fleet.start(hours=HOURS)
     later = {**HOURS, "schedule": {"cron": "0 14 * * 1-5"}}
@@ -81,7 +81,7 @@ def test_windows_of_both_must_be_open(fleet: Fleet) -> None:
 
 
 def test_a_break_glass_in_git_does_not_pass_the_window_of_another_source_and_one_on_the_live_object_does(
-    fleet: Fleet,
+    fleet: LinkPlatform,
 ) -> None:
     """Surface 6."""
     fleet.start()
@@ -104,23 +104,23 @@ def test_a_break_glass_in_git_does_not_pass_the_window_of_another_source_and_one
     assert fleet.at("two") == ["a"]
 
 
-def test_a_policy_sets_the_pace_of_other_sources(fleet: Fleet) -> None:
+def test_a_policy_sets_the_pace_of_other_sources(fleet: LinkPlatform) -> None:
     fleet.start()
     assert move(fleet, central(all={"shape": {"linear": {"n": 5}}})) == [list(FIVE)]
 
 
-def test_of_two_policies_that_select_alike_the_own_one_counts(fleet: Fleet) -> None:
+def test_of_two_policies_that_select_alike_the_own_one_counts(fleet: LinkPlatform) -> None:
     fleet.start(own={"shape": {"linear": {"n": 3}}})
     assert move(fleet, central(all={"shape": {"linear": {"n": 5}}})) == [["a", "b", "c"], ["d", "e"]]
 
 
-def test_the_policy_that_selects_more_narrowly_counts_whosever_it_is(fleet: Fleet) -> None:
+def test_the_policy_that_selects_more_narrowly_counts_whosever_it_is(fleet: LinkPlatform) -> None:
     fleet.start(own={"shape": {"linear": {"n": 3}}})
     narrow = {"selector": {"rgds": ["links.*"]}, "shape": {"linear": {"n": 5}}}
     assert move(fleet, central(all=narrow)) == [list(FIVE)]
 
 
-def test_gates_and_waves_may_name_the_windows_of_a_source_that_governs_all(fleet: Fleet) -> None:
+def test_gates_and_waves_may_name_the_windows_of_a_source_that_governs_all(fleet: LinkPlatform) -> None:
     fleet.start()
     named = {**HOURS, "byName": True}
     policy = {"shape": {"linear": {"n": 5}}, "waves": [{"name": "first", "windows": ["hours"]}]}
@@ -132,7 +132,9 @@ def test_gates_and_waves_may_name_the_windows_of_a_source_that_governs_all(fleet
     assert move(fleet, rules) == [list(FIVE)]
 
 
-def test_a_window_of_the_own_source_does_not_stand_in_for_the_one_that_a_common_policy_names(fleet: Fleet) -> None:
+def test_a_window_of_the_own_source_does_not_stand_in_for_the_one_that_a_common_policy_names(
+    fleet: LinkPlatform,
+) -> None:
     november = {"once": [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]}
     always = {"kind": "Allow", "timeZone": "UTC", "schedule": november, "byName": True}
     fleet.start(hours=always)
@@ -143,7 +145,7 @@ def test_a_window_of_the_own_source_does_not_stand_in_for_the_one_that_a_common_
 
 
 def test_nothing_starts_before_a_source_that_governs_all_was_read_and_then_its_rules_outlive_a_restart(
-    fleet: Fleet,
+    fleet: LinkPlatform,
 ) -> None:
     """Broken input never opens: what cannot be read may hold a window."""
     fleet.start()
@@ -164,7 +166,7 @@ def test_nothing_starts_before_a_source_that_governs_all_was_read_and_then_its_r
     assert fleet.propagated("b")[0] == "WindowClosed"
 
 
-def test_a_window_that_cannot_be_read_closes_all_that_it_may_govern(fleet: Fleet) -> None:
+def test_a_window_that_cannot_be_read_closes_all_that_it_may_govern(fleet: LinkPlatform) -> None:
     fleet.start()
     fleet.push("two")
     passed(fleet, central(freeze="kind: PropagationWindow\nspec: ["))
@@ -172,7 +174,7 @@ def test_a_window_that_cannot_be_read_closes_all_that_it_may_govern(fleet: Fleet
     assert fleet.propagated("a")[0] == "GateError"
 
 
-def test_what_never_could_be_read_closes_after_a_restart_too(fleet: Fleet) -> None:
+def test_what_never_could_be_read_closes_after_a_restart_too(fleet: LinkPlatform) -> None:
     """Also where other rules of that source are stored, and it cannot be fetched now."""
     fleet.start()
     fleet.push("two")

@@ -9,14 +9,15 @@ from datetime import timedelta
 import pytest
 
 from gitops.rollouts.state import TargetRevision
-from tests.support.platform import Died, Fleet
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import Died
 
 NAMES = ("a", "b", "c")
 FUZZ = bool(os.environ.get("LEVELGATE_FUZZ"))
 POLICY = {"shape": {"linear": {"n": 2}}, "bake": "1m"}
 
 
-def roll_out(fleet: Fleet) -> list[list[str]]:
+def roll_out(fleet: LinkPlatform) -> list[list[str]]:
     """To the end, a new process after each death; what moved together. After each pass what moved is ready and bakes on."""
     moved: list[list[str]] = []
     for _ in range(20):
@@ -39,9 +40,9 @@ def roll_out(fleet: Fleet) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def begun() -> Iterator[Fleet]:
+def begun() -> Iterator[LinkPlatform]:
     """All run the first revision, and the second has been pushed."""
-    with Fleet(names=NAMES) as fleet:
+    with LinkPlatform(names=NAMES) as fleet:
         fleet.start(webapps=POLICY)
         fleet.push("two")
         fleet.writes = 0
@@ -49,14 +50,14 @@ def begun() -> Iterator[Fleet]:
 
 
 @pytest.fixture(scope="module")
-def writes(begun: Fleet) -> int:
+def writes(begun: LinkPlatform) -> int:
     """How many requests of the whole rollout write something, if nobody interferes."""
     with begun.copied() as fleet:
         assert roll_out(fleet) == [["a", "b"], ["c"]]
         return fleet.writes
 
 
-def test_killed_at_every_write_it_keeps_its_pace_and_comes_to_its_end(begun: Fleet, writes: int) -> None:
+def test_killed_at_every_write_it_keeps_its_pace_and_comes_to_its_end(begun: LinkPlatform, writes: int) -> None:
     """S1-28, P1, P8: a grant is on the instance before its first child is written, so it is counted whatever happens after.
 
     By turns before and after the write is carried out; both at each with LEVELGATE_FUZZ.

@@ -18,27 +18,28 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.rollouts.state import TargetRevision
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
-from tests.support.clock import VirtualClock, VirtualLoop
+from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import CONFIG_MAPS, operating
-from tests.support.platform import GROUP, OWN, START, Fleet, StillClock
+from tests.support.platform import OWN
 
 RECORD = "/api/v1/namespaces/levelgate-system/configmaps/source-platform"
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b", "c")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b", "c")) as found:
         found.start()
         yield found
 
 
-def exists(fleet: Fleet, name: str) -> bool:
+def exists(fleet: LinkPlatform, name: str) -> bool:
     listed = fleet.request("GET", CONFIG_MAPS)["items"]
     return name in {one["metadata"]["name"] for one in listed}
 
 
-def test_an_event_is_answered_by_a_pass_over_its_instance(fleet: Fleet) -> None:
+def test_an_event_is_answered_by_a_pass_over_its_instance(fleet: LinkPlatform) -> None:
     """S2-10, S4-6, S4-9, S4-11: drift on a child, and a status that something waits for."""
 
     async def story() -> None:
@@ -53,7 +54,7 @@ def test_an_event_is_answered_by_a_pass_over_its_instance(fleet: Fleet) -> None:
     fleet.call(story())
 
 
-def test_who_waits_for_readiness_holds_no_worker(fleet: Fleet) -> None:
+def test_who_waits_for_readiness_holds_no_worker(fleet: LinkPlatform) -> None:
     """S2-13, S2-14, S4-16: the pass ends, and the one worker that there is heals another instance; the watch brings the first one back."""
 
     async def story() -> None:
@@ -70,7 +71,7 @@ def test_who_waits_for_readiness_holds_no_worker(fleet: Fleet) -> None:
     fleet.call(story())
 
 
-def test_a_commit_touches_the_instances_that_it_changes(fleet: Fleet) -> None:
+def test_a_commit_touches_the_instances_that_it_changes(fleet: LinkPlatform) -> None:
     async def story() -> None:
         async with operating(fleet) as found:
             fleet.written = {"b": {"text": "two"}}
@@ -89,12 +90,12 @@ def test_a_commit_touches_the_instances_that_it_changes(fleet: Fleet) -> None:
     fleet.call(story())
 
 
-def _deeds(fleet: Fleet) -> list[dict[str, Any]]:
+def _deeds(fleet: LinkPlatform) -> list[dict[str, Any]]:
     passes = json.loads(fleet.request("GET", RECORD)["data"]["passes"])
     return [deed for one in passes for deed in one.get("deeds", ())]
 
 
-def test_a_commit_to_a_plain_object_is_brought_about_by_a_pass_over_it_alone(fleet: Fleet) -> None:
+def test_a_commit_to_a_plain_object_is_brought_about_by_a_pass_over_it_alone(fleet: LinkPlatform) -> None:
     """Commit to first write does not wait for a look at everything else; its record follows."""
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}}
     fleet.plain = {"settings": {**settings, "data": {"mode": "one"}}}
@@ -120,9 +121,9 @@ def test_a_commit_to_a_plain_object_is_brought_about_by_a_pass_over_it_alone(fle
 def test_the_record_follows_a_small_commit_within_a_third_of_a_second_and_a_stream_of_them_once_a_second() -> None:
     """The daemon writes it when 0.1 seconds have passed, and then not before a second has."""
     loop = VirtualLoop()
-    clock = cast(StillClock, VirtualClock(loop, START))
+    clock = cast(StillClock, LoopClock(loop, START))
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}}
-    with Fleet(names=(), clock=clock, new_loop=lambda: loop) as fleet:
+    with LinkPlatform(names=(), clock=clock, new_loop=lambda: loop) as fleet:
         fleet.plain = {"settings": {**settings, "data": {"number": "0"}}}
         fleet.push()
 
@@ -144,7 +145,7 @@ def test_the_record_follows_a_small_commit_within_a_third_of_a_second_and_a_stre
         fleet.call(story())
 
 
-def test_a_new_definition_is_for_a_whole_pass(fleet: Fleet) -> None:
+def test_a_new_definition_is_for_a_whole_pass(fleet: LinkPlatform) -> None:
     async def story() -> None:
         async with operating(fleet) as found:
             fleet.push("two")
@@ -155,7 +156,7 @@ def test_a_new_definition_is_for_a_whole_pass(fleet: Fleet) -> None:
     fleet.call(story())
 
 
-def test_many_events_are_worked_on_side_by_side_and_none_twice_at_once(fleet: Fleet) -> None:
+def test_many_events_are_worked_on_side_by_side_and_none_twice_at_once(fleet: LinkPlatform) -> None:
     """S2-3, S2-12, Q1: as many passes as there may be, each of other instances."""
 
     async def story() -> None:
@@ -169,7 +170,7 @@ def test_many_events_are_worked_on_side_by_side_and_none_twice_at_once(fleet: Fl
     fleet.call(story())
 
 
-def test_what_is_refused_is_tried_again_and_held_against_no_other(fleet: Fleet) -> None:
+def test_what_is_refused_is_tried_again_and_held_against_no_other(fleet: LinkPlatform) -> None:
     """I9."""
 
     async def story() -> None:
@@ -186,7 +187,7 @@ def test_what_is_refused_is_tried_again_and_held_against_no_other(fleet: Fleet) 
     fleet.call(story())
 
 
-def test_what_is_refused_again_is_no_news_to_its_rollout(fleet: Fleet) -> None:
+def test_what_is_refused_again_is_no_news_to_its_rollout(fleet: LinkPlatform) -> None:
     """I7: how far a rollout is, is told at the end of a pass; at its beginning what was refused before counts as under way."""
     refusing = FaultInjector(
         fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="patch", name="b-app", times=100)]
@@ -205,7 +206,7 @@ def test_what_is_refused_again_is_no_news_to_its_rollout(fleet: Fleet) -> None:
     assert fleet.request("GET", path)["metadata"]["resourceVersion"] == before
 
 
-def test_a_cluster_that_does_not_answer_is_asked_again_later(fleet: Fleet) -> None:
+def test_a_cluster_that_does_not_answer_is_asked_again_later(fleet: LinkPlatform) -> None:
     failures = [ClusterError("down")] * 3
 
     class Failing(Reconciler):
@@ -226,7 +227,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again_later(fleet: Fleet) -> No
     fleet.call(story())
 
 
-def test_what_begins_with_nothing_changed_writes_nothing(fleet: Fleet) -> None:
+def test_what_begins_with_nothing_changed_writes_nothing(fleet: LinkPlatform) -> None:
     async def story() -> None:
         async with operating(fleet) as found:
             before = fleet.writes
@@ -239,7 +240,7 @@ def test_what_begins_with_nothing_changed_writes_nothing(fleet: Fleet) -> None:
     fleet.call(story())
 
 
-def test_a_rollout_goes_on_by_passes_over_those_that_move(fleet: Fleet) -> None:
+def test_a_rollout_goes_on_by_passes_over_those_that_move(fleet: LinkPlatform) -> None:
     """2.6: a readiness costs a look at the instance and at who is let move by that; those that wait hear of it later, by one look at everything."""
     fleet.push(paced={"shape": {"linear": {"n": 1}}, "progressDeadline": "10000h"})  # time flies here
 

@@ -20,8 +20,9 @@ from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey, source_parent
 from tests.support.clock import VirtualLoop
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
+from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import operating
-from tests.support.platform import GROUP, MERGE, Fleet
+from tests.support.platform import MERGE
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 LONG = timedelta(minutes=30)
@@ -43,7 +44,7 @@ class Refusing:
     What would write `bad` is counted, and refused with `code`, unless that is zero.
     """
 
-    fleet: Fleet
+    fleet: LinkPlatform
     code: int = 403
     tries: int = 0
 
@@ -79,7 +80,7 @@ class Refusing:
 
 @pytest.fixture
 def story() -> Iterator[Refusing]:
-    with Fleet(names=("a",), gates=[]) as fleet:
+    with LinkPlatform(names=("a",), gates=[]) as fleet:
         fleet.start()
         yield Refusing(fleet)
 
@@ -223,7 +224,7 @@ def test_run_once_tries_once_unless_something_changes(story: Refusing) -> None:
 @pytest.mark.parametrize("waits", [True, False], ids=["run once", "daemon"])
 def test_a_refusal_that_comes_late_is_remembered_as_any_other(waits: bool) -> None:
     """A slow server, or a slow webhook: the write is told of when others have gone on, or when its pass is over."""
-    with Fleet(names=("a",), gates=[], new_loop=VirtualLoop) as fleet:
+    with LinkPlatform(names=("a",), gates=[], new_loop=VirtualLoop) as fleet:
         fleet.start()
         story = Refusing(fleet)
         refusing = story.door
@@ -274,7 +275,7 @@ def test_a_webhook_that_nobody_answers_is_told_as_a_failure_after_minutes() -> N
     """What it guards only waits at first, as it does where the webhook's Pods are replaced. It is tried all the time, ever more rarely, and at once
     for who asks for it.
     """
-    with Fleet(names=("a",), gates=[], new_loop=VirtualLoop) as fleet:
+    with LinkPlatform(names=("a",), gates=[], new_loop=VirtualLoop) as fleet:
         fleet.start()
         tries = 0
 

@@ -13,15 +13,15 @@ from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import RolloutState
 from renderer import well_known
 from renderer.identity import ObjectKey, source_parent
-from tests.support.properties.platform import Platform
+from tests.support.properties.checked_platform import CheckedPlatform
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 
 LINK, CHAIN = f"Link.{GROUP}", f"Chain.{GROUP}"
 
 
 @pytest.fixture
-def platform() -> Iterator[Platform]:
-    with Platform() as found:
+def platform() -> Iterator[CheckedPlatform]:
+    with CheckedPlatform() as found:
         yield found
 
 
@@ -31,13 +31,13 @@ def named(kind: str, name: str, *nodes: str) -> str:
     return json.dumps(found)
 
 
-def states(platform: Platform) -> dict[str, RolloutState]:
+def states(platform: CheckedPlatform) -> dict[str, RolloutState]:
     """As they are stored."""
     stored = Rollouts.from_objects(obj for obj in platform.cluster.objects.values() if obj["kind"] == "ConfigMap")
     return stored.states(platform.clock.moment)
 
 
-def test_a_kind_that_takes_the_name_of_another_starts_its_rollout_anew(platform: Platform) -> None:
+def test_a_kind_that_takes_the_name_of_another_starts_its_rollout_anew(platform: CheckedPlatform) -> None:
     """Nothing that was decided and completed of the other kind counts for this one."""
     platform.commit({"d.json": named("Link", "app", "a"), "x.json": instance("Link", "x")})
     platform.settle()
@@ -52,7 +52,7 @@ def test_a_kind_that_takes_the_name_of_another_starts_its_rollout_anew(platform:
     assert "y-c" in platform.members()
 
 
-def test_a_definition_that_gets_another_name_goes_on_with_its_rollout(platform: Platform) -> None:
+def test_a_definition_that_gets_another_name_goes_on_with_its_rollout(platform: CheckedPlatform) -> None:
     """The record under the name that it had says nothing any more."""
     platform.commit({"d.json": named("Link", "app", "a"), "x.json": instance("Link", "x")})
     platform.settle()
@@ -68,7 +68,7 @@ def test_a_definition_that_gets_another_name_goes_on_with_its_rollout(platform: 
     assert found["app"] == RolloutState()
 
 
-def test_definitions_of_one_name_and_two_kinds_have_rollouts_of_their_own(platform: Platform) -> None:
+def test_definitions_of_one_name_and_two_kinds_have_rollouts_of_their_own(platform: CheckedPlatform) -> None:
     """Two teams may both call theirs `app`. Who was there first keeps the name, though the other kind comes first in the alphabet.
 
     In one source they are one object that is declared twice.
@@ -86,7 +86,7 @@ def test_definitions_of_one_name_and_two_kinds_have_rollouts_of_their_own(platfo
     }
 
 
-def told(platform: Platform, source: str, passes: int = 4) -> dict[str, str]:
+def told(platform: CheckedPlatform, source: str, passes: int = 4) -> dict[str, str]:
     """What the record of the source says of objects that others have."""
     for _ in range(passes):
         platform.go_on()
@@ -95,7 +95,7 @@ def told(platform: Platform, source: str, passes: int = 4) -> dict[str, str]:
     return {str(row["object"]): str(row["message"]) for row in rows}
 
 
-def test_a_source_under_a_new_name_is_told_whose_its_objects_are(platform: Platform) -> None:
+def test_a_source_under_a_new_name_is_told_whose_its_objects_are(platform: CheckedPlatform) -> None:
     """What a source deployed belongs to its name (docs/configuration.md, *Rename a source*); followed under both it is handed over, nothing goes."""
     files = {"d.json": named("Link", "app", "a"), "x.json": instance("Link", "x"), "p.json": plain("p", text="1")}
     platform.commit(files, source="shop")
@@ -115,7 +115,7 @@ def test_a_source_under_a_new_name_is_told_whose_its_objects_are(platform: Platf
     assert platform.deleted() == []
 
 
-def test_whose_an_object_is_costs_one_list_where_one_is_refused(platform: Platform) -> None:
+def test_whose_an_object_is_costs_one_list_where_one_is_refused(platform: CheckedPlatform) -> None:
     """Other sources are asked for by no pass that does not need them, and by none twice, whoever it turns out to be."""
 
     def lists() -> int:

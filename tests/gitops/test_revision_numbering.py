@@ -14,7 +14,7 @@ from gitops.fleet.revision_numbers import NumbersBySource, issue_number
 from renderer import well_known
 from renderer.identity import GroupKind
 from renderer.render.model import NewRevision
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 
 REVISIONS = "/apis/apps/v1/namespaces/levelgate-system/controllerrevisions"
 
@@ -39,21 +39,21 @@ class Hub:
 
 @dataclass
 class Two:
-    first: Fleet
-    second: Fleet
+    first: LinkPlatform
+    second: LinkPlatform
     hub: Hub
 
 
 @pytest.fixture
 def two() -> Iterator[Two]:
     with ExitStack() as stack:
-        first, second = (stack.enter_context(Fleet(names=("a",), gates=[])) for _ in range(2))
+        first, second = (stack.enter_context(LinkPlatform(names=("a",), gates=[])) for _ in range(2))
         hub = Hub()
         first.reconciler.numbering = second.reconciler.numbering = hub
         yield Two(first, second, hub)
 
 
-def numbers(fleet: Fleet) -> dict[int, str]:
+def numbers(fleet: LinkPlatform) -> dict[int, str]:
     """The digest of each stored revision, by its number."""
     found: dict[int, str] = {}
     for item in fleet.request("GET", REVISIONS)["items"]:

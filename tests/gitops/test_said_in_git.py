@@ -11,7 +11,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.platform import GROUP, START, Fleet
+from tests.support.clock import START
+from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.windows.calendars import NIGHT
 
 CRD = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/links.{GROUP}"
@@ -20,12 +21,12 @@ places = pytest.mark.parametrize("place", ["git", "cluster"])
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b", "c", "d")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b", "c", "d")) as found:
         yield found
 
 
-def said(fleet: Fleet, place: str, name: str, **annotations: str | None) -> None:
+def said(fleet: LinkPlatform, place: str, name: str, **annotations: str | None) -> None:
     """Of an instance; None takes it back."""
     if place == "cluster":
         fleet.annotate(name, **annotations)
@@ -36,7 +37,7 @@ def said(fleet: Fleet, place: str, name: str, **annotations: str | None) -> None
 
 
 @places
-def test_hold_and_release(fleet: Fleet, place: str) -> None:
+def test_hold_and_release(fleet: LinkPlatform, place: str) -> None:
     """1.2: it stays where it is, and the others pass it."""
     fleet.start(paced=PACED)
     fleet.push("two")
@@ -48,7 +49,7 @@ def test_hold_and_release(fleet: Fleet, place: str) -> None:
 
 
 @places
-def test_suspend_and_resume(fleet: Fleet, place: str) -> None:
+def test_suspend_and_resume(fleet: LinkPlatform, place: str) -> None:
     """1.2: nothing is written of it, not even to heal it."""
     fleet.start(paced=PACED)
     said(fleet, place, "a", suspend="a look at it")
@@ -62,7 +63,7 @@ def test_suspend_and_resume(fleet: Fleet, place: str) -> None:
     assert fleet.request("GET", "/api/v1/namespaces/default/configmaps/a-app")
 
 
-def halted(fleet: Fleet, place: str, why: str | None) -> None:
+def halted(fleet: LinkPlatform, place: str, why: str | None) -> None:
     if place == "cluster":
         fleet.order(**({"halt": why} if why else {"resume": "over"}))
         return
@@ -71,7 +72,7 @@ def halted(fleet: Fleet, place: str, why: str | None) -> None:
 
 
 @places
-def test_halt_and_resume(fleet: Fleet, place: str) -> None:
+def test_halt_and_resume(fleet: LinkPlatform, place: str) -> None:
     """1.2: no further one moves, and what has moved is followed to its end."""
     fleet.start(paced=PACED)
     fleet.push("two")
@@ -86,7 +87,7 @@ def test_halt_and_resume(fleet: Fleet, place: str) -> None:
     assert fleet.rollout().halts == ()
 
 
-def test_a_halt_in_git_lasts_as_long_as_it_stands_there(fleet: Fleet) -> None:
+def test_a_halt_in_git_lasts_as_long_as_it_stands_there(fleet: LinkPlatform) -> None:
     """It is no revision of its own, a newer one does not end it, and nobody resumes it by hand; it says the same in each pass."""
     fleet.start(paced=PACED)
     fleet.push("two")
@@ -107,7 +108,7 @@ def test_a_halt_in_git_lasts_as_long_as_it_stands_there(fleet: Fleet) -> None:
     assert fleet.at("three") == ["a", "b", "c", "d"]
 
 
-def test_a_halt_in_git_accepts_no_failures(fleet: Fleet) -> None:
+def test_a_halt_in_git_accepts_no_failures(fleet: LinkPlatform) -> None:
     """Taken out, the latch of what has failed stays."""
     fleet.start(paced={**PACED, "progressDeadline": "10m"})
     fleet.push("two")
@@ -123,7 +124,7 @@ def test_a_halt_in_git_accepts_no_failures(fleet: Fleet) -> None:
 
 
 @places
-def test_an_approval(fleet: Fleet, place: str) -> None:
+def test_an_approval(fleet: LinkPlatform, place: str) -> None:
     """In Git the policy no longer asks for it."""
     fleet.start(paced={**PACED, "approvals": [{"after": {"settled": 2}}]})
     fleet.push("two")
@@ -138,7 +139,7 @@ def test_an_approval(fleet: Fleet, place: str) -> None:
 
 @places
 @pytest.mark.parametrize("what", ["instance", "definition"])
-def test_a_break_glass(fleet: Fleet, place: str, what: str) -> None:
+def test_a_break_glass(fleet: LinkPlatform, place: str, what: str) -> None:
     """1.2: past windows, for a while."""
     fleet.start(night=NIGHT)
     fleet.push("two")
@@ -156,7 +157,7 @@ def test_a_break_glass(fleet: Fleet, place: str, what: str) -> None:
     assert fleet.at("two") == (["a"] if what == "instance" else ["a", "b", "c", "d"])
 
 
-def test_a_halt_stands_on_a_definition_alone(fleet: Fleet) -> None:
+def test_a_halt_stands_on_a_definition_alone(fleet: LinkPlatform) -> None:
     """Anywhere else it would silently mean nothing."""
     fleet.written = {"a": {"metadata": {"annotations": {"levelgate.dev/halt": "INC-7"}}}}
     fleet.push()

@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 
 from gitops.rollouts.state import TargetRevision
-from tests.support.platform import GROUP, TEN, Fleet
+from tests.support.link_platform import GROUP, TEN, LinkPlatform
 from tests.support.rollouts.disturbances import BROKEN, in_the_way
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet() as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform() as found:
         yield found
 
 
-def versions(fleet: Fleet, *names: str) -> list[str]:
+def versions(fleet: LinkPlatform, *names: str) -> list[str]:
     """Of the Deployments of these instances, as the server counts writes."""
     paths = [f"/apis/apps/v1/namespaces/default/deployments/{name}-app" for name in names]
     return [fleet.request("GET", path)["metadata"]["resourceVersion"] for path in paths]
 
 
-def test_one_of_ten_never_becomes_ready_and_the_revert_repairs_what_had_moved(fleet: Fleet) -> None:
+def test_one_of_ten_never_becomes_ready_and_the_revert_repairs_what_had_moved(fleet: LinkPlatform) -> None:
     """S1-16, S1-33, B1, B10, S1-32: exponential; it holds the second half, halts the rollout when its time is over, and six are never touched."""
     fleet.start()
     untouched = versions(fleet, *TEN[4:])
@@ -50,7 +50,7 @@ def test_one_of_ten_never_becomes_ready_and_the_revert_repairs_what_had_moved(fl
 @pytest.mark.parametrize(("gates", "word"), [(None, "Conflict"), ([], "ApplyFailed")], ids=["the default", "no pace"])
 def test_what_cannot_be_made_stops_nobody_where_nothing_has_completed(gates: list[str] | None, word: str) -> None:
     """S1-7, I9: creation is ungated by default, and one bad thing blocks only itself: an expression that fails, an object that others own."""
-    with Fleet(more=BROKEN, written={"i2": {"text": "broken"}}, gates=gates) as fleet:
+    with LinkPlatform(more=BROKEN, written={"i2": {"text": "broken"}}, gates=gates) as fleet:
         in_the_way(fleet, "i5")
         fleet.push()
         fleet.move("one")
@@ -59,7 +59,7 @@ def test_what_cannot_be_made_stops_nobody_where_nothing_has_completed(gates: lis
         assert not fleet.rollout().halts
 
 
-def test_what_could_never_be_made_is_passed_by_the_next_revision_which_halts_as_ever(fleet: Fleet) -> None:
+def test_what_could_never_be_made_is_passed_by_the_next_revision_which_halts_as_ever(fleet: LinkPlatform) -> None:
     """S1-7: no policy protects those that run from a bad revision the less because one never ran."""
     fleet.written = {"i0": {"text": "broken"}}
     fleet.more = BROKEN
@@ -75,7 +75,7 @@ def test_what_could_never_be_made_is_passed_by_the_next_revision_which_halts_as_
 
 
 def test_a_bad_image_halts_after_the_allowed_failures_and_the_revert_goes_at_the_pace_of_rollbacks(
-    fleet: Fleet,
+    fleet: LinkPlatform,
 ) -> None:
     """B11, S1-32: three of ten may fail, the fourth halts. Repairs go three at a time, bake nothing and ask nobody."""
     policy = {
@@ -97,7 +97,7 @@ def test_a_bad_image_halts_after_the_allowed_failures_and_the_revert_goes_at_the
     assert set(fleet.waits().values()) == {"Settled"}
 
 
-def test_where_the_policy_says_so_a_halt_rolls_back_by_itself(fleet: Fleet) -> None:
+def test_where_the_policy_says_so_a_halt_rolls_back_by_itself(fleet: LinkPlatform) -> None:
     """S1-33: back to what completed last, in order and without a commit; Git is not undone: the next commit goes forward again."""
     fleet.start(webapps={"shape": {"linear": {"n": 2}}, "onHalt": "RollBack"})
     fleet.push("bad")
@@ -115,7 +115,7 @@ def test_where_the_policy_says_so_a_halt_rolls_back_by_itself(fleet: Fleet) -> N
     assert set(fleet.waits().values()) == {"Settled"}
 
 
-def test_a_rollout_that_finishes_first_skips_what_came_in_between(fleet: Fleet) -> None:
+def test_a_rollout_that_finishes_first_skips_what_came_in_between(fleet: LinkPlatform) -> None:
     """S1-30: commits keep coming; everybody gets to r2 all the same, and from there to the newest."""
     fleet.start(webapps={"shape": {"linear": {"n": 5}}, "onNewRevision": "Finish"})
     fleet.push("two")
@@ -129,7 +129,7 @@ def test_a_rollout_that_finishes_first_skips_what_came_in_between(fleet: Fleet) 
     assert fleet.rollout().completed == TargetRevision(4)
 
 
-def test_a_pipeline_lets_the_first_wave_go_on_while_the_last_catches_up(fleet: Fleet) -> None:
+def test_a_pipeline_lets_the_first_wave_go_on_while_the_last_catches_up(fleet: LinkPlatform) -> None:
     """S1-29: the canary takes r3 while prod moves to r2; no more than two revisions are on their way."""
     fleet.written = {name: {"metadata": {"labels": {"tier": "canary"}}} for name in TEN[:2]}
     waves = [{"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}, "shape": {"linear": {"n": 2}}}]
@@ -154,7 +154,7 @@ def test_a_pipeline_lets_the_first_wave_go_on_while_the_last_catches_up(fleet: F
     assert fleet.rollout().completed == TargetRevision(4)
 
 
-def test_after_a_number_has_settled_a_person_has_to_agree(fleet: Fleet) -> None:
+def test_after_a_number_has_settled_a_person_has_to_agree(fleet: LinkPlatform) -> None:
     """An approval by count cuts a round short; health and pace go on as before it."""
     fleet.start(webapps={"shape": {"linear": {"n": 2}}, "approvals": [{"after": {"settled": 3}, "by": ["leads"]}]})
     fleet.push("two")
@@ -164,7 +164,7 @@ def test_after_a_number_has_settled_a_person_has_to_agree(fleet: Fleet) -> None:
     assert fleet.move("two") == [["i3"], ["i4", "i5"], ["i6", "i7"], ["i8", "i9"]]
 
 
-def test_what_a_definition_leaves_out_does_not_count(fleet: Fleet) -> None:
+def test_what_a_definition_leaves_out_does_not_count(fleet: LinkPlatform) -> None:
     """S1-22: a node that includeWhen leaves out holds up nobody, and items that go make the collection smaller."""
     fleet.more = [
         {
@@ -190,7 +190,9 @@ CLOSES = datetime(2026, 11, 20, 13, tzinfo=UTC)
 TOMORROW = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
 
-def test_a_window_that_closes_in_the_middle_of_a_rollout_goes_on_at_the_number_that_has_settled(fleet: Fleet) -> None:
+def test_a_window_that_closes_in_the_middle_of_a_rollout_goes_on_at_the_number_that_has_settled(
+    fleet: LinkPlatform,
+) -> None:
     """W28: 0 to 3 moved and 3 is not ready when it closes: 3 is followed to readiness, and at the next opening 4 to 7 start at once."""
     fleet.start(hours=HOURS)
     fleet.push("two")
@@ -211,7 +213,7 @@ def second(of: str) -> dict[str, Any]:
     return {"id": "second", "template": template}
 
 
-def image(fleet: Fleet, name: str) -> str:
+def image(fleet: LinkPlatform, name: str) -> str:
     found: str = fleet.request("GET", f"/api/v1/namespaces/default/configmaps/{name}")["data"]["image"]
     return found
 
@@ -236,7 +238,7 @@ def test_what_may_be_finished_after_a_window_has_closed(
     beside = {**second("x"), "id": "beside"}
     beside["template"] = {**beside["template"], "metadata": {"name": "beside"}}
     names = {"beside", "i0-app", "second-i0-app"}
-    with Fleet(names=("i0",), more=[beside, second("after")]) as fleet:
+    with LinkPlatform(names=("i0",), more=[beside, second("after")]) as fleet:
         fleet.start(
             hours={**HOURS, "drain": drain, "overrunLimit": "30m"},
             slow={"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [SLOW]}, "selector": {"nodes": ["beside"]}, "drain": "Rollout"},
@@ -268,7 +270,7 @@ def test_what_is_committed_after_a_window_has_closed_was_not_begun_in_it(drain: 
     beside = {**second("x"), "id": "beside"}
     beside["template"] = {**beside["template"], "metadata": {"name": "beside"}, "data": {"image": "same"}}
     plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plain", "namespace": "default"}}
-    with Fleet(names=("i0", "i1"), more=[beside], plain={"plain": {**plain, "data": {"image": "one"}}}) as fleet:
+    with LinkPlatform(names=("i0", "i1"), more=[beside], plain={"plain": {**plain, "data": {"image": "one"}}}) as fleet:
         fleet.push(hours={**HOURS, "drain": drain, "overrunLimit": "30m"})
         for _ in range(3):
             fleet.step()
@@ -302,7 +304,7 @@ def test_a_node_that_leaves_its_definition_waits_for_the_gate_that_it_had() -> N
     count it.
     """
     named = {**HOURS, "byName": True}
-    with Fleet(names=("i0", "i1")) as fleet:
+    with LinkPlatform(names=("i0", "i1")) as fleet:
         fleet.more = [{**second("after"), "propagateWhen": ["${inWindow('hours')}"]}]
         fleet.push(hours=named)
         fleet.start()

@@ -28,7 +28,8 @@ from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.conftest import IN_CI
 from tests.support.git.server import Work
-from tests.support.platform import Fleet, commit_id
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import commit_id
 
 
 def named(spans: tuple[ReadableSpan, ...], name: str) -> list[ReadableSpan]:
@@ -41,7 +42,7 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
 
 async def test_a_pass_is_a_span_and_all_else_is_within_it() -> None:
     kept = InMemorySpanExporter()
-    fleet = Fleet(names=("i0",))
+    fleet = LinkPlatform(names=("i0",))
     fleet.sandbox = Sandbox(clock=fleet.clock.seconds)
     fleet.push()
     with tracing.create_tracer("0.1.0", SimpleSpanProcessor(kept)) as tracer:

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any, Self
 
 from applier.sandbox.wire import Request, Response
-from tests.support.platform import MERGE, Fleet
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import MERGE
 
 
 def node(name: str, template: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -22,14 +23,14 @@ TRIAL = node(
 PROMOTED = node("promoted", {"apiVersion": "v1", "kind": "ConfigMap", "data": {"after": "${trial.metadata.name}"}})
 
 
-def names(fleet: Fleet) -> set[str]:
+def names(fleet: LinkPlatform) -> set[str]:
     found = fleet.request("GET", "/api/v1/namespaces/default/configmaps")["items"]
     return {one["metadata"]["name"] for one in found}
 
 
 def test_a_step_of_a_release_pipeline_is_an_object_with_readiness() -> None:
     """S1-31: a gate orders changes of declared objects; a test between two stages is a Job that the next stage depends on."""
-    with Fleet(names=("a",), more=[TRIAL, PROMOTED]) as fleet:
+    with LinkPlatform(names=("a",), more=[TRIAL, PROMOTED]) as fleet:
         fleet.push()
         for _ in range(3):
             fleet.step()
@@ -43,7 +44,7 @@ def test_a_step_of_a_release_pipeline_is_an_object_with_readiness() -> None:
         assert "promoted-a" in names(fleet)
 
 
-class Slow(Fleet):
+class Slow(LinkPlatform):
     """Writes of the nodes `low` and `high` take a while; which of them were under way together is noted."""
 
     def __enter__(self) -> Self:

@@ -16,7 +16,7 @@ from tests.support.cluster.waiting import eventually
 from tests.support.command import Running
 from tests.support.command_platform import Platform, text
 from tests.support.definitions import chain, link
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 from tests.support.scenarios.gates import window
 from tests.support.windows.calendars import HOURS, SATURDAY
 
@@ -45,9 +45,9 @@ def read_until(daemon: Running, word: str) -> list[str]:
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
+def fleet() -> Iterator[LinkPlatform]:
     """On a Saturday, past a closed window: somebody has let `a` go to the second commit, and may let it go on for three hours."""
-    with Fleet(names=("a", "b")) as found:
+    with LinkPlatform(names=("a", "b")) as found:
         found.start()
         found.clock.moment = SATURDAY
         found.push("two", hours=HOURS)
@@ -59,13 +59,13 @@ def fleet() -> Iterator[Fleet]:
         yield found
 
 
-def told(fleet: Fleet, typed: Typed, commit: str) -> list[dict[str, Any]]:
+def told(fleet: LinkPlatform, typed: Typed, commit: str) -> list[dict[str, Any]]:
     """What `history` says of people at one commit, by what they did."""
     (found,) = json.loads(typed(fleet, "history", "--commit", commit, "-o", "json"))
     return sorted((said for one in found["passes"] for said in one["people"]), key=lambda said: str(said["subject"]))
 
 
-def uses(fleet: Fleet, typed: Typed, commit: str) -> list[tuple[str, str]]:
+def uses(fleet: LinkPlatform, typed: Typed, commit: str) -> list[tuple[str, str]]:
     return [(said["at"], said["subject"]) for said in told(fleet, typed, commit) if said["what"] == "overridden"]
 
 
@@ -73,7 +73,7 @@ def at(moment: datetime) -> list[tuple[str, str]]:
     return [(timestamp(moment), use) for use in USES]
 
 
-def break_glass_events(fleet: Fleet) -> list[str]:
+def break_glass_events(fleet: LinkPlatform) -> list[str]:
     found = fleet.request("GET", "/apis/events.k8s.io/v1/events")["items"]
     return sorted(one["note"] for one in found if one["reason"] == "BreakGlassUsed")
 
@@ -81,7 +81,7 @@ def break_glass_events(fleet: Fleet) -> list[str]:
 @pytest.mark.xfail(
     strict=True, reason="what was decided in the second of the last pass is told again under the next commit"
 )
-def test_an_override_stands_under_its_own_commit_alone(fleet: Fleet, typed: Typed) -> None:
+def test_an_override_stands_under_its_own_commit_alone(fleet: LinkPlatform, typed: Typed) -> None:
     """The break-glass is taken back before the next commit, which therefore waits for the window: nobody overrides anything for it."""
     second = fleet.state.catalog.commit
     assert uses(fleet, typed, second) == at(SATURDAY)
@@ -96,7 +96,7 @@ def test_an_override_stands_under_its_own_commit_alone(fleet: Fleet, typed: Type
 @pytest.mark.xfail(
     strict=True, reason="an override that reads as one before is not recorded; the one before stands in its place"
 )
-def test_each_use_of_one_order_is_told_under_its_commit(fleet: Fleet, typed: Typed) -> None:
+def test_each_use_of_one_order_is_told_under_its_commit(fleet: LinkPlatform, typed: Typed) -> None:
     """The same order lets `a` past the window twice, for two commits: two uses, each with its time."""
     second = fleet.state.catalog.commit
     fleet.push("three")
@@ -108,7 +108,7 @@ def test_each_use_of_one_order_is_told_under_its_commit(fleet: Fleet, typed: Typ
 
 
 @pytest.mark.xfail(strict=True, reason="with the override, its Event is sent again when the next commit comes")
-def test_the_event_of_a_break_glass_is_sent_once(fleet: Fleet) -> None:
+def test_the_event_of_a_break_glass_is_sent_once(fleet: LinkPlatform) -> None:
     """Under the next commit, for which nothing is overridden, there is nothing to report."""
     sent = [f"{use}, by kubectl-annotate: INC-7" for use in USES]
     assert break_glass_events(fleet) == sent
@@ -152,7 +152,7 @@ def test_the_log_tells_an_override_once(alone: Platform) -> None:
 
 
 @pytest.mark.xfail(strict=True, reason="the reason is not written beside the approval of a commit")
-def test_the_approval_of_a_commit_keeps_its_reason(fleet: Fleet, typed: Typed) -> None:
+def test_the_approval_of_a_commit_keeps_its_reason(fleet: LinkPlatform, typed: Typed) -> None:
     commit = fleet.state.catalog.commit
     typed(fleet, "approve", "source/platform", "--commit", commit, "--reason", "CHG-9 says so")
     fleet.step(timedelta(minutes=5))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 
 LATE: dict[str, Any] = {
     "id": "late",
@@ -31,11 +31,11 @@ BEHIND_PEER: dict[str, Any] = {
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
+def fleet() -> Iterator[LinkPlatform]:
     """Two instances that run, each with a ConfigMap of its own; each names the other as its peer."""
     written = {"a": {"peer": "b"}, "b": {"peer": "a"}}
     schema = {"text": "string | default=one", "peer": "string"}
-    with Fleet(names=("a", "b"), written=written, schema=schema, more=[LATE]) as found:
+    with LinkPlatform(names=("a", "b"), written=written, schema=schema, more=[LATE]) as found:
         found.start()
         yield found
 
@@ -44,7 +44,7 @@ def fleet() -> Iterator[Fleet]:
     strict=True, reason="a circle through gates of nodes is not followed: both instances stay GateClosed for ever"
 )
 @pytest.mark.parametrize("n", ["100%", 1], ids=["both move", "one moves, the other waits for its turn"])
-def test_gates_that_read_each_others_members_are_deadlocked(fleet: Fleet, n: str | int) -> None:
+def test_gates_that_read_each_others_members_are_deadlocked(fleet: LinkPlatform, n: str | int) -> None:
     """The ConfigMap of each instance may change once that of the other one has. Neither ever does."""
     fleet.more = [PEER, BEHIND_PEER]
     fleet.push("two", everybody={"shape": {"linear": {"n": n}}})
@@ -60,7 +60,7 @@ def test_gates_that_read_each_others_members_are_deadlocked(fleet: Fleet, n: str
 
 
 @pytest.mark.xfail(strict=True, reason="the shortest circle is looked for among all that have not settled: a -> a")
-def test_the_circle_that_is_named_is_the_real_one(fleet: Fleet) -> None:
+def test_the_circle_that_is_named_is_the_real_one(fleet: LinkPlatform) -> None:
     """The gate of `a` asks of `b` alone, and that of `b` of `a`: no instance waits for itself."""
     fleet.gates = ["${links.filter(x, x.metadata.name == each.spec.peer).all(x, x.settled())}"]
     fleet.push("two")

@@ -18,8 +18,9 @@ from applier.sandbox.wire import Request, Response
 from tests.support.cluster.waiting import eventually
 from tests.support.command_platform import Platform
 from tests.support.definitions import chain, config_map, link
+from tests.support.link_platform import LinkPlatform
 from tests.support.objects import builtins
-from tests.support.platform import MERGE, Fleet
+from tests.support.platform import MERGE
 
 CONFLICTS = "levelgate.dev/conflicts"
 SCRIPT = "--field-manager=script"
@@ -337,7 +338,7 @@ def test_a_secret_is_healed_and_its_value_is_told_to_nobody(platform: Platform) 
 def test_what_another_manager_applies_just_before_the_repair_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan has seen a script's update; meanwhile an operator applies the field: that is a conflict, and no drift."""
     path = "/api/v1/namespaces/default/configmaps/plain"
-    with Fleet(names=(), plain={"plain": json.loads(config_map("default", "plain", a="ours"))}) as fleet:
+    with LinkPlatform(names=(), plain={"plain": json.loads(config_map("default", "plain", a="ours"))}) as fleet:
         fleet.push()
         fleet.settle()
         fleet.request("PATCH", f"{path}?fieldManager=script", {"data": {"a": "script"}}, MERGE)

@@ -15,7 +15,8 @@ from gitops.explain.explainer import explain
 from gitops.explain.phrasing import format_links
 from gitops.records.references import Ref
 from gitops.text import TimeFormat
-from tests.support.platform import GROUP, MERGE, Died, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
+from tests.support.platform import MERGE, Died
 
 HOURS: dict[str, Any] = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1-5"}, "until": "17:00"}
 CLOSES = datetime(2026, 11, 20, 17, tzinfo=UTC)
@@ -56,7 +57,7 @@ def job_like(name: str, image: str) -> Object:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
-def images(fleet: Fleet, *names: str) -> list[str]:
+def images(fleet: LinkPlatform, *names: str) -> list[str]:
     """What ConfigMaps say; empty where one does not exist."""
     responses = [fleet.sandbox.handle(Request("GET", f"{CONFIG_MAPS}/{name}", {}, b"")) for name in names]
     return [
@@ -65,20 +66,20 @@ def images(fleet: Fleet, *names: str) -> list[str]:
     ]
 
 
-def begin(fleet: Fleet, image: str = "") -> None:
+def begin(fleet: LinkPlatform, image: str = "") -> None:
     """A commit shortly before the window closes."""
     fleet.clock.moment = CLOSES - timedelta(minutes=10)
     fleet.push(image)
     fleet.step()
 
 
-def annotated(fleet: Fleet, name: str, **annotations: str) -> None:
+def annotated(fleet: LinkPlatform, name: str, **annotations: str) -> None:
     """As `kubectl annotate` of a ConfigMap."""
     body = {"metadata": {"annotations": annotations}}
     fleet.request("PATCH", f"{CONFIG_MAPS}/{name}?fieldManager=kubectl", body, MERGE)
 
 
-def close(fleet: Fleet, at: datetime = LATER, *ready: str, passes: int = 2) -> None:
+def close(fleet: LinkPlatform, at: datetime = LATER, *ready: str, passes: int = 2) -> None:
     """The window has closed; a process that starts anew sees that these have become ready."""
     fleet.clock.moment = CLOSES
     fleet.step()
@@ -90,13 +91,13 @@ def close(fleet: Fleet, at: datetime = LATER, *ready: str, passes: int = 2) -> N
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
+def fleet() -> Iterator[LinkPlatform]:
     """Two instances of three levels, the first of which takes its time."""
-    with Fleet(names=("a", "b"), more=[node("last", "after")]) as found:
+    with LinkPlatform(names=("a", "b"), more=[node("last", "after")]) as found:
         yield found
 
 
-def test_an_instance_that_has_begun_ends_new_and_the_next_does_not_begin(fleet: Fleet) -> None:
+def test_an_instance_that_has_begun_ends_new_and_the_next_does_not_begin(fleet: LinkPlatform) -> None:
     """With what a window says of itself when it says nothing, and a process that is started anew while it is closed."""
     fleet.start(hours=HOURS)
     begin(fleet, "two")
@@ -110,7 +111,7 @@ def test_an_instance_that_has_begun_ends_new_and_the_next_does_not_begin(fleet: 
 
 
 @pytest.mark.parametrize("is_done", [False, True])
-def test_killed_at_each_write_it_still_ends_new(fleet: Fleet, is_done: bool) -> None:
+def test_killed_at_each_write_it_still_ends_new(fleet: LinkPlatform, is_done: bool) -> None:
     """What has begun is told by the members, so no crash forgets it."""
     fleet.start(hours=HOURS)
     begin(fleet, "two")
@@ -129,7 +130,7 @@ def test_killed_at_each_write_it_still_ends_new(fleet: Fleet, is_done: bool) -> 
     assert (fleet.at("two"), images(fleet, "a-app", "a-last")) == (["a"], ["two", "two"])
 
 
-def test_the_overrun_limit_ends_it_and_is_told(fleet: Fleet) -> None:
+def test_the_overrun_limit_ends_it_and_is_told(fleet: LinkPlatform) -> None:
     """What has begun then waits, as it is, for the next opening."""
     fleet.start(hours=HOURS)
     begin(fleet, "two")
@@ -143,7 +144,7 @@ def test_the_overrun_limit_ends_it_and_is_told(fleet: Fleet) -> None:
     assert images(fleet, "a-app", "a-last") == ["two", "two"]
 
 
-def test_a_newer_revision_waits_while_the_one_that_has_begun_is_finished(fleet: Fleet) -> None:
+def test_a_newer_revision_waits_while_the_one_that_has_begun_is_finished(fleet: LinkPlatform) -> None:
     fleet.start(hours=HOURS)
     begin(fleet, "two")
     fleet.clock.moment = CLOSES + timedelta(minutes=5)
@@ -159,7 +160,7 @@ def test_a_newer_revision_waits_while_the_one_that_has_begun_is_finished(fleet: 
     ("drain", "ends"),
     [("None", "one"), ("Unit", "one"), ("Level", "one"), ("Instance", "two"), ("Rollout", "two")],
 )
-def test_each_scope_allows_what_the_one_before_it_allows(fleet: Fleet, drain: str, ends: str) -> None:
+def test_each_scope_allows_what_the_one_before_it_allows(fleet: LinkPlatform, drain: str, ends: str) -> None:
     fleet.start(hours={**HOURS, "drain": drain})
     begin(fleet, "two")
     close(fleet, LATER, "a")
@@ -173,7 +174,7 @@ def test_the_first_node_that_changes_begins_it() -> None:
         is_ready = f"${{'ok' in last.metadata.annotations && last.metadata.annotations['ok'] == '{image}'}}"
         return [node("last", "after", image, readyWhen=[is_ready]), node("end", "last", image)]
 
-    with Fleet(names=("a",), more=levels("one")) as fleet:
+    with LinkPlatform(names=("a",), more=levels("one")) as fleet:
         fleet.push()
         for name in ("app", "last", "end"):
             fleet.step()
@@ -195,7 +196,9 @@ def test_the_first_node_that_changes_begins_it() -> None:
 
 def test_what_the_new_revision_drops_goes_as_well() -> None:
     """Its deletions are part of what an instance has begun: here of an object that one of the last level uses until then."""
-    with Fleet(names=("a", "b"), more=[node("base"), node("last", "after", base="${base.metadata.name}")]) as fleet:
+    with LinkPlatform(
+        names=("a", "b"), more=[node("base"), node("last", "after", base="${base.metadata.name}")]
+    ) as fleet:
         fleet.start(hours=HOURS)
         fleet.more = [node("last", "after")]
         begin(fleet, "two")
@@ -204,12 +207,12 @@ def test_what_the_new_revision_drops_goes_as_well() -> None:
         assert images(fleet, "a-app", "a-last", "a-base", "b-base") == ["two", "two", "", "one"]
 
 
-def finalized(fleet: Fleet, name: str, *finalizers: str) -> None:
+def finalized(fleet: LinkPlatform, name: str, *finalizers: str) -> None:
     fleet.request("PATCH", f"{CONFIG_MAPS}/{name}?fieldManager=kubectl", {"metadata": {"finalizers": list(finalizers)}}, MERGE)  # fmt: skip
 
 
 @pytest.mark.parametrize("way", ["instance", "nodes"])
-def test_a_deletion_that_has_begun_comes_to_its_end(fleet: Fleet, way: str) -> None:
+def test_a_deletion_that_has_begun_comes_to_its_end(fleet: LinkPlatform, way: str) -> None:
     """Level by level, also where the first object is gone when the next one may go."""
     fleet.more.append(node("end", "last"))
     fleet.start(hours=HOURS)
@@ -236,7 +239,7 @@ def test_a_deletion_that_has_begun_comes_to_its_end(fleet: Fleet, way: str) -> N
     assert images(fleet, "b-app") == ["one"]
 
 
-def test_a_deletion_that_begins_nothing_in_time_waits(fleet: Fleet) -> None:
+def test_a_deletion_that_begins_nothing_in_time_waits(fleet: LinkPlatform) -> None:
     """An instance that leaves Git after the window has closed stays; so does one that has not been deleted yet."""
     fleet.start(hours=HOURS)
     fleet.clock.moment = CLOSES
@@ -264,7 +267,7 @@ def after_deployment(name: str, image: str) -> Object:
 @pytest.mark.parametrize(("drain", "ends"), [(None, "two"), ("Level", "one"), ("Unit", "one")])
 def test_the_plain_objects_of_one_commit_end_new_and_no_instance_begins(drain: str | None, ends: str) -> None:
     """They count as one; the instance that the same commit changes, and that comes after them, does not begin."""
-    with Fleet(names=("a",), plain=dict(plain("one"))) as fleet:
+    with LinkPlatform(names=("a",), plain=dict(plain("one"))) as fleet:
         fleet.written = {"a": {"metadata": {"annotations": {"config.kubernetes.io/depends-on": "/namespaces/default/ConfigMap/p1"}}}}  # fmt: skip
         fleet.push()
         for _ in range(8):
@@ -293,7 +296,7 @@ def test_the_plain_objects_of_one_commit_end_new_and_no_instance_begins(drain: s
 
 def test_the_plain_objects_of_a_commit_end_new_although_the_next_one_has_come() -> None:
     """What both commits want alike is finished, with what both leave out. What the next one changes waits with what is new there."""
-    with Fleet(
+    with LinkPlatform(
         names=(), plain={**plain("one"), "q": config_map("q", "one"), "gone": config_map("gone", "one")}
     ) as fleet:
         fleet.push()
@@ -325,7 +328,7 @@ def test_the_plain_objects_of_a_commit_end_new_although_the_next_one_has_come() 
 
 
 def test_the_overrun_limit_counts_from_what_the_commit_before_has_begun() -> None:
-    with Fleet(names=(), plain=dict(plain("one"))) as fleet:
+    with LinkPlatform(names=(), plain=dict(plain("one"))) as fleet:
         fleet.push()
         run_all(fleet, 4)
         fleet.push(hours=HOURS)
@@ -368,7 +371,7 @@ def test_an_instance_that_is_made_within_one_that_has_begun_belongs_to_it(drain:
     text = node("text")
     text["template"]["data"]["image"] = "${schema.spec.text}"
     schema = {"text": "string | default=one", "after": "string | default=nothing"}
-    with Fleet(names=("a",), schema=schema, more=[text], plain=outer("one", with_inner=False)) as fleet:
+    with LinkPlatform(names=("a",), schema=schema, more=[text], plain=outer("one", with_inner=False)) as fleet:
         fleet.push()
         run_all(fleet, 6)
         fleet.push(hours={**HOURS, "drain": drain})
@@ -384,7 +387,7 @@ def test_an_instance_that_is_made_within_one_that_has_begun_belongs_to_it(drain:
 @pytest.mark.parametrize("drain", ["Unit", "Instance"])
 def test_an_instance_within_one_that_leaves_goes_with_it(drain: str) -> None:
     """Its deletion begins with that of the one around it, which is told by that one's own object."""
-    with Fleet(
+    with LinkPlatform(
         names=("a",), schema={"text": "string", "after": "string"}, plain=outer("one", with_inner=True)
     ) as fleet:
         fleet.written = {"a": {"text": "one", "after": ""}}
@@ -405,7 +408,7 @@ def test_an_instance_within_one_that_leaves_goes_with_it(drain: str) -> None:
         assert left == (set() if drain == "Instance" else {"inner-app", "o-first"})
 
 
-def run_all(fleet: Fleet, passes: int) -> None:
+def run_all(fleet: LinkPlatform, passes: int) -> None:
     """Passes, after each of which every Deployment becomes available."""
     for _ in range(passes):
         fleet.step()
@@ -414,7 +417,7 @@ def run_all(fleet: Fleet, passes: int) -> None:
 
 
 @pytest.mark.parametrize("drain", ["Unit", "Instance"])
-def test_explain_says_what_may_stay_halfway(fleet: Fleet, drain: str) -> None:
+def test_explain_says_what_may_stay_halfway(fleet: LinkPlatform, drain: str) -> None:
     fleet.start(hours={**HOURS, "drain": drain})
     begin(fleet, "two")
     close(fleet, OVER, "a")

@@ -13,13 +13,13 @@ import pytest
 from applier.cluster import CONTENT_MANAGER
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-from tests.support.properties.platform import Platform
+from tests.support.properties.checked_platform import CheckedPlatform
 from tests.support.properties.repositories import GROUP, config_map, definition, instance
 
 LINKS = ObjectKey(*CRD, "", f"links.{GROUP}")
 
 
-def data(platform: Platform, name: str) -> Any:
+def data(platform: CheckedPlatform, name: str) -> Any:
     return platform.cluster.objects[ObjectKey("", "ConfigMap", "default", name)]["data"]
 
 
@@ -29,7 +29,7 @@ def data(platform: Platform, name: str) -> Any:
 def test_a_collection_goes_through_a_list_whose_type_is_not_known(values: str) -> None:
     """Rgd 1.7: kro refuses the definition, since the static type is no list."""
     node = config_map("a", name="a-${i}", forEach=[{"i": values}])
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         spec = {"text": "string | default=one", "any": "object"}
         files = {
             "l.json": definition("Link", [node], spec=spec),
@@ -43,7 +43,7 @@ def test_a_collection_goes_through_a_list_whose_type_is_not_known(values: str) -
 def test_a_change_of_printer_columns_alone_reaches_the_crd() -> None:
     """Rgd 1.2: kro compares schemas only, and leaves the columns as they were."""
     column = {"name": "Text", "type": "string", "jsonPath": ".spec.text"}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         for columns in ([column], [{**column, "name": "Words"}]):
             platform.commit({"l.json": definition("Link", [config_map("a")], additionalPrinterColumns=columns)})
             platform.settle()
@@ -54,7 +54,7 @@ def test_labels_of_an_instance_are_input_like_its_spec() -> None:
     """Rgd 2.4: kro wakes for a new generation only, and labels make none."""
     node = config_map("a")
     node["template"]["data"] = {"tier": "${schema.metadata.labels.tier}"}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         for tier in ("test", "prod"):
             one = json.loads(instance("Link", "x"))
             one["metadata"]["labels"] = {"tier": tier}
@@ -66,7 +66,7 @@ def test_labels_of_an_instance_are_input_like_its_spec() -> None:
 def test_the_name_of_an_instance_may_be_as_long_as_a_name_can_be() -> None:
     """Rgd 2.1: kro writes it into a label of every child, which ends at 63 characters."""
     name = "x" * 253
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"l.json": definition("Link", [config_map("a", name="a")]), "x.json": instance("Link", name)})
         platform.settle()
         assert platform.members() == {"a"}
@@ -81,7 +81,7 @@ def test_a_deep_graph_changes_in_one_pass_and_only_what_changed_is_written() -> 
         node["template"]["data"] = {"above": f"${{n{index - 1}.{'data.text' if index == 1 else 'data.above'}}}"}
         nodes.append(node)
     nodes.append({**config_map("apart"), "template": {**config_map("apart")["template"], "data": {"same": "x"}}})
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"l.json": definition("Link", nodes), "x.json": instance("Link", "x")})
         platform.settle()
         before = len(platform.cluster.writes)
@@ -98,7 +98,7 @@ def test_one_object_by_two_of_its_versions_is_a_collision() -> None:
         {"id": version, "template": {"apiVersion": f"autoscaling/{version}", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"}}}
         for version in ("v1", "v2")
     ]  # fmt: skip
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"l.json": definition("Link", nodes), "x.json": instance("Link", "x")})
         platform.settle()
         assert platform.members("HorizontalPodAutoscaler") == set()

@@ -7,7 +7,7 @@ from typing import Any
 
 from applier.cluster import CONTENT_MANAGER
 from renderer.identity import GroupKind
-from tests.support.properties.platform import Platform
+from tests.support.properties.checked_platform import CheckedPlatform
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, widget
 
 LINK = GroupKind(GROUP, "Link")
@@ -41,7 +41,7 @@ def using(spec: dict[str, Any], **more: Any) -> str:
 
 
 def test_the_clusters_crds_are_what_templates_are_checked_against() -> None:
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.cluster.put(crd(size="integer"))
         platform.commit({"link.json": using({"siz": 1}), "x.json": instance("Link", "x")})
         found = platform.run()
@@ -57,7 +57,7 @@ def test_the_clusters_crds_are_what_templates_are_checked_against() -> None:
 
 def test_a_crd_that_changes_under_a_definition_takes_nothing_from_its_instances() -> None:
     """S0-3, S1-23: that it does not fit any more is told; its last revision serves on, and no instance is touched."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.cluster.put(crd(size="integer"))
         platform.commit({"link.json": using({"size": 1}), "x.json": instance("Link", "x")})
         platform.settle()
@@ -72,7 +72,7 @@ def test_a_crd_that_changes_under_a_definition_takes_nothing_from_its_instances(
 
 
 def test_what_was_checked_against_a_crd_is_checked_again_only_when_that_changed() -> None:
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.cluster.put(crd(size="integer"))
         platform.commit({"link.json": using({"size": 1}), "x.json": instance("Link", "x")})
         platform.settle()
@@ -94,7 +94,7 @@ def test_kinds_of_other_sources_are_known_before_the_cluster_has_them() -> None:
     inner = json.loads(json.dumps(widget("inner")))
     inner["template"] |= {"apiVersion": f"{GROUP}/v1", "kind": "Inner", "spec": {"text": "x"}}
     del inner["template"]["data"]
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"inner.json": definition("Inner", [config_map("a")])}, source="platform")
         platform.commit({"link.json": definition("Link", [inner, outer])}, source="team")
         found = platform.run()

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from applier.state.managed_fields import apply_entry
-from tests.support.properties.cluster import World
+from tests.support.properties.checked_platform import CheckedPlatform, Files, essence
+from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.examples import examples, once
 from tests.support.properties.meddling import MEDDLED, OPERATOR, STUCK, fresh, meddle
-from tests.support.properties.platform import Files, Platform, essence
 from tests.support.properties.repositories import faults, near, tangles
 
 BETWEEN = (
@@ -26,7 +26,7 @@ BETWEEN = (
 """What happens to a cluster between commits."""
 
 
-def unstick(platform: Platform) -> None:
+def unstick(platform: CheckedPlatform) -> None:
     """Whoever set finalizers takes them off, and who applied fields of Git no longer means them."""
     for key, obj in platform.cluster.objects.items():
         if apply_entry(obj, OPERATOR):
@@ -58,7 +58,7 @@ def test_after_any_history_the_cluster_is_as_if_only_the_last_commit_had_been(
 ) -> None:
     """I1, I4, I7, S0-19: every commit is interrupted somewhere, and somebody meddles with the cluster; then the last one is left alone."""
     history, last = story
-    with Platform(World(instant=instant)) as platform:
+    with CheckedPlatform(WitnessedCluster(instant=instant)) as platform:
         for files, passes, meddled in history:
             platform.commit(files)
             for befalls in passes:
@@ -87,7 +87,7 @@ def test_after_any_history_the_cluster_is_as_if_only_the_last_commit_had_been(
 @once
 def test_what_people_change_by_hand_is_brought_back(files: Files, meddling: list[tuple[str, int, bool]]) -> None:
     """Drift of members and of instances that Git still wants heals, whatever was deleted, edited or unlabelled, in whatever order."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(files)
         platform.settle()
         platform.wanted = wanted = essence(platform.cluster)

@@ -23,7 +23,8 @@ from gitops.simulate.assumptions import Assumptions
 from gitops.simulate.engine import CommitPush, Simulation
 from gitops.simulate.timeline_json import as_json
 from gitops.windows.window import LOCAL
-from tests.support.platform import START, Fleet
+from tests.support.clock import START
+from tests.support.link_platform import LinkPlatform
 from tests.support.properties.examples import examples
 
 NAMES = ("a", "b", "c")
@@ -110,7 +111,7 @@ def test_passes_over_parts_tell_what_passes_over_everything_tell(
 
 
 def test_a_pass_that_lets_nobody_move_decides_once() -> None:
-    with Fleet(names=NAMES) as fleet, pytest.MonkeyPatch.context() as patched:
+    with LinkPlatform(names=NAMES) as fleet, pytest.MonkeyPatch.context() as patched:
         fleet.start()
         made = counted(patched)
         fleet.step()
@@ -140,7 +141,7 @@ def simulated(
 ) -> tuple[list[StoredObject], bytes]:
     """All objects and the timeline; the second commit brings the newcomer."""
     canary = {"metadata": {"labels": {"tier": "canary"}}}
-    fleet = Fleet(names=NAMES, **gates, written={newcomer or "a": canary})
+    fleet = LinkPlatform(names=NAMES, **gates, written={newcomer or "a": canary})
     fleet.push(hours=hours, pace=policy)
     simulation, base = Simulation(START, Assumptions.parse(assume), "0", LOCAL), fleet.state
     pushes = []

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from applier.causes import Reason
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
-from tests.support.properties.cluster import World
+from tests.support.properties.checked_platform import CheckedPlatform, Files, essence
+from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.examples import examples, once
 from tests.support.properties.meddling import fresh
-from tests.support.properties.platform import Files, Platform, essence
 from tests.support.properties.repositories import GROUP, UNREADABLE, config_map, definition, faults, instance, plain
 
 LINKS = ObjectKey(*CRD, "", f"links.{GROUP}")
@@ -55,7 +55,7 @@ EVENTS = (
 ENDS = ("x leaves", "both leave", "all comes back")
 
 
-def befall(platform: Platform, event: str, files: Files, *, is_closed: bool) -> tuple[Files, bool]:
+def befall(platform: CheckedPlatform, event: str, files: Files, *, is_closed: bool) -> tuple[Files, bool]:
     """What Git says after an event, and whether its window is closed."""
     if event == "the CRD is deleted":
         platform.cluster.take_away(LINKS)
@@ -79,7 +79,7 @@ def test_whenever_a_crd_is_deleted_all_comes_to_what_git_wants(
     story: list[tuple[str, dict[int, str]]], end: str, instant: bool
 ) -> None:
     """I1, I4, I7: passes die on the way; in the end the window is open and a person has approved."""
-    with Platform(World(instant=instant), parents_may_vanish=True) as platform:
+    with CheckedPlatform(WitnessedCluster(instant=instant), parents_may_vanish=True) as platform:
         files, is_closed = befall(platform, "all comes back", WHOLE, is_closed=False)
         platform.settle()
         for event, befalls in story:
@@ -96,7 +96,7 @@ def test_whenever_a_crd_is_deleted_all_comes_to_what_git_wants(
 
 def test_a_held_prune_outlives_the_deletion_of_its_crd_and_is_told() -> None:
     """Nothing is pruned while the window is closed; CRD and instance have a cause, also where another instance waits for the CRD."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(WHOLE)
         platform.settle()
         platform.commit({**CHANGES["x leaves"], "freeze.json": CLOSED})
@@ -121,7 +121,7 @@ def test_a_held_prune_outlives_the_deletion_of_its_crd_and_is_told() -> None:
 
 def test_children_of_a_lost_instance_stay_while_a_file_cannot_be_read() -> None:
     """Rule 8: what cannot be read may want it."""
-    with Platform(parents_may_vanish=True) as platform:
+    with CheckedPlatform(parents_may_vanish=True) as platform:
         platform.commit(WHOLE)
         platform.settle()
         platform.cluster.take_away(LINKS)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.properties.checked_platform import CheckedPlatform
 from tests.support.properties.examples import examples
 from tests.support.properties.oddities import ODD, bent, places
-from tests.support.properties.platform import Platform
 from tests.support.properties.repositories import config_map, definition, deployment, instance, plain
 
 DEFINITION = json.loads(
@@ -97,7 +97,7 @@ PLACES = [(index, path) for index, obj in enumerate([DEFINITION, *OBJECTS]) for 
 
 def members_with(values: list[dict[str, Any]]) -> set[str]:
     files = {f"{index}.json": json.dumps(value) for index, value in enumerate(values)}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({**files, "other.json": plain("other", text="at work")})
         platform.run()
         return platform.members()

@@ -13,10 +13,10 @@ from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey, applyset_id, source_parent
 from renderer.kinds import CRD, NAMESPACE
-from tests.support.properties.cluster import World
+from tests.support.properties.checked_platform import CheckedPlatform, Files
+from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.examples import examples, once
 from tests.support.properties.meddling import fresh
-from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import GROUP, faults, near, tangles
 
 Story = list[tuple[Files, list[Mapping[int, str]], list[tuple[bool, int]]]]
@@ -34,7 +34,7 @@ def stories(draw: st.DrawFn) -> tuple[Story, Files]:
     return draw(st.lists(commit, min_size=1, max_size=3)), last
 
 
-def take_label(platform: Platform, *, of_instance: bool, which: int, kept: Collection[str] = ()) -> None:
+def take_label(platform: CheckedPlatform, *, of_instance: bool, which: int, kept: Collection[str] = ()) -> None:
     """Take the label off a member that is none of the *kept* ones."""
     among = sorted(
         key
@@ -48,7 +48,7 @@ def take_label(platform: Platform, *, of_instance: bool, which: int, kept: Colle
         platform.label(among[which % len(among)], well_known.PART_OF, None)
 
 
-def told(platform: Platform) -> dict[ObjectKey, str]:
+def told(platform: CheckedPlatform) -> dict[ObjectKey, str]:
     """What the record of the source tells as left behind, each with the set that would take it back."""
     record = SourceRecord.from_object(platform.cluster.objects[source_parent("platform")])
     assert record.left_behind.count == len(record.left_behind.members)
@@ -61,7 +61,7 @@ def told(platform: Platform) -> dict[ObjectKey, str]:
 def test_what_lost_its_label_is_a_member_again_or_told(story: tuple[Story, Files], instant: bool) -> None:
     """I2, I12: nothing without a label is deleted, and each object with a record of ours is in a set or told. Given back, it goes."""
     history, last = story
-    with Platform(World(instant=instant)) as platform:
+    with CheckedPlatform(WitnessedCluster(instant=instant)) as platform:
         for files, passes, taken in history:
             platform.commit(files)
             for befalls in passes:

@@ -25,10 +25,11 @@ from renderer.render.model import RenderedApplySet, Rendering
 from renderer.render.render import render
 from renderer.render.resolve import resolve
 from renderer.render.world import ClusterView
-from tests.support.platform import GROUP, MERGE, Fleet
-from tests.support.properties.cluster import World
+from tests.support.link_platform import GROUP, LinkPlatform
+from tests.support.platform import MERGE
+from tests.support.properties.checked_platform import CheckedPlatform, Files
+from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.examples import examples, once
-from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import config_map, definition, instance, repositories
 
 
@@ -81,7 +82,7 @@ def test_a_memo_only_saves_work(history: Sequence[Files], instant: bool) -> None
         assert found == plan(bundle, observed, records, gates, to_final_state=to_final_state)
         return found
 
-    with pytest.MonkeyPatch.context() as patch, Platform(World(instant=instant)) as platform:
+    with pytest.MonkeyPatch.context() as patch, CheckedPlatform(WitnessedCluster(instant=instant)) as platform:
         patch.setattr(step, "render", checked)
         patch.setattr(step, "plan", planned)
         for files in history:
@@ -118,7 +119,7 @@ def test_an_instance_at_which_nothing_has_changed_is_not_looked_into(monkeypatch
             rendered.append(key)
         return found
 
-    with Fleet(names=("i0", "i1", "i2")) as fleet:
+    with LinkPlatform(names=("i0", "i1", "i2")) as fleet:
         fleet.start()
         fleet.step()
         monkeypatch.setattr(NodePlanner, "plan_nodes", judging)
@@ -139,7 +140,7 @@ def test_the_status_of_an_instance_does_not_have_it_rendered_again(monkeypatch: 
         rendered.append(named["source"])
         return resolve(*arguments, **named)
 
-    with Fleet(names=("i0",)) as fleet:
+    with LinkPlatform(names=("i0",)) as fleet:
         fleet.start()
         monkeypatch.setattr(set_cache, "resolve", counted)
         path = f"/apis/{GROUP}/v1/namespaces/default/links/i0/status"

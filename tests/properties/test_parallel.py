@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from applier.sandbox.wire import Request, Response
-from tests.support.properties.cluster import World
-from tests.support.properties.platform import Platform
+from tests.support.properties.checked_platform import CheckedPlatform
+from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.repositories import config_map, definition, instance
 
 LATENCY = 100
 """Turns of the event loop that every write takes; all that are under way pass theirs together."""
 
 
-class Slow(World):
+class Slow(WitnessedCluster):
     """Counts turns and what is under way. Its client lets 16 requests go at once, lists aside."""
 
     def __init__(self) -> None:
@@ -38,12 +38,12 @@ def applied(*, levels: int, width: int, instances: int = 1) -> tuple[Slow, float
         for column in range(width)
     ]
     files = {"grid.json": definition("Grid", resources)}
-    with Platform(Slow()) as platform:
+    with CheckedPlatform(Slow()) as platform:
         cluster = platform.cluster
         assert isinstance(cluster, Slow)
         platform.commit(files)
         platform.settle()
-        counter = platform._runner.get_loop().create_task(_count(cluster))
+        counter = platform._loop.create_task(_count(cluster))
         platform.commit(files | {f"{n}.json": instance("Grid", f"grid-{n}") for n in range(instances)})
         before, cluster.most_under_way = cluster.turns, 0
         platform.settle()

@@ -19,12 +19,13 @@ from gitops.reconcile.set_summaries import SetSummaries
 from gitops.reconcile.tally import StateCounts
 from gitops.records.source_record import InstanceScopes
 from renderer.identity import ObjectKey
-from tests.support.platform import OWN, Fleet
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import OWN
 from tests.support.properties.happenings import EVERYTHING, NAMES, PLAIN, due, happens, plain, state_of
 
 INSTANCE_EVENTS = ["delete", "unready", "ready", "commit", "edit", "label", "delete instance"]
 PLAIN_EVENTS = ["delete plain", "edit plain", "commit plain"]
-Copies = Callable[[], AbstractContextManager[Fleet]]
+Copies = Callable[[], AbstractContextManager[LinkPlatform]]
 EVENTS = st.one_of(
     st.tuples(st.sampled_from(INSTANCE_EVENTS), st.sampled_from(NAMES)),
     st.tuples(st.sampled_from(PLAIN_EVENTS), st.sampled_from(PLAIN)),
@@ -37,7 +38,7 @@ COMMITS = st.dictionaries(
 @pytest.fixture(scope="module")
 def settled() -> Iterator[Copies]:
     """Copies of one settled fleet."""
-    with Fleet(names=NAMES, plain={name: plain(name, "one") for name in PLAIN}) as fleet:
+    with LinkPlatform(names=NAMES, plain={name: plain(name, "one") for name in PLAIN}) as fleet:
         fleet.start()
         fleet.available("web")
         fleet.step()
@@ -110,7 +111,7 @@ def test_parts_write_what_whole_passes_would(settled: Copies, commits: list[dict
         assert states[0] == states[1]
 
 
-def declare(fleet: Fleet, commit: Mapping[str, str]) -> None:
+def declare(fleet: LinkPlatform, commit: Mapping[str, str]) -> None:
     """A commit in which these say this, or are gone."""
     instances = {name: text for name, text in commit.items() if name in NAMES}
     fleet.written = {**fleet.written, **{name: {"text": text} for name, text in instances.items()}}
@@ -121,7 +122,7 @@ def declare(fleet: Fleet, commit: Mapping[str, str]) -> None:
     fleet.put(f"{OWN}/source-platform", approved=fleet.state.catalog.commit)
 
 
-def writes(fleet: Fleet) -> list[str]:
+def writes(fleet: LinkPlatform) -> list[str]:
     """What is written of members from here on, uids left out."""
     found: list[str] = []
 
@@ -136,12 +137,12 @@ def writes(fleet: Fleet) -> list[str]:
     return found
 
 
-def ready(fleet: Fleet) -> None:
+def ready(fleet: LinkPlatform) -> None:
     for name in fleet.deployed_names():
         fleet.available(name)
 
 
-def look(fleet: Fleet, keys: Collection[ObjectKey]) -> None:
+def look(fleet: LinkPlatform, keys: Collection[ObjectKey]) -> None:
     """As the daemon does: each object until nothing changes; everything, where a part is not enough."""
     for _ in range(12):
         found = fleet.call(fleet.reconciler.reconcile_roots(sorted(keys)))

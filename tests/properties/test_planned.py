@@ -23,11 +23,11 @@ from gitops.plan.report import PlannedAction, PlannedChange, Report
 from gitops.records.rollout_records import Rollouts
 from renderer import well_known
 from renderer.identity import ObjectKey, applyset_id, source_parent
+from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.cluster import Write
 from tests.support.properties.examples import FUZZ, examples
 from tests.support.properties.meddling import MEDDLED, meddle
 from tests.support.properties.plans import CLOSED, PACE, Rule, deny, done, holder, rule, run
-from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
 
 SHARED = "shared"
@@ -191,7 +191,7 @@ def test_so_it_does_where_definitions_and_rules_are_in_another_source(story: lis
 
 
 def in_one_source(story: Sequence[Turn]) -> None:
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.cluster.put(json.loads(plain("found")))
         for turn in story:
             for what, which in turn.by_hand:
@@ -209,7 +209,7 @@ def in_two_sources(story: Sequence[Turn]) -> None:
     """Each waits for instances of the other, in one rollout (*One catalog per cluster*). What both make first is whose comes first;
     what one hands over the other takes when it may.
     """
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         for turn in story:
             there = {
                 name: text for name, text in turn.files.items() if name == "k.json" or _is_common(json.loads(text))
@@ -261,13 +261,13 @@ def _less(story: Sequence[Turn]) -> Iterator[Sequence[Turn]]:
         yield from ((*story[:place], *turns, *story[place + 1 :]) for turns in ((), *((one,) for one in less)))
 
 
-def goes_back(platform: Platform) -> bool:
+def goes_back(platform: CheckedPlatform) -> bool:
     """Is there a rollout that is a rollback?"""
     states = Rollouts.from_objects(platform.cluster.objects.values()).states(platform.clock.moment).values()
     return any(target.is_rollback for state in states for target in state.targets.values())
 
 
-def others_come(platform: Platform, source: str) -> bool:
+def others_come(platform: CheckedPlatform, source: str) -> bool:
     """Are there instances in Git of other sources that are not in the cluster yet? No plan of this one knows that they wait for a turn too."""
     others = (one.catalog for name, one in platform.sources.items() if name != source)
     wanted = {ObjectKey.from_manifest(one.manifest) for catalog in others for one in catalog.objects}
@@ -318,7 +318,7 @@ def test_an_instance_stays_until_others_have_taken_over_what_they_want_of_it() -
     taken, files = instance("Holder", "h", holds=SHARED), {"holder.json": holder()}
     before = {**files, "h.json": instance("Holder", "h", holds=""), "k.json": instance("Holder", "k", holds=SHARED)}
     in_one_source([Turn(before), Turn({**files, "h.json": annotated(taken, {well_known.SUSPEND: "INC-7"})})])
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         for turn in before, {**files, "h.json": annotated(taken, {well_known.SUSPEND: "INC-7"})}:
             platform.commit(turn)
             run(platform)
@@ -360,7 +360,7 @@ def test_who_is_held_in_another_source_takes_nobodys_turn(word: str) -> None:
 def test_nothing_is_deleted_to_be_replaced_while_it_may_not_be_created() -> None:
     fixed = json.loads(plain("fixed", text="one")) | {"immutable": True}
     fixed["metadata"]["annotations"] = {well_known.REPLACE: "allowed"}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"fixed.json": json.dumps(fixed)})
         run(platform)
         changed = json.dumps(fixed | {"data": {"text": "two"}})

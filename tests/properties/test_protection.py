@@ -17,7 +17,7 @@ from applier.state.observed import label
 from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
-from tests.support.properties.platform import Platform
+from tests.support.properties.checked_platform import CheckedPlatform
 from tests.support.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain
 
 LINK = definition("Link", [config_map("a"), config_map("b", "a")])
@@ -34,7 +34,7 @@ def key(name: str) -> ObjectKey:
 
 def test_a_member_is_protected_by_the_file_that_it_stands_in_now() -> None:
     """Broken input: the object moved from old.json to new.json, another took its place, then new.json broke."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"old.json": plain("p")})
         platform.settle()
         platform.commit({"new.json": plain("p"), "old.json": plain("q")})
@@ -46,7 +46,7 @@ def test_a_member_is_protected_by_the_file_that_it_stands_in_now() -> None:
 
 def test_a_member_whose_file_is_absent_while_another_is_unreadable_stays() -> None:
     """Broken input: it may have moved."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"p.json": plain("p"), "q.json": plain("q")})
         platform.settle()
         platform.commit({"q.json": UNREADABLE})
@@ -59,7 +59,7 @@ def test_a_member_whose_file_is_absent_while_another_is_unreadable_stays() -> No
 
 def test_children_stay_when_an_instance_is_deleted_by_hand_while_its_file_is_unreadable() -> None:
     """Sets: children go only when the owner no longer wants the instance; unreadable is not "no longer wanted"."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": LINK, "x.json": instance("Link", "x")})
         platform.settle()
         platform.commit({"link.json": LINK, "x.json": UNREADABLE})
@@ -71,7 +71,7 @@ def test_children_stay_when_an_instance_is_deleted_by_hand_while_its_file_is_unr
 
 def test_children_stay_when_an_instance_is_deleted_by_hand_while_its_source_is_held() -> None:
     """Rule 12: nothing is deleted while the path has vanished."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": LINK, "x.json": instance("Link", "x")})
         platform.settle()
         platform.commit({}, hold="the path does not exist", approved=False)
@@ -86,7 +86,7 @@ def test_a_source_gets_another_name_without_a_deletion() -> None:
     is left.
     """
     files = {"link.json": LINK, "x.json": instance("Link", "x"), "p.json": plain("p")}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(files, source="old")
         platform.settle()
         before = {one: obj["metadata"]["uid"] for one, obj in platform.cluster.objects.items() if one.name[0] in "lpx"}
@@ -106,7 +106,7 @@ def test_a_source_gets_another_name_without_a_deletion() -> None:
 def test_the_status_of_an_instance_in_an_unreadable_file_keeps_what_it_said() -> None:
     """docs/reference.md: an instance that stays as it is does not say that its nodes go, and keeps the author's fields."""
     status = {"first": "${a.metadata.name}"}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         files = {"link.json": definition("Link", [config_map("a"), config_map("b", "a")], status=status)}
         platform.commit({**files, "x.json": instance("Link", "x")})
         platform.settle()
@@ -124,7 +124,7 @@ def test_the_status_of_a_nested_instance_survives_a_broken_outer_definition() ->
         "template": {"apiVersion": f"{GROUP}/v1", "kind": "Link", "metadata": {"name": "x"}, "spec": {}},
     }
     good = {"link.json": LINK, "o.json": instance("Outer", "o")}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({**good, "outer.json": definition("Outer", [inner])})
         platform.settle()
         assert platform.cluster.objects[X]["status"]["levelgate"]["nodes"]["total"] == 2
@@ -137,7 +137,7 @@ def test_the_status_of_a_nested_instance_survives_a_broken_outer_definition() ->
 def test_a_definition_that_breaks_keeps_its_crd_in_the_set() -> None:
     """S0-3: also where no instance holds it, and where its CRD may be pruned."""
     allowed = {"metadata": {"annotations": {"levelgate.dev/prune": "allowed"}}}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": definition("Link", [config_map("a")], **allowed)})
         platform.settle()
         platform.commit({"link.json": definition("Link", [config_map("a", "nosuch")], **allowed)})
@@ -148,7 +148,7 @@ def test_a_definition_that_breaks_keeps_its_crd_in_the_set() -> None:
 def test_an_object_moves_into_an_instance_of_a_definition_that_broke_in_the_same_commit() -> None:
     """S0-3, hand-over: the last revision serves on, so what the new instance wants is known, and it is no orphan."""
     circle = definition("Link", [config_map("a", "b"), config_map("b", "a")])
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": LINK, "p.json": plain("x-a")})
         platform.settle()
         platform.commit({"link.json": circle, "x.json": instance("Link", "x")})
@@ -162,7 +162,7 @@ def test_an_object_moves_into_an_instance_of_a_definition_that_broke_in_the_same
 
 def test_an_instance_whose_definition_is_missing_is_never_applied_as_a_plain_object() -> None:
     """One catalog: the CRD in the cluster still carries our definition annotation."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": LINK})
         platform.settle()
         platform.commit({"x.json": instance("Link", "x")})
@@ -173,7 +173,7 @@ def test_an_instance_whose_definition_is_missing_is_never_applied_as_a_plain_obj
 def test_many_definitions_come_back_after_they_were_released() -> None:
     """A CRD without `levelgate.dev/prune: allowed` is released, and taken again when its definition is back."""
     files = {f"{letter}.json": definition(f"Kind{letter}", [config_map("a")]) for letter in "abcdefghi"}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(files)
         platform.settle()
         platform.commit({"p.json": plain("p")})
@@ -194,7 +194,7 @@ def test_an_instance_that_creates_itself_is_a_mistake_that_is_told() -> None:
             "spec": {},
         },
     }
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": definition("Link", [me]), "x.json": instance("Link", "x"), "p.json": plain("p")})
         platform.settle()
         assert platform.members() == {"p"}
@@ -206,7 +206,7 @@ def test_an_instance_that_creates_itself_is_a_mistake_that_is_told() -> None:
 def test_a_set_whose_last_node_was_excluded_comes_to_rest() -> None:
     """I7: `includeWhen` took out all that the set had."""
     link = definition("Link", [config_map("a", includeWhen=["${schema.spec.on}"])])
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": link, "x.json": instance("Link", "x")})
         platform.settle()
         platform.commit({"link.json": link, "x.json": instance("Link", "x", on=False)})
@@ -218,7 +218,7 @@ def test_a_set_whose_last_node_was_excluded_comes_to_rest() -> None:
 
 def test_a_crd_deleted_by_hand_under_a_running_program_does_not_hang_it() -> None:
     """The same process goes on: its discovery still names the kind, the list says that it is not served."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": LINK, "x.json": instance("Link", "x")})
         platform.settle()
         platform.parents_may_vanish = True
@@ -235,7 +235,7 @@ def test_a_namespace_that_is_not_empty_is_asked_about_once_in_a_pass() -> None:
     """A deletion that fails is a result of the pass, not a reason to try again at once."""
     allowed = {"name": "n", "annotations": {"levelgate.dev/prune": "allowed"}}
     namespace = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": allowed})
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"n.json": namespace, "q.json": plain("q")})
         platform.settle()
         platform.cluster.put({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "guest", "namespace": "n"}})
@@ -249,7 +249,7 @@ def test_a_namespace_that_is_not_empty_is_asked_about_once_in_a_pass() -> None:
 
 def test_one_parent_that_cannot_be_written_leaves_all_other_sets_at_work() -> None:
     """Rule 8: an admission webhook refuses our keys on one instance."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         apply = platform.cluster.apply
 
         async def refusing(manifest: Object, *, manager: str, **more: Any) -> Object:
@@ -274,7 +274,7 @@ def test_one_parent_that_cannot_be_written_leaves_all_other_sets_at_work() -> No
 @pytest.mark.parametrize("other", ["source", "instance"])
 def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(other: str) -> None:
     """Hand-over: the new set may re-label it only once the old one no longer wants it."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"p.json": plain("x-a", text="first")})
         platform.settle()
         if other == "source":
@@ -288,7 +288,7 @@ def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(other: str)
 
 def test_an_object_that_moves_from_one_set_to_another_is_never_deleted() -> None:
     """Hand-over: same object before and after, in the new set."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": LINK, "p.json": plain("x-a")})
         platform.settle()
         before = platform.cluster.objects[key("x-a")]["metadata"]["uid"]
@@ -305,7 +305,7 @@ def test_an_object_that_moves_from_one_set_to_another_is_never_deleted() -> None
 
 def test_an_object_that_somebody_else_made_is_not_taken() -> None:
     """Sets: a conflict, no write."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "p", "namespace": "default"}}
         platform.cluster.put({**theirs, "data": {"text": "theirs"}})
         platform.commit({"p.json": plain("p")})
@@ -320,7 +320,7 @@ def test_an_object_that_somebody_else_made_is_not_taken() -> None:
 def test_a_chain_goes_from_its_end() -> None:
     """S0-11: D, C, B, A."""
     chain = [config_map("a"), config_map("b", "a"), config_map("c", "b"), config_map("d", "c")]
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": definition("Link", chain), "x.json": instance("Link", "x")})
         platform.settle()
         platform.commit({"link.json": definition("Link", [config_map("e")]), "x.json": instance("Link", "x")})
@@ -333,7 +333,7 @@ def test_a_chain_goes_from_its_end() -> None:
 def test_a_member_that_hangs_on_a_finalizer_holds_what_it_uses_and_nothing_else(stuck: str) -> None:
     """S0-16: absent, not just marked; then it goes on."""
     chain = [config_map("a"), config_map("b", "a"), config_map("c", "b"), config_map("z")]
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": definition("Link", chain), "x.json": instance("Link", "x")})
         platform.settle()
         platform.cluster.edit(key(stuck), lambda obj: obj["metadata"].update(finalizers=["example.org/wait"]))
@@ -349,7 +349,7 @@ def test_a_member_that_hangs_on_a_finalizer_holds_what_it_uses_and_nothing_else(
 
 def test_a_member_without_a_record_goes_although_another_orphan_is_kept() -> None:
     """S0-13: members without usable order go last; what never goes is not waited for."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"p.json": plain("p"), "q.json": plain("q")})
         platform.settle()
         platform.cluster.edit(
@@ -363,7 +363,7 @@ def test_a_member_without_a_record_goes_although_another_orphan_is_kept() -> Non
 
 def test_an_instance_deleted_by_hand_comes_back_with_its_children_untouched() -> None:
     """Sets: its children stay, it is created again and takes its set back."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": LINK, "x.json": instance("Link", "x")})
         platform.settle()
         before = {name: platform.cluster.objects[key(name)]["metadata"]["uid"] for name in ("x-a", "x-b")}
@@ -377,7 +377,7 @@ def test_an_instance_deleted_by_hand_comes_back_with_its_children_untouched() ->
 def test_an_instance_deleted_by_hand_before_a_commit_that_drops_a_node_still_prunes_it() -> None:
     """The scope outlives the parent's object in the source's record."""
     both = definition("Link", [config_map("a"), deployment("b", "a")])
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": both, "x.json": instance("Link", "x")})
         platform.settle()
         platform.parents_may_vanish = True
@@ -393,7 +393,7 @@ PLAIN = {"p.json": plain("p"), "s.json": plain("s", kind="Secret", text="ZnJlZQ=
 
 def test_a_source_whose_record_was_deleted_finds_all_its_members_again() -> None:
     """Sets: current is then one full list by `part-of`."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(PLAIN)
         platform.settle()
         assert platform.members("Secret") == {"s"}
@@ -407,7 +407,7 @@ def test_a_source_whose_record_was_deleted_finds_all_its_members_again() -> None
 @pytest.mark.parametrize("name", [well_known.GROUP_KINDS, well_known.NAMESPACES])
 def test_a_source_whose_inventory_was_changed_by_others_finds_all_its_members_again(name: str) -> None:
     """I1, threat 15: nothing is deleted before the scope is that of a full list again, though Git has dropped a kind or namespace meanwhile."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(PLAIN)
         platform.settle()
         platform.annotate(SOURCE, name, "ConfigMap" if name == well_known.GROUP_KINDS else "")
@@ -425,7 +425,7 @@ def test_a_source_whose_inventory_was_changed_by_others_finds_all_its_members_ag
 def test_an_instance_whose_inventory_was_changed_by_others_gets_it_back_before_anything_goes() -> None:
     """I1: the source's record knows what it was."""
     both = definition("Link", [config_map("a"), deployment("b", "a")])
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": both, "x.json": instance("Link", "x")})
         platform.settle()
         platform.annotate(X, well_known.GROUP_KINDS, "ConfigMap")
@@ -440,7 +440,7 @@ def test_an_instance_whose_inventory_was_changed_by_others_gets_it_back_before_a
 @pytest.mark.parametrize("text", ['{"a": 1}', '{"g/K/n/x": [1]}', '{"g/K/n/x": 1}'])
 def test_a_record_that_somebody_damaged_counts_as_empty(text: str) -> None:
     """gitops.records.source_record: everything in it can be found again."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": LINK, "x.json": instance("Link", "x")})
         platform.settle()
         platform.cluster.edit(SOURCE, lambda obj: obj["data"].update(instances=text))

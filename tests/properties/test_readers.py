@@ -11,10 +11,10 @@ from applier.applyset.member import Member
 from applier.state.observed import label
 from renderer import well_known
 from renderer.identity import ObjectKey, key_hash
+from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.cluster import Write
 from tests.support.properties.examples import examples
 from tests.support.properties.meddling import STUCK
-from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import config_map, definition, faults, instance, plain
 
 READERS = ("r0", "r1", "r2")
@@ -49,7 +49,7 @@ def commits(draw: st.DrawFn) -> list[Files]:
 class Watched:
     """What is deleted too early, by the files of the commit at that time."""
 
-    def __init__(self, platform: Platform) -> None:
+    def __init__(self, platform: CheckedPlatform) -> None:
         self.platform, self.files = platform, dict[str, str]()
         self._first = platform.cluster.witness
         platform.cluster.witness = self
@@ -70,7 +70,7 @@ def test_no_read_object_goes_before_its_readers_that_go_too(
     history: list[Files], crashes: list[Mapping[int, str]], stuck: str
 ) -> None:
     """Whatever the program dies of, and while a reader has a finalizer. In the end only what Git says is left."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         watched = Watched(platform)
         for number, files in enumerate(history):
             watched.files = dict(files)

@@ -13,8 +13,8 @@ from gitops.records.applied_packs import pairs_in
 from renderer import well_known
 from renderer.definition.crd import key_of
 from renderer.identity import GroupKind, ObjectKey, applyset_id
-from tests.support.properties.cluster import World
-from tests.support.properties.platform import Platform
+from tests.support.properties.checked_platform import CheckedPlatform
+from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.repositories import GROUP, UNREADABLE, config_map, definition, deployment, instance, plain
 
 LINK = GroupKind(GROUP, "Link")
@@ -25,13 +25,13 @@ ONE, TWO = definition("Link", [config_map("a")]), definition("Link", [config_map
 
 
 @pytest.fixture
-def platform() -> Iterator[Platform]:
-    with Platform(World()) as found:
+def platform() -> Iterator[CheckedPlatform]:
+    with CheckedPlatform(WitnessedCluster()) as found:
         yield found
         assert found.broken == []
 
 
-def test_an_instance_has_one_set_for_its_whole_life(platform: Platform) -> None:
+def test_an_instance_has_one_set_for_its_whole_life(platform: CheckedPlatform) -> None:
     """S0-6: whatever the revision, the level, and however often it is applied; also after the instance was deleted and is made again."""
     for text in (ONE, TWO, ONE):
         deploy(platform, definition=text, x=instance("Link", "x"))
@@ -49,7 +49,7 @@ def test_an_instance_has_one_set_for_its_whole_life(platform: Platform) -> None:
     assert label(platform.cluster.objects[A], well_known.PART_OF) == applyset_id(X)
 
 
-def records(platform: Platform, record: str) -> list[str]:
+def records(platform: CheckedPlatform, record: str) -> list[str]:
     """Names of the stored records of one sort."""
     return sorted(
         key.name
@@ -58,26 +58,26 @@ def records(platform: Platform, record: str) -> list[str]:
     )
 
 
-def numbers(platform: Platform) -> list[str]:
+def numbers(platform: CheckedPlatform) -> list[str]:
     return sorted((name.rpartition("-")[2] for name in records(platform, "definition")), key=lambda name: int(name[1:]))
 
 
-def deploy(platform: Platform, **files: str) -> None:
+def deploy(platform: CheckedPlatform, **files: str) -> None:
     platform.commit({f"{name}.json": text for name, text in files.items()})
     platform.settle()
 
 
-def applied(platform: Platform) -> dict[str, Any]:
+def applied(platform: CheckedPlatform) -> dict[str, Any]:
     found: dict[str, Any] = platform.cluster.objects[X]["status"]["levelgate"]["applied"]
     return found
 
 
-def condition(platform: Platform, kind: str) -> tuple[str, str]:
+def condition(platform: CheckedPlatform, kind: str) -> tuple[str, str]:
     conditions = platform.cluster.objects[X]["status"]["conditions"]
     return next((one["status"], one["message"]) for one in conditions if one["type"] == kind)
 
 
-def served_fields(platform: Platform) -> set[str]:
+def served_fields(platform: CheckedPlatform) -> set[str]:
     version = platform.cluster.objects[key_of(LINK)]["spec"]["versions"][0]
     return set(version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"])
 
@@ -85,7 +85,7 @@ def served_fields(platform: Platform) -> set[str]:
 # ---- numbers
 
 
-def test_each_content_of_a_definition_gets_the_next_number_and_a_revert_too(platform: Platform) -> None:
+def test_each_content_of_a_definition_gets_the_next_number_and_a_revert_too(platform: CheckedPlatform) -> None:
     """S1-26: numbers only grow; where an instance is, is told by its own status and its children."""
     deploy(platform, link=ONE, x=instance("Link", "x"))
     assert (numbers(platform), applied(platform)["revision"]) == (["r1"], 1)
@@ -95,14 +95,14 @@ def test_each_content_of_a_definition_gets_the_next_number_and_a_revert_too(plat
     assert (numbers(platform), applied(platform)["revision"]) == (["r1", "r2", "r3"], 3)
 
 
-def test_a_new_name_or_another_layout_of_the_same_definition_is_no_new_revision(platform: Platform) -> None:
+def test_a_new_name_or_another_layout_of_the_same_definition_is_no_new_revision(platform: CheckedPlatform) -> None:
     """A definition is its group and kind, and its content."""
     deploy(platform, link=ONE, x=instance("Link", "x"))
     deploy(platform, moved=ONE.replace("links.g.test", "renamed.g.test").replace(", ", ",\n"), x=instance("Link", "x"))
     assert numbers(platform) == ["r1"]
 
 
-def test_another_way_to_write_the_same_definition_is_no_new_revision(platform: Platform) -> None:
+def test_another_way_to_write_the_same_definition_is_no_new_revision(platform: CheckedPlatform) -> None:
     """Rgd 2.8, 7.3: what is empty or absent, the order of resources and of conditions. An empty list of gates is not the same as none."""
     conditions: dict[str, Any] = {
         "readyWhen": ["${a.data.text != ''}", "${has(a.data)}"],
@@ -123,7 +123,7 @@ def test_another_way_to_write_the_same_definition_is_no_new_revision(platform: P
     assert numbers(platform) == ["r1", "r2"]
 
 
-def test_children_carry_the_revision_that_they_were_written_from(platform: Platform) -> None:
+def test_children_carry_the_revision_that_they_were_written_from(platform: CheckedPlatform) -> None:
     """S1-26, S1-45: the number is for people, the hash decides; an object that renders the same is not written for a number."""
     deploy(platform, link=ONE, x=instance("Link", "x"))
     deploy(platform, link=TWO, x=instance("Link", "x"))
@@ -131,13 +131,13 @@ def test_children_carry_the_revision_that_they_were_written_from(platform: Platf
     assert marks == {"x-a": "1", "x-b": "2"}
 
 
-def test_revisions_in_use_and_five_more_are_kept(platform: Platform) -> None:
+def test_revisions_in_use_and_five_more_are_kept(platform: CheckedPlatform) -> None:
     for number in range(9):
         deploy(platform, link=definition("Link", [config_map("a", name=f"n{number}")]), x=instance("Link", "x"))
     assert numbers(platform) == ["r4", "r5", "r6", "r7", "r8", "r9"]
 
 
-def test_numbers_go_on_when_all_records_were_lost(platform: Platform) -> None:
+def test_numbers_go_on_when_all_records_were_lost(platform: CheckedPlatform) -> None:
     deploy(platform, link=ONE, x=instance("Link", "x"))
     deploy(platform, link=TWO, x=instance("Link", "x"))
     for key in [key for key in platform.cluster.objects if key.kind == "ControllerRevision"]:
@@ -146,7 +146,7 @@ def test_numbers_go_on_when_all_records_were_lost(platform: Platform) -> None:
     assert numbers(platform) == ["r3"]
 
 
-def test_a_revision_that_cannot_be_stored_moves_nothing(platform: Platform) -> None:
+def test_a_revision_that_cannot_be_stored_moves_nothing(platform: CheckedPlatform) -> None:
     """S1-27: a revision is stored before anything of it is written; the one before serves on, and the next pass tries again."""
     deploy(platform, link=ONE, x=instance("Link", "x"))
     platform.commit({"link.json": TWO, "x.json": instance("Link", "x")})
@@ -161,14 +161,14 @@ def test_a_revision_that_cannot_be_stored_moves_nothing(platform: Platform) -> N
 # ---- applied pairs
 
 
-def pairs(platform: Platform) -> dict[str, int]:
+def pairs(platform: CheckedPlatform) -> dict[str, int]:
     """The sequences of all pairs that are stored, by the instance; of one with several the highest."""
     packs = [obj for key, obj in platform.cluster.objects.items() if key.kind == "ControllerRevision"]
     found = sorted((key.name, entry.sequence) for pack in packs for key, entry in pairs_in(pack).items())
     return dict(found)
 
 
-def test_the_pairs_of_one_pass_are_stored_once_and_go_with_their_instances(platform: Platform) -> None:
+def test_the_pairs_of_one_pass_are_stored_once_and_go_with_their_instances(platform: CheckedPlatform) -> None:
     deploy(platform, link=ONE, x=instance("Link", "x"), y=instance("Link", "y"))
     first = records(platform, "applied")
     assert (len(first), pairs(platform)) == (1, {"x": 1, "y": 1})
@@ -184,7 +184,7 @@ def test_the_pairs_of_one_pass_are_stored_once_and_go_with_their_instances(platf
     assert records(platform, "applied") == []
 
 
-def test_a_pair_of_a_pack_that_stays_does_not_outlive_its_instance(platform: Platform) -> None:
+def test_a_pair_of_a_pack_that_stays_does_not_outlive_its_instance(platform: CheckedPlatform) -> None:
     """An instance that comes back is a new one, though the pack of its former pair holds others that count."""
     deploy(platform, link=ONE, x=instance("Link", "x"), y=instance("Link", "y"))
     [pack] = records(platform, "applied")
@@ -204,7 +204,7 @@ def test_a_pair_of_a_pack_that_stays_does_not_outlive_its_instance(platform: Pla
 @pytest.mark.parametrize("fault", ["before", "after"])
 @pytest.mark.parametrize("write", range(12))
 def test_a_death_between_storing_a_pair_and_dropping_the_old_one_leaves_the_new_one(
-    platform: Platform, write: int, fault: str
+    platform: CheckedPlatform, write: int, fault: str
 ) -> None:
     deploy(platform, link=ONE, x=instance("Link", "x"))
     platform.commit({"link.json": TWO, "x.json": instance("Link", "x", text="two")})
@@ -220,20 +220,20 @@ def test_a_death_between_storing_a_pair_and_dropping_the_old_one_leaves_the_new_
 # ---- held instances are healed from their applied pair
 
 
-def break_missing(platform: Platform) -> None:
+def break_missing(platform: CheckedPlatform) -> None:
     platform.commit({"x.json": instance("Link", "x", text="two")})
 
 
-def break_file(platform: Platform) -> None:
+def break_file(platform: CheckedPlatform) -> None:
     platform.commit({"link.json": ONE, "x.json": UNREADABLE})
 
 
-def break_spec(platform: Platform) -> None:
+def break_spec(platform: CheckedPlatform) -> None:
     platform.commit({"link.json": TWO, "x.json": instance("Link", "x", nosuch=1)})
 
 
 @pytest.mark.parametrize("broken", [break_missing, break_file, break_spec])
-def test_what_git_cannot_say_is_healed_from_the_applied_pair(platform: Platform, broken: Any) -> None:
+def test_what_git_cannot_say_is_healed_from_the_applied_pair(platform: CheckedPlatform, broken: Any) -> None:
     """Broken input: the instance stays at what it was last brought to; what is missing or changed by hand is mended, also after a restart."""
     deploy(platform, link=ONE, x=instance("Link", "x"), gone=plain("other"))
     broken(platform)
@@ -255,7 +255,7 @@ def test_a_held_instance_is_neither_moved_nor_pruned() -> None:
     wider = deployment("a")
     wider["template"]["spec"]["replicas"] = 2
     second = definition("Link", [wider, config_map("b", "a")])
-    with Platform(World(instant=False)) as platform:
+    with CheckedPlatform(WitnessedCluster(instant=False)) as platform:
         deploy(platform, link=first, x=instance("Link", "x"))
         platform.commit({"link.json": second, "x.json": instance("Link", "x", text="two")})
         for _ in range(3):
@@ -267,7 +267,7 @@ def test_a_held_instance_is_neither_moved_nor_pruned() -> None:
         assert platform.members() == {"x-c"}
 
 
-def test_a_held_instance_keeps_the_schema_that_it_needs(platform: Platform) -> None:
+def test_a_held_instance_keeps_the_schema_that_it_needs(platform: CheckedPlatform) -> None:
     """S1-34: revisions overlap, since each is there by itself.
 
     While an instance is at an older one the CRD serves the union of the revisions in use; it narrows when the last has moved.
@@ -287,7 +287,7 @@ def test_a_held_instance_keeps_the_schema_that_it_needs(platform: Platform) -> N
     assert applied(platform)["revision"] == 2
 
 
-def test_where_no_schema_serves_both_revisions_the_crd_waits_for_the_held_instance(platform: Platform) -> None:
+def test_where_no_schema_serves_both_revisions_the_crd_waits_for_the_held_instance(platform: CheckedPlatform) -> None:
     before = definition("Link", [config_map("a")], spec={"text": "string | default=one", "size": "string"})
     after = definition("Link", [config_map("a")], spec={"text": "string | default=one", "size": "integer"})
     allowed = after.replace(
@@ -306,7 +306,7 @@ def test_where_no_schema_serves_both_revisions_the_crd_waits_for_the_held_instan
     )
 
 
-def test_a_held_instance_still_wants_its_children(platform: Platform) -> None:
+def test_a_held_instance_still_wants_its_children(platform: CheckedPlatform) -> None:
     """Hand-over counts held instances at their applied pair: another set does not take a child over, and none is pruned."""
     deploy(platform, link=ONE, x=instance("Link", "x"))
     platform.commit({"link.json": ONE, "x.json": UNREADABLE, "plain.json": plain("x-a", text="mine")})
@@ -314,7 +314,7 @@ def test_a_held_instance_still_wants_its_children(platform: Platform) -> None:
     assert platform.cluster.objects[A]["data"] == {"text": "one"}
 
 
-def test_the_definition_of_a_nested_instance_is_missing_and_it_is_no_plain_object(platform: Platform) -> None:
+def test_the_definition_of_a_nested_instance_is_missing_and_it_is_no_plain_object(platform: CheckedPlatform) -> None:
     inner = {
         "id": "inner",
         "template": {

@@ -13,7 +13,7 @@ from applier.applyset.adoption import Adoption
 from renderer import well_known
 from renderer.identity import ObjectKey
 from renderer.well_known import LAST_APPLIED
-from tests.support.properties.platform import Platform, essence
+from tests.support.properties.checked_platform import CheckedPlatform, essence
 
 PLAIN = ObjectKey("", "ConfigMap", "default", "plain")
 FAULTS = ("before", "after", "unavailable", "unknown")
@@ -35,7 +35,7 @@ def dependent() -> str:
     )
 
 
-def adopting(platform: Platform) -> None:
+def adopting(platform: CheckedPlatform) -> None:
     """Somebody's client-side apply, with a field that Git does not say, is to be adopted."""
     theirs = config_map(data={"a": "theirs", "old": "x"})
     said = config_map(annotations={LAST_APPLIED: json.dumps(theirs)}, data=theirs["data"])
@@ -44,7 +44,7 @@ def adopting(platform: Platform) -> None:
     platform.sources["platform"] = replace(platform.sources["platform"], adoption=Adoption.parse("IfUnowned"))
 
 
-def replacing(platform: Platform) -> None:
+def replacing(platform: CheckedPlatform) -> None:
     """An immutable object is to have other data, and may be replaced."""
     platform.commit({"plain.json": json.dumps(config_map(immutable=True, data={"a": "theirs"}))})
     platform.settle()
@@ -52,9 +52,9 @@ def replacing(platform: Platform) -> None:
     platform.commit({"plain.json": json.dumps(fresh)})
 
 
-def end(start: Callable[[Platform], None], faults: dict[int, str]) -> tuple[dict[str, Any], Any, list[str], int]:
+def end(start: Callable[[CheckedPlatform], None], faults: dict[int, str]) -> tuple[dict[str, Any], Any, list[str], int]:
     """What the cluster ends as: what we decide of it, the object's data, broken invariants, and the writes of the first pass."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         start(platform)
         before = len(platform.cluster.writes)
         platform.run(faults)
@@ -64,7 +64,7 @@ def end(start: Callable[[Platform], None], faults: dict[int, str]) -> tuple[dict
 
 
 @pytest.mark.parametrize("start", [adopting, replacing])
-def test_broken_off_anywhere_it_ends_as_a_clean_run(start: Callable[[Platform], None]) -> None:
+def test_broken_off_anywhere_it_ends_as_a_clean_run(start: Callable[[CheckedPlatform], None]) -> None:
     """I7, I1: killed before and after each write, refused, or left without an answer."""
     clean, data, broken, written = end(start, {})
     assert data == {"a": "ours"}
@@ -76,8 +76,8 @@ def test_broken_off_anywhere_it_ends_as_a_clean_run(start: Callable[[Platform], 
 
 
 @pytest.mark.parametrize("start", [adopting, replacing])
-def test_a_plan_of_it_writes_nothing(start: Callable[[Platform], None]) -> None:
-    with Platform() as platform:
+def test_a_plan_of_it_writes_nothing(start: Callable[[CheckedPlatform], None]) -> None:
+    with CheckedPlatform() as platform:
         start(platform)
         before, world = len(platform.cluster.writes), platform.cluster.objects
         found = platform.preview()

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from applier.sandbox.wire import Request, Response
-from tests.support.platform import GROUP, MERGE, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
+from tests.support.platform import MERGE
 from tests.support.properties.examples import examples
 from tests.support.windows.oracle import Daily, Watch, Written, calendars
 
@@ -31,7 +32,7 @@ KINDS = {
 ACTIONS = ("image", "image", "spec", "leave", "join", "delete", "edit", "calendar", "nothing")
 
 
-def written(fleet: Fleet, request: Request, response: Response) -> Written | None:
+def written(fleet: LinkPlatform, request: Request, response: Response) -> Written | None:
     """The write as the oracle counts it; None for what no window governs: records, inventories, status, and what was refused."""
     url = urlsplit(request.target)
     *above, plural, name = url.path.split("/")
@@ -53,7 +54,7 @@ def written(fleet: Fleet, request: Request, response: Response) -> Written | Non
 class Story:
     """A fleet, its calendar, and the watch over its writes; nothing is committed twice."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: LinkPlatform) -> None:
         self.fleet = fleet
         self.watch = Watch()
         self.number = 0
@@ -124,7 +125,7 @@ def test_nothing_is_written_outside_of_an_open_window_and_in_the_end_all_is(
     windows: list[Daily], steps: list[tuple[str, str, list[Daily], int, bool]]
 ) -> None:
     """I5: by random windows and commits, from the first creation on; when the calendar is lifted, everything gets to where Git wants it."""
-    with Fleet(names=NAMES) as fleet:
+    with LinkPlatform(names=NAMES) as fleet:
         story = Story(fleet)
         fleet.image = "image-0"
         story.calendar(windows)
@@ -142,7 +143,7 @@ def test_nothing_is_written_outside_of_an_open_window_and_in_the_end_all_is(
 
 def test_the_watch_sees_what_was_written_too_early() -> None:
     """The oracle itself: the same passes under a calendar that it alone believes in."""
-    with Fleet(names=NAMES) as fleet:
+    with LinkPlatform(names=NAMES) as fleet:
         story = Story(fleet)
         fleet.image = "image-0"
         story.watch.windows = [Daily(deny=True, start=11 * 60, minutes=120)]

@@ -1,4 +1,4 @@
-"""An event loop whose time costs nothing: where all wait, it jumps to the next timer. What would run in threads runs in place."""
+"""Clocks of tests: one that stands still, one that steps, and the time of an event loop without waiting."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import asyncio
 import selectors
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
+
+from gitops.simulate.world import VirtualClock
 
 T = TypeVar("T")
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Its `time` begins at 0."""
+    """An event loop whose time costs nothing: where every task waits, it jumps to the next timer.
+
+    Time begins at 0. Work for threads runs in place.
+    """
 
     def __init__(self) -> None:
         self.passed = 0.0
@@ -55,7 +60,7 @@ class _Jumping(selectors.BaseSelector):
 
 
 @dataclass
-class VirtualClock:
+class LoopClock:
     """The time of a loop, as a `gitops.clock.Clock`."""
 
     loop: VirtualLoop
@@ -73,3 +78,23 @@ class VirtualClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+START = datetime(2026, 11, 20, 12, tzinfo=UTC)
+"""Friday noon in UTC, 13:00 in Berlin."""
+
+
+@dataclass
+class StillClock(VirtualClock):
+    """A clock that stands still until a test moves `moment`."""
+
+    moment: datetime = START
+
+
+@dataclass
+class StepClock(StillClock):
+    """A clock that advances by a second with each look at it. A time that is written without need becomes visible."""
+
+    def now(self) -> datetime:
+        self.moment += timedelta(seconds=1)
+        return self.moment

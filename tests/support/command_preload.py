@@ -11,7 +11,7 @@ import gitops
 import renderer
 from gitops.cli import GC_THRESHOLD
 from tests.support.demo.session import SAMPLE
-from tests.support.properties.platform import Platform
+from tests.support.properties.checked_platform import CheckedPlatform
 
 _IMPORTED_LATE = ("git", "kubernetes.aio.client", "kubernetes.aio.config.kube_config", "kubernetes.client")
 
@@ -20,7 +20,7 @@ for _package in (applier, gitops, renderer):
         import_module(_module.name)
 for _name in _IMPORTED_LATE:
     import_module(_name)
-with Platform() as platform:  # Compiles methods, expressions and patterns, which each child would do anew.
+with CheckedPlatform() as platform:  # Compiles methods, expressions and patterns, which each child would do anew.
     platform.commit({str(file.relative_to(SAMPLE)): file.read_text() for file in SAMPLE.rglob("*.yaml")})
     for _ in range(2):
         platform.run()

@@ -16,7 +16,7 @@ from gitops.source import BranchRef, Mirror, SourceSnapshot, SourceTarget, Tip
 from gitops.source.snapshot import File
 from gitops.windows.window import LOCAL
 from tests.support.cluster.waiting import until
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -25,7 +25,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 class Committed:
     """A mirror of the last commit of a platform."""
 
-    fleet: Fleet
+    fleet: LinkPlatform
     server: str = "here"
     ref_names: tuple[str, ...] = ("main",)
     credential_states: tuple[object, ...] = ()
@@ -61,7 +61,9 @@ class Committed:
 
 
 @asynccontextmanager
-async def operating(fleet: Fleet, reconciling: type[Reconciler] = Reconciler, **more: Any) -> AsyncIterator[Operation]:
+async def operating(
+    fleet: LinkPlatform, reconciling: type[Reconciler] = Reconciler, **more: Any
+) -> AsyncIterator[Operation]:
     """Run a follower on the platform, and yield it after its first full reconciliation."""
     reconciler = reconciling(fleet.cluster, "0", fleet.clock, LOCAL)
     follower = Follower(
@@ -83,7 +85,7 @@ async def operating(fleet: Fleet, reconciling: type[Reconciler] = Reconciler, **
 class Operation:
     """A follower at work. `passes` has the names of the instances that each reconciliation looked at, or None for all."""
 
-    fleet: Fleet
+    fleet: LinkPlatform
     follower: Follower
     passes: list[frozenset[str] | None] = field(default_factory=list)
 

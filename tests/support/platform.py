@@ -1,19 +1,27 @@
-"""Instances of one definition, each a Deployment, on the sandbox with a clock that the test moves: what moves when, and why not."""
+"""The harness of one cluster, the commits of its sources, and one clock.
+
+    with Platform() as platform:
+        platform.commit({"one.json": config_map("default", "one")})
+        platform.settle()
+        assert platform.listed("configmaps") == ["one"]
+
+Everything runs in this process: the cluster is a sandbox, a commit is a dictionary of files, and time passes only where
+the test moves `clock`. `tests.support.link_platform` adds a definition and its instances,
+`tests.support.properties.checked_platform` faults, and invariants that hold after every write.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from applier.causes import Reason
-from applier.cluster import Cluster, Object
+from applier.cluster import Cluster
 from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage.store import Store
@@ -21,76 +29,54 @@ from applier.sandbox.wire import Request, Response
 from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
-from gitops.records.rollout_records import decode_rollout
-from gitops.rollouts.state import RolloutState
-from gitops.simulate.world import VirtualClock
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import Catalog, load
+from tests.support.clock import StillClock
 
 T = TypeVar("T")
 
-GROUP = "g.test"
-TEN = tuple(f"i{number}" for number in range(10))
-START = datetime(2026, 11, 20, 12, tzinfo=UTC)
 OWN = "/api/v1/namespaces/levelgate-system/configmaps"
-ROLLOUT = f"{OWN}/rollout-links.{GROUP}"
+"""The path of Levelgate's own records."""
 MERGE = "application/merge-patch+json"
-
-_deployed: dict[str, Store] = {}
-"""What fleets came to, by all that they are made of."""
 
 
 def copy_of(store: Store) -> Store:
-    """With the same objects and events, which never change."""
+    """Copy a store. Objects and events never change, so both stores share them."""
     shelves = map(store.resource_store, store.resources())
     return deepcopy(store, {id(one): one for shelf in shelves for one in (*shelf.objects.values(), *shelf.events)})
 
 
 def commit_id(number: int) -> str:
-    """Of the commit with this number, counted from 1; the short form that objects record tells them apart, the one for people does not."""
+    """Return the id of a commit by its number, from 1.
+
+    The short form that objects record differs between commits; the shorter form for people does not.
+    """
     return f"{number:012d}".ljust(40, "0")
 
 
-@dataclass
-class StillClock(VirtualClock):
-    """Stands still from the start of all stories until it is moved."""
-
-    moment: datetime = START
-
-
 class Died(BaseException):
-    """The process is killed; nothing in it may catch this."""
+    """The death of the process at a write; no handler of `Exception` catches it."""
 
 
-@dataclass
-class Fleet:
-    """`gates`, `schema`, `about` (annotations) and `more` resources are those of the definition, `node_gates` those of its Deployment, `image` is
-    its content (IMAGE in `more`). `rules` are files of windows and policies, `plain` are plain objects by their files, `written` what instances say
-    beyond their name (`metadata`, and fields of the spec).
-    `writes` counts requests that write; at the one with the number in `dies_at` the process dies, before it is carried out or (True) after.
+@dataclass(kw_only=True)
+class Platform:
+    """A cluster, the newest commit of each source, a clock, and the process that reconciles them.
+
+    `pushed` has every commit by its id. `writes` counts write requests of the process, from 0. At the request with the
+    number in `dies_at` the process dies: before the server carries it out, or (True) after.
     """
 
-    names: tuple[str, ...] = TEN
-    gates: list[str] | None = None
-    node_gates: list[str] | None = None
-    more: list[Object] = field(default_factory=list)
-    schema: dict[str, Any] = field(default_factory=lambda: {"text": "string | default=one"})
-    rules: dict[str, str] = field(default_factory=dict)
-    plain: dict[str, Object] = field(default_factory=dict)
-    written: dict[str, dict[str, Any]] = field(default_factory=dict)
-    about: dict[str, str] = field(default_factory=dict)
-    image: str = "one"
     source: str = "platform"
     clock: StillClock = field(default_factory=StillClock)
     new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
-    catalog: Catalog | None = None
+    sources: dict[str, SourceState] = field(default_factory=dict)
     pushed: dict[str, Catalog] = field(default_factory=dict)
     commits: int = 0
     writes: int = 0
     dies_at: tuple[int, bool] | None = None
 
     def __enter__(self) -> Self:
-        self.sandbox = Sandbox(clock=self.clock.seconds)
+        self.sandbox = self.new_sandbox()
         self._loop = self.new_loop()
         self.restart()
         return self
@@ -101,26 +87,22 @@ class Fleet:
         self._loop.run_until_complete(self.cluster.close())
         self._loop.close()
 
-    @contextmanager
-    def copied(self) -> Iterator[Fleet]:
-        """The same cluster at the same time, and a new process; what happens here does not happen there."""
-        said = {
-            name: deepcopy(getattr(self, name)) for name in ("more", "schema", "rules", "plain", "written", "about")
-        }
-        with replace(self, **said, pushed=dict(self.pushed), clock=StillClock()) as other:
-            other.clock.moment = self.clock.moment
-            other.sandbox = Sandbox(clock=other.clock.seconds, store=copy_of(self.sandbox.state.store))
-            other.restart()
-            yield other
+    def new_sandbox(self) -> Sandbox:
+        """Return the cluster as it is before the first commit."""
+        return Sandbox(clock=self.clock.seconds)
+
+    def connect(self) -> Cluster:
+        """Return the connection of a new process to the cluster."""
+        return cluster_of(self._door)
 
     def restart(self) -> None:
-        """A new process on the same cluster: nothing is remembered."""
-        self.cluster: Cluster = cluster_of(self._door)
+        """Start a new process, which remembers nothing, on the same cluster."""
+        self.cluster = self.connect()
         self.reconciler = Reconciler(self.cluster, "0", self.clock, LOCAL)
         self.reconciler.heal_from(self._read_earlier)
 
     async def _read_earlier(self, _source: str, commit: str) -> Catalog | None:
-        """Git keeps every commit."""
+        """Return an earlier commit: Git keeps every one."""
         found = self.find_pushed_commit(commit)
         return self.pushed[found] if found else None
 
@@ -137,257 +119,80 @@ class Fleet:
             raise Died
         return await self.sandbox.answer(request)
 
-    def push(self, image: str = "", /, **rules: Mapping[str, Any] | None) -> None:
-        """Commit the fleet with this image; `rules` are specs of windows and policies by name, None takes one out."""
-        self.image = image or self.image
-        for name, spec in rules.items():
-            self.rules.pop(f"{name}.json", None)
-            if spec is not None:
-                kind = "PropagationWindow" if "timeZone" in spec else "PropagationPolicy"
-                manifest = {"apiVersion": "levelgate.dev/v1alpha1", "kind": kind, "metadata": {"name": name}}
-                self.rules[f"{name}.json"] = json.dumps({**manifest, "spec": spec})
-        files = self._files()
-        data = {name: text.encode() for name, text in files.items()}
-        self.catalog = load(data, source=self.source, commit=self.committed(files), previous=self.catalog)
-        self.pushed[self.catalog.commit] = self.catalog
+    # ---- what people commit
+
+    def commit(self, files: Mapping[str, str], *, source: str = "", hold: str = "") -> str:
+        """Commit these files, and no others, to a source. Return the id of the commit."""
+        name = source or self.source
+        known = self.sources.get(name)
+        catalog = load(
+            {file: text.encode() for file, text in files.items()},
+            source=name,
+            commit=self.committed(files),
+            previous=known.catalog if known else None,
+        )
+        self.sources[name] = _committed_state(catalog, hold)
+        self.pushed[catalog.commit] = catalog
+        return catalog.commit
 
     def committed(self, files: Mapping[str, str]) -> str:
-        """The id of the commit that holds these."""
+        """Return the id of a new commit of these files."""
         self.commits += 1
         return commit_id(self.commits)
 
-    def _files(self) -> dict[str, str]:
-        files = {"link.json": self._definition(), **self.rules}
-        files |= {f"{name}.json": json.dumps(self._instance(name)) for name in self.names}
-        return files | {f"{name}.json": json.dumps(manifest) for name, manifest in self.plain.items()}
-
-    def _definition(self) -> str:
-        app = {
-            "id": "app",
-            "readyWhen": ["${app.status.availableReplicas == 1}"],
-            "template": {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": "${schema.metadata.name}-app", "annotations": {"text": "${schema.spec.text}"}},
-                "spec": {
-                    "selector": {"matchLabels": {"app": "${schema.metadata.name}"}},
-                    "template": {
-                        "metadata": {"labels": {"app": "${schema.metadata.name}"}},
-                        "spec": {"containers": [{"name": "app", "image": self.image}]},
-                    },
-                },
-            },
-        }
-        if self.node_gates is not None:
-            app["propagateWhen"] = self.node_gates
-        after = {
-            "id": "after",
-            "template": {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "${app.metadata.name}"},
-                "data": {"image": self.image},
-            },
-        }
-        schema = {"group": GROUP, "apiVersion": "v1", "kind": "Link", "spec": self.schema}
-        more = json.loads(json.dumps(self.more).replace("IMAGE", self.image))
-        spec: Object = {"schema": schema, "resources": [app, after, *more]}
-        if self.gates is not None:
-            spec["propagateWhen"] = self.gates
-        metadata = {"name": f"links.{GROUP}", "annotations": self.about}
-        return json.dumps(
-            {"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition", "metadata": metadata, "spec": spec}
-        )
-
-    def _instance(self, name: str) -> Object:
-        said = dict(self.written.get(name, {}))
-        metadata = {"name": name, "namespace": "default", **said.pop("metadata", {})}
-        return {"apiVersion": f"{GROUP}/v1", "kind": "Link", "metadata": metadata, "spec": said}
-
-    def start(self, **rules: Mapping[str, Any] | None) -> None:
-        """As `deploy`, then the rules.
-
-        Only the first of fleets that are alike goes all the way; the others are as a process that starts beside it when it is there.
-        """
-        made_of = self.made_of
-        if self.recall(made_of):
-            self.push()
-            self.step()
-        else:
-            self.deploy()
-            self.remember(made_of)
-        if rules:
-            self.push(**rules)
-            self.step()
-
     @property
-    def made_of(self) -> str:
-        """What decides what it comes to; empty where its cluster is not new."""
-        is_new = self.sandbox.state.store.version == Sandbox().state.store.version
-        return repr((type(self), self.source, self.clock.moment, self.commits, self._files())) if is_new else ""
+    def catalog(self) -> Catalog | None:
+        """The newest commit of `source`; None before the first."""
+        return self.sources[self.source].catalog if self.sources else None
 
-    def recall(self, made_of: str) -> bool:
-        """Find the cluster that a fleet made of this has come to; False where none has."""
-        if known := _deployed.get(made_of):
-            self.sandbox = Sandbox(clock=self.clock.seconds, store=copy_of(known))
-        return known is not None
-
-    def remember(self, made_of: str) -> None:
-        """This is what a fleet made of that has come to."""
-        if made_of:
-            _deployed[made_of] = copy_of(self.sandbox.state.store)
-
-    def deploy(self) -> None:
-        """The first commit, brought to its end: all of the fleet runs and is healthy."""
-        self.push()
-        for _ in range(6):
-            self.step()
-            self.ready(*self.at("one"))
-        assert self.waits() == dict.fromkeys(self.names, "Settled")
-
-    def step(self, after: timedelta = timedelta()) -> ReconcileResult:
-        """One pass of the same process, so much later."""
-        self.clock.moment += after
-        found = self.call(self.reconciler.reconcile([self.state]))
-        assert self.words() <= set(Reason), "a reason that is not in the vocabulary"
-        return found
-
-    def settle(self) -> None:
-        """Passes until one changes nothing."""
-        for _ in range(10):
-            if not self.step().changed:
-                return
-        raise AssertionError("it does not come to rest after ten passes")
+    @catalog.setter
+    def catalog(self, catalog: Catalog | None) -> None:
+        assert catalog
+        self.sources[self.source] = _committed_state(catalog)
 
     @property
     def state(self) -> SourceState:
-        """The source as it was committed last."""
-        assert self.catalog is not None
-        return SourceState(self.catalog, ref="main", url="file:///platform")
+        """`source` as it was committed last."""
+        return self.sources[self.source]
 
-    def words(self) -> set[str]:
-        """Every reason that is told of the instances, conditions that are kro's aside; none while their kind is not served."""
-        response = self.sandbox.handle(Request("GET", f"/apis/{GROUP}/v1/links", {}, b""))
-        items = json.loads(response.body)["items"] if response.status == 200 else ()
-        statuses = [one.get("status") or {} for one in items]
-        conditions = [one for status in statuses for one in status.get("conditions", ()) if one["type"] == "Propagated"]
-        rows = [row for status in statuses for row in status.get("levelgate", {}).get("blocked", ())]
-        because = [one for row in rows for one in row.get("blockedBy", ())]
-        return {one["reason"] for one in (*conditions, *rows, *because)}
+    # ---- what the process does
+
+    def step(self, after: timedelta = timedelta()) -> ReconcileResult:
+        """Move the clock, then reconcile once in the same process."""
+        self.clock.moment += after
+        return self.call(self.reconciler.reconcile([self.sources[name] for name in sorted(self.sources)]))
+
+    def settle(self) -> ReconcileResult | None:
+        """Reconcile until nothing changes, at most ten times."""
+        for _ in range(10):
+            found = self.step()
+            if not found.changed:
+                return found
+        raise AssertionError("something still changes after ten reconciliations")
 
     def call(self, awaited: Coroutine[Any, Any, T]) -> T:
-        """Run to its end what asks the cluster."""
+        """Run a coroutine to its end in the loop of the process."""
         return self._loop.run_until_complete(awaited)
-
-    def move(self, image: str, *, rounds: int = 12, except_for: Iterable[str] = ()) -> list[list[str]]:
-        """Passes; after each, all that have the image become ready, but for some. Who moved in which pass that moved anybody."""
-        found: list[list[str]] = []
-        for _ in range(rounds):
-            before = self.at(image)
-            self.step()
-            if moved := [name for name in self.at(image) if name not in before]:
-                found.append(moved)
-            self.ready(*(name for name in self.at(image) if name not in except_for))
-        return found
 
     # ---- what others do and see
 
     def request(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Any:
+        """Send a request as another client; it must succeed. Return the body of the response."""
         headers = {"content-type": content_type}
         response = self.sandbox.handle(Request(method, path, headers, json.dumps(body).encode() if body else b""))
         assert response.status < 300, response.body
         return json.loads(response.body)
 
-    def ready(self, *names: str, ready: bool = True) -> None:
-        """What the Deployment controller says of these, of their newest generation."""
-        for name in names:
-            self.available(f"{name}-app", ready=ready)
-
-    def available(self, deployment: str, *, ready: bool = True) -> None:
-        path = f"/apis/apps/v1/namespaces/default/deployments/{deployment}"
-        count = 1 if ready else 0
-        status = {
-            "observedGeneration": self.request("GET", path)["metadata"]["generation"],
-            **dict.fromkeys(("replicas", "updatedReplicas"), 1),
-            **dict.fromkeys(("readyReplicas", "availableReplicas"), count),
-            "conditions": [
-                {"type": "Available", "status": str(ready)},
-                {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
-            ],
-        }
-        self.request("PATCH", f"{path}/status", {"status": status}, MERGE)
-
-    def annotate(self, name: str, **annotations: str | None) -> None:
-        """As `kubectl annotate` of an instance; underscores stand for dashes."""
-        self.put(f"/apis/{GROUP}/v1/namespaces/default/links/{name}", **annotations)
+    def listed(self, resource: str, namespace: str = "default") -> list[str]:
+        """Return the names of the objects of a resource of the core group, sorted."""
+        listed = self.request("GET", f"/api/v1/namespaces/{namespace}/{resource}")["items"]
+        return sorted(one["metadata"]["name"] for one in listed)
 
     def put(self, path: str, **annotations: str | None) -> None:
-        """As `kubectl annotate` of the object at this path."""
+        """Annotate the object at this path, as `kubectl annotate` does. Underscores stand for dashes."""
         said = {f"levelgate.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
         self.request("PATCH", f"{path}?fieldManager=kubectl-annotate", {"metadata": {"annotations": said}}, MERGE)
 
-    def order(self, **annotations: str | None) -> None:
-        """Ask it of the rollout."""
-        self.put(ROLLOUT, **annotations)
 
-    def at(self, image: str) -> list[str]:
-        """Whose Deployment has this image, in the order of names."""
-        have = self.deployed(image)
-        return [name for name in self.names if f"{name}-app" in have]
-
-    def deployed(self, image: str) -> set[str]:
-        """Names of all Deployments with this image."""
-        return {obj["metadata"]["name"] for obj in self._deployments() if _image(obj) == image}
-
-    def deployed_names(self) -> list[str]:
-        """Names of all Deployments."""
-        return [obj["metadata"]["name"] for obj in self._deployments()]
-
-    def _deployments(self) -> list[Any]:
-        return list(self.request("GET", "/apis/apps/v1/namespaces/default/deployments")["items"])
-
-    def status(self, name: str) -> dict[str, Any]:
-        """Empty while there is none."""
-        response = self.sandbox.handle(Request("GET", f"/apis/{GROUP}/v1/namespaces/default/links/{name}", {}, b""))
-        status: dict[str, Any] = json.loads(response.body).get("status") if response.status == 200 else {}
-        return status or {}
-
-    def propagated(self, name: str) -> tuple[str, str]:
-        """Reason and message of the condition `Propagated`."""
-        found = next(one for one in self.status(name)["conditions"] if one["type"] == "Propagated")
-        return found["reason"], found["message"]
-
-    def waits(self) -> dict[str, str]:
-        """Reason of the condition `Propagated` of all."""
-        return {name: self.propagated(name)[0] for name in self.names if self.status(name)}
-
-    def rollout(self) -> RolloutState:
-        """As it is stored."""
-        return decode_rollout(self.request("GET", ROLLOUT)["data"], now=self.clock.now())
-
-
-def _image(deployment: Object) -> str:
-    image: str = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
-    return image
-
-
-def workers(*gates: str) -> dict[str, Any]:
-    """Return a collection of four Deployments, for `more`."""
-    pods = {
-        "selector": {"matchLabels": {"worker": "${n}"}},
-        "template": {
-            "metadata": {"labels": {"worker": "${n}"}},
-            "spec": {"containers": [{"name": "worker", "image": "IMAGE"}]},
-        },
-    }
-    return {
-        "id": "workers",
-        "forEach": [{"n": "${['w0', 'w1', 'w2', 'w3']}"}],
-        **({"propagateWhen": list(gates)} if gates else {}),
-        "template": {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "${schema.metadata.name}-${n}"},
-            "spec": pods,
-        },
-    }
+def _committed_state(catalog: Catalog, hold: str = "") -> SourceState:
+    return SourceState(catalog, ref="main", url="file:///platform", hold=hold)

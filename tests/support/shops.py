@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 
 SHOPS = ("api", "auth", "billing", "cart", "catalog", "mail", "search", "shop")
 WEEKDAYS: dict[str, Any] = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}}
@@ -29,9 +29,9 @@ POLICY = {"waves": [{"name": "prod", "selector": {}}], "selector": {"rgds": [f"l
 
 
 @contextmanager
-def opened() -> Iterator[Fleet]:
+def opened() -> Iterator[LinkPlatform]:
     """Friday 10:00 in Berlin: all run, cart with a database; then the rules."""
-    with Fleet(names=SHOPS, more=[DATABASE], written={"cart": {"database": True}}) as fleet:
+    with LinkPlatform(names=SHOPS, more=[DATABASE], written={"cart": {"database": True}}) as fleet:
         fleet.schema["database"] = "boolean | default=false"
         fleet.clock.moment = START
         fleet.push(**{"dba-hours": DBA})
@@ -39,7 +39,7 @@ def opened() -> Iterator[Fleet]:
         yield fleet
 
 
-def friday(fleet: Fleet) -> None:
+def friday(fleet: LinkPlatform) -> None:
     """At 14:02 a commit; api, auth and billing move, cart stops at its database; at 15:20 somebody asks."""
     fleet.clock.moment = START + timedelta(hours=4, minutes=2)
     fleet.push("two")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 
 AT = ("--start", "2026-11-20T10:50", "--utc", "--assume", "ready=4m")
 FREEZE = {"kind": "Deny", "timeZone": "UTC", "schedule": {"cron": "0 11 * * 5"}, "duration": "61h"}
@@ -12,7 +12,7 @@ FREEZE = {"kind": "Deny", "timeZone": "UTC", "schedule": {"cron": "0 11 * * 5"},
 
 def files(image: str) -> dict[str, str | None]:
     """Return the files of four instances of one definition."""
-    fleet = Fleet(names=("a", "b", "c", "d"), image=image)
+    fleet = LinkPlatform(names=("a", "b", "c", "d"), image=image)
     return {
         "link.json": fleet._definition(),
         **{f"{name}.json": json.dumps(fleet._instance(name)) for name in fleet.names},

@@ -21,7 +21,7 @@ from gitops.reconcile import step
 from renderer import well_known
 from renderer.identity import ObjectKey
 from renderer.render.model import Rendering
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 
 A, B = (ObjectKey(GROUP, "Link", "default", name) for name in "ab")
 MAP, OTHER = (ObjectKey("", "ConfigMap", "default", f"{name}-app") for name in "ab")
@@ -68,7 +68,7 @@ def settled() -> Asked:
         found.append(Asked(bundle, observed, records, gates))
         return plan(bundle, observed, records, gates, *rest, **named)
 
-    with Fleet(names=("a", "b")) as fleet, pytest.MonkeyPatch.context() as patch:
+    with LinkPlatform(names=("a", "b")) as fleet, pytest.MonkeyPatch.context() as patch:
         fleet.start()
         patch.setattr(step, "plan", planned)
         fleet.step()

@@ -14,13 +14,13 @@ from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from applier.state.observed import Observed
 from renderer.identity import ObjectKey
-from tests.support.properties.cluster import World
+from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.repositories import GROUP
 
 TEAM = ObjectKey("", "Namespace", "", "team")
 
 
-class Silent(World):
+class Silent(WitnessedCluster):
     """One of its API servers does not answer."""
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
@@ -29,7 +29,7 @@ class Silent(World):
 
 async def test_a_kind_that_came_since_the_process_began_is_looked_at() -> None:
     """I2: what others put into a Namespace dies with it, whether we have ever heard of the kind or not."""
-    cluster = World()
+    cluster = WitnessedCluster()
     observed = Observed(await cluster.discover())
     assert await contents_of(cluster, TEAM, observed) == ""
     names = {"plural": "things", "kind": "Thing"}

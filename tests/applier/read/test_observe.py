@@ -20,14 +20,14 @@ from applier.state.observed import Observed
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from renderer.kinds import CRD
-from tests.support.properties.cluster import World
+from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.waves import PARENT, key, member
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 SOURCE = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")
 
 
-class Counting(World):
+class Counting(WitnessedCluster):
     """Remembers what was asked."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Counting(World):
         return await super().list(kind, namespace, selector=selector, metadata_only=metadata_only)
 
 
-def put(cluster: World, *objects: Object) -> None:
+def put(cluster: WitnessedCluster, *objects: Object) -> None:
     for obj in objects:
         cluster.put(obj)
 
@@ -73,7 +73,7 @@ async def test_every_kind_that_is_named_is_listed_once_and_members_lead_on() -> 
 
 async def test_kinds_given_beside_the_parents_are_listed_as_well() -> None:
     """Kinds of records of instances whose object is gone."""
-    found = await observe(World(), [], kinds=[CONFIG_MAP])
+    found = await observe(WitnessedCluster(), [], kinds=[CONFIG_MAP])
     assert found.listed == {CONFIG_MAP}
 
 
@@ -86,13 +86,13 @@ async def test_a_parent_of_another_tool_names_nothing() -> None:
 
 
 async def test_a_kind_that_is_not_served_is_passed_over() -> None:
-    found = await observe(World(), [], kinds=[GroupKind("nobody.io", "Thing"), CONFIG_MAP])
+    found = await observe(WitnessedCluster(), [], kinds=[GroupKind("nobody.io", "Thing"), CONFIG_MAP])
     assert found.listed == {CONFIG_MAP}
 
 
 async def test_a_kind_that_came_since_the_process_began_is_listed() -> None:
     """I12: it was not served is no proof that there is nothing of it."""
-    cluster = World()
+    cluster = WitnessedCluster()
     await cluster.discover()
     put(cluster, source(Scope(frozenset({GroupKind("g.test", "Thing")}))))
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
@@ -138,7 +138,7 @@ async def test_our_own_records_are_read_whole_however_many_there_are() -> None:
 
 
 async def test_a_list_tells_what_vanished_and_leaves_what_has_no_label_alone() -> None:
-    cluster = World()
+    cluster = WitnessedCluster()
     plain = member("plain")
     del plain["metadata"]["labels"]
     before = Observed(await cluster.discover()).with_objects([member("gone"), plain])

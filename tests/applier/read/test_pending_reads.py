@@ -18,13 +18,13 @@ from applier.read.pending_reads import (
 )
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 from tests.support.clock import VirtualLoop
-from tests.support.properties.cluster import World
+from tests.support.properties.cluster import WitnessedCluster
 
 WIDGET, CONFIG_MAP = GroupKind("example.com", "Widget"), GroupKind("", "ConfigMap")
 
 
 @dataclass
-class Slow(World):
+class Slow(WitnessedCluster):
     """`takes` are the seconds until questions about a kind are answered, one after the other, and `says` what its server says then."""
 
     takes: dict[GroupKind, list[float]] = field(default_factory=dict)

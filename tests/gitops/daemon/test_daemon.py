@@ -25,10 +25,11 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from gitops.rollouts.state import Halt, Revert, RolloutState, TargetRevision
+from tests.support.clock import START
 from tests.support.external_server import Answers
 from tests.support.follower import Aside, found
 from tests.support.git.server import Work
-from tests.support.platform import START, Fleet
+from tests.support.link_platform import LinkPlatform
 
 T = TypeVar("T")
 
@@ -336,7 +337,7 @@ async def test_a_halt_that_wants_a_revert_is_taken_up_and_again_with_what_was_mi
 
 def halt() -> ReconcileResult:
     """After a pass that has halted a definition of source `one`."""
-    fleet = Fleet()
+    fleet = LinkPlatform()
     fleet.push()
     assert fleet.catalog is not None
     definitions = fleet.catalog.definitions

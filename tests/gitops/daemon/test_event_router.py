@@ -21,7 +21,7 @@ from gitops.reconcile.incremental.scope import WidenScope
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from tests.support.fault_injector import EndedWatch, FaultInjector, InjectedFault, RefusedRequest
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -51,7 +51,7 @@ def test_what_is_news(known: str, version: str, deleted: bool, expected: bool) -
 class Watched:
     """A fleet under attention; `hints` counts."""
 
-    fleet: Fleet
+    fleet: LinkPlatform
     attention: EventRouter = field(init=False)
     hints: int = 0
     woken: Roots = None
@@ -87,14 +87,14 @@ class Watched:
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b")) as found:
         found.start()
         yield found
 
 
 @asynccontextmanager
-async def watched(fleet: Fleet) -> AsyncIterator[Watched]:
+async def watched(fleet: LinkPlatform) -> AsyncIterator[Watched]:
     found = Watched(fleet)
     async with EventRouter(fleet.reconciler, found.wake, found.notices.append) as found.attention:
         await found.settle()
@@ -102,12 +102,12 @@ async def watched(fleet: Fleet) -> AsyncIterator[Watched]:
         yield found
 
 
-def behind(fleet: Fleet, *faults: InjectedFault) -> None:
+def behind(fleet: LinkPlatform, *faults: InjectedFault) -> None:
     fleet.cluster = cluster_of(FaultInjector(fleet.sandbox.answer, faults).answer)
     fleet.reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
 
 
-def test_what_others_do_gives_a_hint(fleet: Fleet) -> None:
+def test_what_others_do_gives_a_hint(fleet: LinkPlatform) -> None:
     """S4-10: what is created, changed or deleted among members, instances and records."""
 
     async def story() -> None:
@@ -127,7 +127,7 @@ def test_what_others_do_gives_a_hint(fleet: Fleet) -> None:
     fleet.call(story())
 
 
-def test_what_concerns_nobody_gives_none(fleet: Fleet) -> None:
+def test_what_concerns_nobody_gives_none(fleet: LinkPlatform) -> None:
     async def story() -> None:
         async with watched(fleet) as found:
             other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}
@@ -138,7 +138,7 @@ def test_what_concerns_nobody_gives_none(fleet: Fleet) -> None:
     fleet.call(story())
 
 
-def test_a_pass_does_not_wake_itself(fleet: Fleet) -> None:
+def test_a_pass_does_not_wake_itself(fleet: LinkPlatform) -> None:
     """A change of the whole fleet, up to where it waits for readiness: one pass that writes, one that sees that it is done."""
 
     async def story() -> None:
@@ -153,7 +153,9 @@ def test_a_pass_does_not_wake_itself(fleet: Fleet) -> None:
     fleet.call(story())
 
 
-def test_a_watch_that_breaks_is_begun_again_and_gives_a_hint(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_that_breaks_is_begun_again_and_gives_a_hint(
+    fleet: LinkPlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """T8: what happened in between is not told, so everything is read."""
     monkeypatch.setattr(watches, "FIRST_RETRY_SECONDS", 0)
 
@@ -166,7 +168,7 @@ def test_a_watch_that_breaks_is_begun_again_and_gives_a_hint(fleet: Fleet, monke
     fleet.call(story())
 
 
-def test_what_may_not_be_watched_is_looked_at(fleet: Fleet) -> None:
+def test_what_may_not_be_watched_is_looked_at(fleet: LinkPlatform) -> None:
     async def story() -> None:
         behind(fleet, InjectedFault(RefusedRequest(403), verb="watch", plural="deployments"))
         async with watched(fleet) as found:
@@ -177,7 +179,7 @@ def test_what_may_not_be_watched_is_looked_at(fleet: Fleet) -> None:
     fleet.call(story())
 
 
-def test_what_a_part_writes_wakes_who_reads_it(fleet: Fleet) -> None:
+def test_what_a_part_writes_wakes_who_reads_it(fleet: LinkPlatform) -> None:
     """T2: a whole pass would have rendered the readers anew; a part looks at its own alone, and its own writes are no news."""
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}}
     copy = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${schema.metadata.name}-copy"}}
@@ -208,7 +210,7 @@ def test_what_a_part_writes_wakes_who_reads_it(fleet: Fleet) -> None:
     fleet.call(story())
 
 
-def test_a_start_reads_everything_once(fleet: Fleet) -> None:
+def test_a_start_reads_everything_once(fleet: LinkPlatform) -> None:
     """What the first pass rests on is watched before it reads, by what the last process has recorded."""
 
     async def story() -> None:
@@ -227,7 +229,7 @@ def test_a_start_reads_everything_once(fleet: Fleet) -> None:
 
 
 def test_a_cluster_that_does_not_answer_holds_up_the_first_pass_for_a_moment_only(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+    fleet: LinkPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gitops.daemon.event_router.BEGINNING", 0.01)
 

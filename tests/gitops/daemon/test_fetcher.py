@@ -19,8 +19,8 @@ from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.identity import source_parent
 from renderer.render.model import RenderedApplySet
+from tests.support.clock import StillClock
 from tests.support.follower import Listed, found
-from tests.support.platform import StillClock
 
 
 @dataclass

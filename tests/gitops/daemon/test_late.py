@@ -19,10 +19,11 @@ from gitops.reconcile.context import ReconcileResult
 from gitops.reconcile.reconciler import Reconciler
 from gitops.source import Mirror
 from gitops.windows.window import LOCAL
-from tests.support.clock import VirtualClock, VirtualLoop
+from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import DelayedRequest, FaultInjector, InjectedFault
+from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.operation import CONFIG_MAPS, Committed
-from tests.support.platform import GROUP, MERGE, OWN, START, Fleet, StillClock
+from tests.support.platform import MERGE, OWN
 
 LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"
 LATE = 3.0
@@ -30,7 +31,7 @@ LATE = 3.0
 
 
 @dataclass
-class Late(Fleet):
+class Late(LinkPlatform):
     """A status is written late, by faults, or, of those in `silent`, at once and answered late. `passes` says of each at which instances it looked,
     None where at everything.
     """
@@ -65,7 +66,7 @@ class Late(Fleet):
 @pytest.fixture
 def fleet() -> Iterator[Late]:
     loop = VirtualLoop()
-    clock = cast(StillClock, VirtualClock(loop, START))
+    clock = cast(StillClock, LoopClock(loop, START))
     names = ("i00", "i01", "i02", "i03")
     schema = {"text": "string | default=one", "reads": 'string | default=""'}
     with Late(names=names, gates=[], more=[note("one")], schema=schema, clock=clock, new_loop=lambda: loop) as found:

@@ -9,7 +9,7 @@ from gitops.daemon.source_hints import SyncHintForwarder
 from gitops.records.installation import INSTALLATION, ensure_namespace
 from renderer import well_known
 from renderer.identity import source_parent
-from tests.support.platform import StillClock
+from tests.support.clock import StillClock
 
 NAMES = ("a", "b", "never-seen")
 

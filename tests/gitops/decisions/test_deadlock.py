@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 
 OTHERS_FIRST = "${links.filter(x, x.metadata.name != each.metadata.name).all(x, x.settled())}"
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b", "c")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b", "c")) as found:
         yield found
 
 
-def deadlocks(fleet: Fleet) -> dict[str, str]:
+def deadlocks(fleet: LinkPlatform) -> dict[str, str]:
     told = {name: fleet.propagated(name) for name in fleet.names}
     return {name: message for name, (reason, message) in told.items() if reason == "Deadlocked"}
 
 
-def test_everybody_lets_the_others_go_first(fleet: Fleet) -> None:
+def test_everybody_lets_the_others_go_first(fleet: LinkPlatform) -> None:
     """A gate across instances that no static check refuses: each waits for all others. The row names them; the next commit ends it."""
     fleet.start()
     fleet.gates = [OTHERS_FIRST]
@@ -43,7 +43,7 @@ def test_everybody_lets_the_others_go_first(fleet: Fleet) -> None:
     assert fleet.move("three") == [["a"], ["b"], ["c"]]
 
 
-def test_one_that_may_move_is_a_way_out_for_all(fleet: Fleet) -> None:
+def test_one_that_may_move_is_a_way_out_for_all(fleet: LinkPlatform) -> None:
     """`a` lets nobody go first: then b and c wait for it, and that is no deadlock however long it takes."""
     fleet.start()
     fleet.gates = [f"${{each.metadata.name == 'a' || ({OTHERS_FIRST[2:-1]})}}"]
@@ -62,7 +62,7 @@ def test_one_that_may_move_is_a_way_out_for_all(fleet: Fleet) -> None:
         "${inWindow('nights') || (LOCK)}",
     ],
 )
-def test_a_time_a_window_or_a_fact_may_still_end_it(fleet: Fleet, way_out: str) -> None:
+def test_a_time_a_window_or_a_fact_may_still_end_it(fleet: LinkPlatform, way_out: str) -> None:
     nights = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 22 * * *"}, "duration": "1h", "byName": True}
     fleet.start(nights=nights)
     fleet.gates = [way_out.replace("LOCK", OTHERS_FIRST[2:-1])]
@@ -72,7 +72,7 @@ def test_a_time_a_window_or_a_fact_may_still_end_it(fleet: Fleet, way_out: str) 
     assert deadlocks(fleet) == {}
 
 
-def test_a_person_may_still_end_it(fleet: Fleet) -> None:
+def test_a_person_may_still_end_it(fleet: LinkPlatform) -> None:
     """All wait for c, which is held."""
     fleet.start()
     fleet.gates = ["${each.metadata.name == 'c' || links.all(x, x.metadata.name != 'c' || x.settled())}"]
@@ -83,7 +83,7 @@ def test_a_person_may_still_end_it(fleet: Fleet) -> None:
     assert deadlocks(fleet) == {}
 
 
-def test_instances_that_wait_for_objects_of_one_another(fleet: Fleet) -> None:
+def test_instances_that_wait_for_objects_of_one_another(fleet: LinkPlatform) -> None:
     """Through references to objects that the other has not made yet: no gate at all; c, whose peer is there, goes on."""
     fleet.schema["peer"] = "string"
     fleet.written = {"a": {"peer": "b"}, "b": {"peer": "a"}, "c": {"peer": "c"}}
@@ -120,7 +120,7 @@ def test_instances_that_wait_for_objects_of_one_another(fleet: Fleet) -> None:
     assert found.keys() == {"a", "b"}
 
 
-def test_many_that_wait_for_one_that_is_on_its_way_are_not_deadlocked(fleet: Fleet) -> None:
+def test_many_that_wait_for_one_that_is_on_its_way_are_not_deadlocked(fleet: LinkPlatform) -> None:
     fleet.start()
     fleet.push("two")
     fleet.move("two", except_for=["a"])

@@ -11,7 +11,9 @@ import pytest
 
 from gitops.records.pass_history import parse_passes
 from gitops.records.source_record import SourceRecord
-from tests.support.platform import OWN, START, Died, Fleet
+from tests.support.clock import START
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import OWN, Died
 from tests.support.windows.calendars import NIGHT
 
 PLAIN = "/api/v1/namespaces/default/configmaps/plain"
@@ -25,28 +27,28 @@ def plain(text: str, **annotations: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a",)) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a",)) as found:
         found.plain["plain"] = plain("one")
         found.start()
         yield found
 
 
-def pushed(fleet: Fleet, text: str) -> None:
+def pushed(fleet: LinkPlatform, text: str) -> None:
     fleet.plain["plain"] = plain(text)
     fleet.push()
 
 
-def text(fleet: Fleet) -> str:
+def text(fleet: LinkPlatform) -> str:
     return str(fleet.request("GET", PLAIN)["data"]["text"])
 
 
-def record(fleet: Fleet) -> SourceRecord:
+def record(fleet: LinkPlatform) -> SourceRecord:
     return SourceRecord.from_object(fleet.request("GET", SOURCE))
 
 
 @pytest.mark.parametrize("path", [PLAIN, SOURCE])
-def test_a_hold_lapses_three_days_after_it_was_first_seen(fleet: Fleet, path: str) -> None:
+def test_a_hold_lapses_three_days_after_it_was_first_seen(fleet: LinkPlatform, path: str) -> None:
     """The record remembers since when, over restarts, and forgets it with the annotation."""
     fleet.put(path, hold="INC-7")
     fleet.step()
@@ -63,7 +65,7 @@ def test_a_hold_lapses_three_days_after_it_was_first_seen(fleet: Fleet, path: st
     assert fleet.step().changed == 0
 
 
-def test_a_held_object_that_is_at_rest_causes_no_write(fleet: Fleet) -> None:
+def test_a_held_object_that_is_at_rest_causes_no_write(fleet: LinkPlatform) -> None:
     """I7: it is told once."""
     fleet.put(PLAIN, hold="INC-7", hold_until=(START + timedelta(hours=2)).isoformat())
     fleet.step()
@@ -75,7 +77,7 @@ def test_a_held_object_that_is_at_rest_causes_no_write(fleet: Fleet) -> None:
     assert record(fleet).causes == ()
 
 
-def test_killed_at_every_write_what_passes_a_window_is_recorded_before_it_is_written(fleet: Fleet) -> None:
+def test_killed_at_every_write_what_passes_a_window_is_recorded_before_it_is_written(fleet: LinkPlatform) -> None:
     """I5: there is no change outside of a window of which nobody can read who let it pass."""
     fleet.push(night=NIGHT)
     fleet.step()
@@ -103,7 +105,7 @@ def test_killed_at_every_write_what_passes_a_window_is_recorded_before_it_is_wri
             return
 
 
-def test_an_instance_that_a_person_holds_is_not_deleted(fleet: Fleet) -> None:
+def test_an_instance_that_a_person_holds_is_not_deleted(fleet: LinkPlatform) -> None:
     """docs/people.md: no pruning."""
     fleet.annotate("a", hold="a game is running")
     fleet.step()

@@ -14,7 +14,8 @@ from gitops.errors import NewerRecords
 from gitops.reconcile.tally import StateCounts
 from gitops.records.display_state import DisplayState
 from gitops.windows.window import LOCAL
-from tests.support.platform import MERGE, OWN, Fleet
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import MERGE, OWN
 
 EVERYTHING = f"{OWN}/levelgate"
 SOURCE = f"{OWN}/source-platform"
@@ -23,25 +24,25 @@ PLAIN = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plain",
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b")) as found:
         found.rules["plain.json"] = PLAIN
         yield found
 
 
-def drift(fleet: Fleet) -> None:
+def drift(fleet: LinkPlatform) -> None:
     """Somebody deletes a member of `a`; Git wants something else of all."""
     fleet.request("DELETE", "/apis/apps/v1/namespaces/default/deployments/a-app")
     fleet.rules["plain.json"] = PLAIN.replace('"x": "1"', '"x": "2"')
     fleet.push("two")
 
 
-def plain(fleet: Fleet) -> str:
+def plain(fleet: LinkPlatform) -> str:
     found: str = fleet.request("GET", "/api/v1/namespaces/default/configmaps/plain")["data"]["x"]
     return found
 
 
-def test_while_everything_is_suspended_nothing_is_written(fleet: Fleet) -> None:
+def test_while_everything_is_suspended_nothing_is_written(fleet: LinkPlatform) -> None:
     """Surface 5.2, "stop everything now": no content, no healing, no status, no record; and it goes on by itself when the time is over."""
     fleet.start()
     fleet.put(EVERYTHING, suspend="INC-7", suspend_until=(fleet.clock.now() + timedelta(hours=1)).isoformat())
@@ -59,7 +60,7 @@ def test_while_everything_is_suspended_nothing_is_written(fleet: Fleet) -> None:
     assert (fleet.at("two"), plain(fleet)) == (["a"], "2")
 
 
-def test_everything_can_be_stopped_in_the_middle_of_a_pass(fleet: Fleet) -> None:
+def test_everything_can_be_stopped_in_the_middle_of_a_pass(fleet: LinkPlatform) -> None:
     """The round under way ends, no other begins."""
     fleet.start()
     drift(fleet)
@@ -77,7 +78,7 @@ def test_everything_can_be_stopped_in_the_middle_of_a_pass(fleet: Fleet) -> None
     assert (fleet.deployed("two"), plain(fleet)) == (set(), "1")
 
 
-def test_without_a_reason_it_is_suspended_all_the_same(fleet: Fleet) -> None:
+def test_without_a_reason_it_is_suspended_all_the_same(fleet: LinkPlatform) -> None:
     """In an emergency nobody is asked for a form."""
     fleet.start()
     fleet.put(EVERYTHING, suspend="")
@@ -88,7 +89,7 @@ def test_without_a_reason_it_is_suspended_all_the_same(fleet: Fleet) -> None:
     assert plain(fleet) == "2"
 
 
-def test_a_suspended_source_writes_nothing_of_its_own_and_its_instances(fleet: Fleet) -> None:
+def test_a_suspended_source_writes_nothing_of_its_own_and_its_instances(fleet: LinkPlatform) -> None:
     fleet.start()
     fleet.put(SOURCE, suspend="migration")
     drift(fleet)
@@ -102,7 +103,7 @@ def test_a_suspended_source_writes_nothing_of_its_own_and_its_instances(fleet: F
     assert (fleet.at("two"), plain(fleet)) == (["a"], "2")
 
 
-def test_a_suspension_that_ends_by_itself_is_looked_at_then(fleet: Fleet) -> None:
+def test_a_suspension_that_ends_by_itself_is_looked_at_then(fleet: LinkPlatform) -> None:
     """Nobody has to say so, and nothing else has to happen: the pass tells when the next one is due."""
     fleet.start()
     ends = fleet.clock.now() + timedelta(hours=2)
@@ -116,7 +117,7 @@ def test_a_suspension_that_ends_by_itself_is_looked_at_then(fleet: Fleet) -> Non
 
 
 @pytest.mark.parametrize("place", ["git", "cluster"])
-def test_a_suspended_definition_stops_its_crd_and_all_its_instances(fleet: Fleet, place: str) -> None:
+def test_a_suspended_definition_stops_its_crd_and_all_its_instances(fleet: LinkPlatform, place: str) -> None:
     """Everything else of the source goes on."""
     fleet.start()
     if place == "git":
@@ -134,7 +135,7 @@ def test_a_suspended_definition_stops_its_crd_and_all_its_instances(fleet: Fleet
     assert fleet.at("two") == ["a"]
 
 
-def test_an_instance_that_leaves_git_while_its_source_is_suspended_stays(fleet: Fleet) -> None:
+def test_an_instance_that_leaves_git_while_its_source_is_suspended_stays(fleet: LinkPlatform) -> None:
     """No pruning either, also of what has begun to go."""
     fleet.start()
     fleet.names = ("a",)
@@ -156,7 +157,7 @@ def test_an_instance_that_leaves_git_while_its_source_is_suspended_stays(fleet: 
     assert not fleet.status("b")
 
 
-def test_the_installation_says_which_version_looks_after_the_cluster(fleet: Fleet) -> None:
+def test_the_installation_says_which_version_looks_after_the_cluster(fleet: LinkPlatform) -> None:
     """Surface 3.1; written once, and again after it was deleted."""
     fleet.start()
     assert fleet.request("GET", EVERYTHING)["data"] == {"version": "0", "format": "1", "cluster": LOCAL}
@@ -166,7 +167,7 @@ def test_the_installation_says_which_version_looks_after_the_cluster(fleet: Flee
 
 
 @pytest.mark.parametrize("written", ["2", "later"])
-def test_a_version_refuses_the_records_of_a_later_one(fleet: Fleet, written: str) -> None:
+def test_a_version_refuses_the_records_of_a_later_one(fleet: LinkPlatform, written: str) -> None:
     """Surface 5.2, fault row "upgrade/downgrade": whatever is committed, the older version writes nothing at all, and says why."""
     fleet.start()
     fleet.request("PATCH", EVERYTHING, {"data": {"format": written, "version": "9.0"}}, MERGE)

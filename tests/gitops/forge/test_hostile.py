@@ -15,8 +15,8 @@ from aiohttp import web
 from gitops.forge.connect import ForgeKind, ForgeProject
 from gitops.forge.port import CommentTooLong, Forge, ForgeError, ForgeNotFound, ForgeRefused
 from gitops.forge.rest import Rest
+from tests.support.clock import StillClock
 from tests.support.loopback import listening
-from tests.support.platform import StillClock
 
 TOKEN = "s3cret-token"
 DEEP = b"[" * 100_000 + b"]" * 100_000

@@ -10,8 +10,8 @@ import pytest
 
 from gitops.forge.connect import ForgeProject
 from gitops.forge.port import Forge, TooManyItems
+from tests.support.clock import StillClock
 from tests.support.git.forge import BOT, TOKEN, FakeForge, Pull
-from tests.support.platform import StillClock
 
 KINDS = ["github", "gitea", "gitlab"]
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.platform import GROUP, MERGE, Fleet, workers
+from tests.support.link_platform import GROUP, LinkPlatform, workers
+from tests.support.platform import MERGE
 
 NIGHTS: dict[str, Any] = {
     "kind": "Allow",
@@ -21,19 +22,19 @@ NIGHT = datetime(2026, 11, 20, 22, tzinfo=UTC)
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b", "c")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b", "c")) as found:
         yield found
 
 
-def images(fleet: Fleet, prefix: str) -> dict[str, str]:
+def images(fleet: LinkPlatform, prefix: str) -> dict[str, str]:
     """The image that ConfigMaps of this name carry."""
     items = fleet.request("GET", "/api/v1/namespaces/default/configmaps")["items"]
     found = {one["metadata"]["name"]: one["data"]["image"] for one in items}
     return {name.removeprefix(prefix): image for name, image in found.items() if name.startswith(prefix)}
 
 
-def test_a_condition_across_instances_is_added_to_the_pace(fleet: Fleet) -> None:
+def test_a_condition_across_instances_is_added_to_the_pace(fleet: LinkPlatform) -> None:
     """surface 6, S1-2, S1-4: an instance for which it is false is passed; the pace of the policy stays in force for the others."""
     fleet.start()
     fleet.gates = ["${each.spec.text != 'keep'}"]
@@ -44,7 +45,7 @@ def test_a_condition_across_instances_is_added_to_the_pace(fleet: Fleet) -> None
     assert (reason, "each.spec.text" in message, "link.json" in message) == ("GateClosed", True, True)
 
 
-def test_an_empty_list_is_neither_gate_nor_pace(fleet: Fleet) -> None:
+def test_an_empty_list_is_neither_gate_nor_pace(fleet: LinkPlatform) -> None:
     """S1-6."""
     fleet.start()
     fleet.gates = []
@@ -61,7 +62,9 @@ def test_an_empty_list_is_neither_gate_nor_pace(fleet: Fleet) -> None:
         ("inFlight(links) < 1 && settled(links) < 2", [["a"], ["b"]]),
     ],
 )
-def test_a_pace_function_takes_the_place_of_the_policys_shape(fleet: Fleet, gate: str, moves: list[list[str]]) -> None:
+def test_a_pace_function_takes_the_place_of_the_policys_shape(
+    fleet: LinkPlatform, gate: str, moves: list[list[str]]
+) -> None:
     """S1-9, S1-43: they count over the wave, earlier grants included."""
     fleet.start()
     fleet.gates = [f"${{{gate}}}"]
@@ -69,7 +72,7 @@ def test_a_pace_function_takes_the_place_of_the_policys_shape(fleet: Fleet, gate
     assert fleet.move("two") == moves
 
 
-def test_a_gate_in_a_window_opens_with_it(fleet: Fleet) -> None:
+def test_a_gate_in_a_window_opens_with_it(fleet: LinkPlatform) -> None:
     """The report names the window, and the pass says when to come back."""
     fleet.gates = ["${inWindow('nights')}"]
     fleet.push(nights=NIGHTS)
@@ -83,7 +86,7 @@ def test_a_gate_in_a_window_opens_with_it(fleet: Fleet) -> None:
     assert fleet.at("one") == ["a", "b", "c"]
 
 
-def test_a_break_glass_passes_gates_that_await_a_window_and_no_others(fleet: Fleet) -> None:
+def test_a_break_glass_passes_gates_that_await_a_window_and_no_others(fleet: LinkPlatform) -> None:
     """Surface 4.4, W26: across instances and of a node, for the one who asks and as long as he does; the record says past what."""
     fleet.start(nights=NIGHTS)
     fleet.gates, fleet.node_gates = ["${inWindow('nights')}"], ["${inWindow('nights') && schema.metadata.name != 'c'}"]
@@ -108,7 +111,7 @@ def test_a_break_glass_passes_gates_that_await_a_window_and_no_others(fleet: Fle
     assert fleet.move("two") == []
 
 
-def test_a_break_glass_does_not_pass_a_gate_whose_window_forbids_it(fleet: Fleet) -> None:
+def test_a_break_glass_does_not_pass_a_gate_whose_window_forbids_it(fleet: LinkPlatform) -> None:
     fleet.start(nights={**NIGHTS, "breakGlass": "Forbidden"})
     fleet.node_gates = ["${inWindow('nights')}"]
     fleet.push("two")
@@ -119,7 +122,7 @@ def test_a_break_glass_does_not_pass_a_gate_whose_window_forbids_it(fleet: Fleet
     assert told.endswith("break-glass refused: a window that governs it forbids that (breakGlass: Forbidden)")
 
 
-def test_a_gate_that_cannot_be_judged_is_closed(fleet: Fleet) -> None:
+def test_a_gate_that_cannot_be_judged_is_closed(fleet: LinkPlatform) -> None:
     """S1-5: never open on an error; the others are judged by themselves."""
     fleet.schema["tier"] = "string"
     fleet.written = {name: {"tier": "x"} for name in ("b", "c")}
@@ -130,7 +133,7 @@ def test_a_gate_that_cannot_be_judged_is_closed(fleet: Fleet) -> None:
     assert fleet.propagated("a")[0] == "GateError"
 
 
-def test_a_closed_gate_of_a_node_holds_only_its_own_descendants(fleet: Fleet) -> None:
+def test_a_closed_gate_of_a_node_holds_only_its_own_descendants(fleet: LinkPlatform) -> None:
     """S1-40, S0-26: what does not depend on it goes on; it is healed meanwhile to what was applied."""
     side = {
         "id": "side",
@@ -181,7 +184,7 @@ def test_a_closed_gate_of_a_node_holds_only_its_own_descendants(fleet: Fleet) ->
 WORKERS = [f"a-w{number}" for number in range(4)]
 
 
-def moved(fleet: Fleet, image: str) -> list[list[str]]:
+def moved(fleet: LinkPlatform, image: str) -> list[list[str]]:
     """Which workers got the image in which pass; all that have it become ready after each."""
     found = []
     for _ in range(8):
@@ -196,7 +199,7 @@ def moved(fleet: Fleet, image: str) -> list[list[str]]:
 
 def test_a_rate_paces_the_items_of_a_collection_also_when_they_are_made() -> None:
     """S1-7, S1-9: in the order of the list; an item counts once it carries the target and is healthy."""
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         fleet.more = [workers("${linearlyReady(each, workers, 3)}")]
         fleet.push()
         assert moved(fleet, "one") == [WORKERS[:3], WORKERS[3:]]
@@ -204,7 +207,7 @@ def test_a_rate_paces_the_items_of_a_collection_also_when_they_are_made() -> Non
 
 def test_the_items_of_a_collection_change_exponentially_by_default() -> None:
     """S1-7: made at once; changed one, one, two; an item that is not healthy holds the others, and the report names it."""
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         fleet.more = [workers()]
         fleet.push()
         assert moved(fleet, "one") == [WORKERS]
@@ -220,7 +223,7 @@ def test_the_items_of_a_collection_change_exponentially_by_default() -> None:
 
 def test_a_window_that_names_a_collection_governs_its_items() -> None:
     """Surface 6: `nodes` are ids of resources, so `workers` are all of them; what has no such id goes on."""
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         fleet.more = [workers()]
         for rules in ({}, {"cut": {**NIGHTS, "byName": False, "selector": {"nodes": ["workers"]}}}):
             fleet.push(**rules)
@@ -237,7 +240,7 @@ def test_a_window_that_names_a_collection_governs_its_items() -> None:
         assert fleet.deployed("two") > {"a-app"}
 
 
-def test_the_removal_of_a_node_waits_for_the_gate_that_it_was_applied_with(fleet: Fleet) -> None:
+def test_the_removal_of_a_node_waits_for_the_gate_that_it_was_applied_with(fleet: LinkPlatform) -> None:
     """S1-21: taking a node out is a change of it; deleting the whole instance is somebody's word."""
     kept = {
         "id": "kept",
@@ -274,7 +277,7 @@ def test_the_removal_of_a_node_waits_for_the_gate_that_it_was_applied_with(fleet
 @pytest.mark.parametrize(("barrier", "image"), [("Path", "two"), ("Level", "one"), ("All", "one")])
 def test_barriers(barrier: str, image: str) -> None:
     """S0-9, S0-26: with Level and All a node also waits for what it does not depend on, in the levels before it."""
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         first = {
             "id": "first",
             "template": {
@@ -303,7 +306,7 @@ def test_barriers(barrier: str, image: str) -> None:
         assert images(fleet, "second-") == {"first": "two"}
 
 
-def test_what_a_person_writes_on_a_live_instance_counts_for_its_gate(fleet: Fleet) -> None:
+def test_what_a_person_writes_on_a_live_instance_counts_for_its_gate(fleet: LinkPlatform) -> None:
     """A gate sees the live object: its labels and its status."""
     fleet.start()
     fleet.gates = ["${has(each.metadata.labels) && 'go' in each.metadata.labels}"]
@@ -326,7 +329,7 @@ def test_what_a_person_writes_on_a_live_instance_counts_for_its_gate(fleet: Flee
     ],
 )
 def test_who_waits_for_what_has_no_date_is_told_so_once(
-    fleet: Fleet, gates: list[str] | None, policy: dict[str, Any]
+    fleet: LinkPlatform, gates: list[str] | None, policy: dict[str, Any]
 ) -> None:
     """I7: a time that is reckoned from the present would be another at every look, and be written into the status of all that wait."""
     fleet.start(links=policy)

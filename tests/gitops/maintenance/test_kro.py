@@ -7,7 +7,7 @@ from typing import Any
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.maintenance.cluster_check import CheckLevel, check_cluster
 from gitops.maintenance.cluster_facts import examine
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 
 CRD: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -36,7 +36,7 @@ CRD: dict[str, Any] = {
 
 def test_definitions_of_kro_that_stayed_are_named_where_we_manage_their_kinds() -> None:
     """Rulings, takeover from kro: a kro that somebody starts again finds them, and takes back what is ours by then."""
-    with Fleet(names=("a",), gates=[]) as fleet:
+    with LinkPlatform(names=("a",), gates=[]) as fleet:
         fleet.start()
         fleet.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
         fleet.sandbox.tick_until_stable()

@@ -12,12 +12,13 @@ from gitops.maintenance.cluster_check import CheckLevel, check_cluster
 from gitops.maintenance.cluster_facts import examine
 from renderer.identity import ObjectKey
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
-from tests.support.platform import GROUP, MERGE, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
+from tests.support.platform import MERGE
 
 
 def test_instances_are_counted_where_the_records_of_sources_may_be_read_but_not_found() -> None:
     """ConfigMaps may be read in our own namespace, and listed nowhere else: as `deploy/kubernetes.yaml` has it."""
-    with Fleet(names=("a", "b"), gates=[]) as fleet:
+    with LinkPlatform(names=("a", "b"), gates=[]) as fleet:
         fleet.start()
         facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
     objects = {key: obj for key, obj in facts.survey.objects.items() if key.kind != "ConfigMap"}
@@ -30,7 +31,7 @@ def test_roles_that_people_aggregate_are_no_traces_of_ours() -> None:
     """What is a trace loses our keys at an uninstall: without that label the next installation would lack what the role grants."""
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
     labels = {"levelgate.dev/aggregate-to": "levelgate"}
-    with Fleet(names=("a",), gates=[]) as fleet:
+    with LinkPlatform(names=("a",), gates=[]) as fleet:
         fleet.start()
         body = {**role, "metadata": {"name": "levelgate-platform", "labels": labels}, "rules": []}
         fleet.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", body)
@@ -40,7 +41,7 @@ def test_roles_that_people_aggregate_are_no_traces_of_ours() -> None:
 
 def test_kinds_that_may_not_be_listed_are_one_warning_and_a_source_that_cannot_be_read_is_none() -> None:
     """Surface 1.1: with the least rights most kinds are not looked through, which is one thing to know."""
-    with Fleet(names=("a",), gates=[]) as fleet:
+    with LinkPlatform(names=("a",), gates=[]) as fleet:
         fleet.start()
         fleet.call(
             SourceRecords(fleet.cluster, fleet.clock).report_error("shop", SourceError("https://x/shop", "refused"))
@@ -61,7 +62,7 @@ def test_members_of_an_instance_that_went_with_its_records_are_named() -> None:
 
     Nothing tells then where its members are, and they stay.
     """
-    with Fleet(names=("a", "b"), gates=[]) as fleet:
+    with LinkPlatform(names=("a", "b"), gates=[]) as fleet:
         fleet.start()
         for name in fleet.names:
             path = f"/apis/{GROUP}/v1/namespaces/default/links/{name}"

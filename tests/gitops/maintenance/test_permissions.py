@@ -6,12 +6,12 @@ from applier.cluster import ResourceAttributes
 from applier.read.leftovers import survey
 from applier.sandbox.endpoints.transport import cluster_of
 from gitops.maintenance.cluster_facts import needed_permissions
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 
 
 def test_kinds_of_definitions_are_asked_for_before_there_is_an_instance() -> None:
     """Whoever may make CRDs and not what they define finds out here, and not by seven instances that fail."""
-    with Fleet(names=()) as fleet:
+    with LinkPlatform(names=()) as fleet:
         fleet.deploy()
         asked = needed_permissions(fleet.call(survey(cluster_of(fleet.sandbox.answer))))
     mine = [one for one in asked if one.group == GROUP]

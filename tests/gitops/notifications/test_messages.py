@@ -15,7 +15,7 @@ from gitops.notifications.messages import MAX_INSTANCES_PER_MESSAGE, group_trans
 from gitops.notifications.receivers import OutgoingRequest
 from gitops.records.transitions import MAX_TRANSITIONS, Transition, limit_transitions
 from renderer.identity import ObjectKey, source_parent
-from tests.support.platform import StillClock
+from tests.support.clock import StillClock
 
 
 def failed(name: str, **more: object) -> Transition:

@@ -31,9 +31,10 @@ from gitops.notifications.messages import Message
 from gitops.notifications.receivers import OutgoingRequest
 from gitops.records.transitions import Transition
 from renderer.identity import ObjectKey, source_parent
+from tests.support.clock import START, StillClock
 from tests.support.cluster.waiting import until
+from tests.support.link_platform import LinkPlatform
 from tests.support.loopback import listening
-from tests.support.platform import START, Fleet, StillClock
 
 COMMIT = "9c1d2e7" + "0" * 33
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -377,7 +378,7 @@ def test_the_configuration_says_who_is_told(tmp_path: Path) -> None:
 
 def test_a_restart_tells_nothing_again() -> None:
     """By the records: what they said already is no transition."""
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         heard: list[Transition] = []
         fleet.reconciler.on_transitions = heard.extend
         fleet.deploy()
@@ -392,7 +393,7 @@ def test_a_restart_tells_nothing_again() -> None:
 def test_healing_does_not_make_a_settled_commit_pending(tmp_path: Path) -> None:
     """What was put right is told to people; the status of a commit follows how all of its source is."""
     hub = Receiver("hub", GitHubStatusChannel("acme/platform", secret(tmp_path)))
-    with Fleet(names=("a",), plain={"plain": PLAIN}) as fleet:
+    with LinkPlatform(names=("a",), plain={"plain": PLAIN}) as fleet:
         heard: list[Transition] = []
         fleet.reconciler.on_transitions = heard.extend
         fleet.deploy()
@@ -411,7 +412,7 @@ def test_healing_does_not_make_a_settled_commit_pending(tmp_path: Path) -> None:
 
 def test_a_failure_is_not_followed_by_a_pending_of_the_same_pass(tmp_path: Path) -> None:
     hub = Receiver("hub", GitHubStatusChannel("acme/platform", secret(tmp_path)))
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         heard: list[Transition] = []
         fleet.reconciler.on_transitions = heard.extend
         fleet.written = {"a": {"text": 7}}

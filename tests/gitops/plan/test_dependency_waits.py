@@ -13,8 +13,8 @@ from gitops.plan.report import Report
 from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.support.git.commits import planned
+from tests.support.properties.checked_platform import CheckedPlatform
 from tests.support.properties.plans import CLOSED, done, rule, run
-from tests.support.properties.platform import Platform
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 
 
@@ -49,7 +49,7 @@ def test_a_gate_holds_what_depends_on_its_node_unless_nothing_waits_for_that(awa
     link = definition("Link", [first, config_map("b", "a")], spec={"text": "string"})
     closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "selector": {"nodes": ["a"]}}
     window = rule("PropagationWindow", closed)
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": link, "window.json": window, "x.json": instance("Link", "x", text="one")})
         assert gates(platform.plan()) == {"a": ["propagationwindow"], "b": held}
         assert ("x-b" in {key.name for key in done(run(platform))}) is not bool(held)
@@ -91,7 +91,7 @@ def test_what_waits_for_data_holds_the_levels_after_it(waits: str, barrier: str,
         "Link", [config_map("b"), first, config_map("c", "b"), config_map("d", "c")], spec={"text": "string"}
     )
     rules = {"policy.json": rule("PropagationPolicy", {"barrier": barrier})}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": link, "x.json": instance("Link", "x", text="one"), **rules})
         found = gates(platform.plan())
         assert found.pop("waits", []) == []
@@ -107,7 +107,7 @@ def test_what_depends_on_what_waits_for_data_waits_for_it() -> None:
     nodes = [config_map("b"), waits, config_map("c", "waits")]
     link = definition("Link", nodes, spec={"text": "string"})
     base, head = ({"link.json": link, "x.json": instance("Link", "x", text=text)} for text in ("one", "two"))
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(head)
         assert gates(platform.plan()) == {"b": [], "waits": [], "c": ["waits"]}
         assert "x-c" not in {key.name for key in done(run(platform))}
@@ -125,7 +125,7 @@ def test_what_is_there_and_not_ready_keeps_waiting_what_depends_on_it(barrier: s
         definition("Link", nodes, spec={"text": "string"}),
         {"policy.json": rule("PropagationPolicy", {"barrier": barrier})},
     )
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": link, "x.json": instance("Link", "x", text="one"), **rules})
         platform.settle()
         platform.commit({"link.json": link, "x.json": instance("Link", "x", text="two"), **rules})
@@ -159,7 +159,7 @@ def test_why_something_is_not_ready_names_no_value_of_a_secret() -> None:
         "spec": spec,
     }
     link = definition("Link", [first, config_map("b", "a")], spec={"text": "string"})
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         files = {"link.json": link, "s.json": json.dumps(secret)}
         platform.commit({**files, "x.json": instance("Link", "x", text="one")})
         platform.settle()
@@ -235,7 +235,7 @@ def test_what_a_person_protects_stays_and_with_it_what_it_uses(
     while the brake holds all the rest.
     """
     link = definition("Link", [config_map("a"), config_map("b", "a")], spec={"text": "string"})
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": link, **{f"{name}.json": instance("Link", name, text="one") for name in "xyz"}})
         platform.settle()
         key = next(one for one in platform.cluster.objects if str(one) == annotated)
@@ -274,7 +274,7 @@ def test_what_a_person_disabled_of_an_instance_holds_nothing_that_it_is_made_of(
     link = definition("Link", [config_map("a")], spec={"text": "string"})
     changed = json.loads(instance("Link", "x", text="two"))
     changed["metadata"]["annotations"] = {well_known.RECONCILE: "disabled"}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"link.json": link, "x.json": instance("Link", "x", text="one")})
         platform.settle()
         platform.commit({"link.json": link, "x.json": json.dumps(changed)})
@@ -304,7 +304,7 @@ def test_the_brake_counts_what_stays_only_until_something_is_written() -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": "default"}}
     kept = {f"{name}.json": plain(name) for name in "kl"}
     goes = {"p.json": plain("p"), "q.json": plain("q"), "s.json": json.dumps(account)}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.cluster.put(json.loads(plain("theirs")))
         platform.commit({**kept, **goes})
         platform.settle()
@@ -320,7 +320,7 @@ def test_the_brake_counts_what_a_window_keeps_for_now() -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": "default"}}
     closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}, "selector": {"kinds": ["ConfigMap"]}}
     kept = {"k.json": plain("k"), "window.json": rule("PropagationWindow", closed)}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"k.json": plain("k"), "p.json": plain("p"), "s.json": json.dumps(account)})
         platform.settle()
         platform.commit(kept, approved=False)

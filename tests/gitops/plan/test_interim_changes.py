@@ -13,8 +13,8 @@ from gitops.plan.report import PlannedAction, PlannedChange
 from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.support.git.commits import brief
+from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.plans import PACE, done, holder, rule, run
-from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 
 POLICY = rule("PropagationPolicy", PACE)
@@ -46,7 +46,7 @@ def parts(changes: tuple[PlannedChange, ...]) -> list[tuple[str, tuple[str, ...]
 
 
 def test_values_of_an_instance_go_at_once_and_the_definition_comes_in_its_turn() -> None:
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(files("1", policy="", x={}, y={}))
         run(platform)
         platform.commit(files("2", x={}, y={"text": "two"}))
@@ -77,7 +77,7 @@ def test_a_value_that_only_the_revision_before_holds_is_shown_nowhere() -> None:
     del secret["template"]["data"]
     copy = config_map("copy")
     copy["template"]["data"] = {"url": "${'db://c4nary-' + schema.spec.text + '@db'}"}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({**files("1", policy="", x={}), "link.json": definition("Link", [secret, copy], spec=FIELDS)})
         run(platform)
         link = definition("Link", [config_map("other")], spec=FIELDS)
@@ -92,7 +92,7 @@ def test_a_value_that_only_the_revision_before_holds_is_shown_nowhere() -> None:
 
 
 def test_what_values_take_away_goes_at_once() -> None:
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(files("1", policy="", x={}, y={}))
         run(platform)
         platform.commit(files("2", x={}, y={"on": False}))
@@ -103,7 +103,7 @@ def test_what_values_take_away_goes_at_once() -> None:
 
 
 def test_what_somebody_deleted_comes_again_as_it_was() -> None:
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(files("1", policy="", x={}, y={}))
         run(platform)
         key = next(key for key in platform.cluster.objects if key.name == "y-last")
@@ -120,7 +120,7 @@ def test_what_somebody_deleted_comes_again_as_it_was() -> None:
 
 def test_what_somebody_took_the_label_of_is_taken_back_and_goes_where_the_new_revision_has_it_no_more() -> None:
     """Nothing else differs of it, and the cluster does not know it as a member: it is in no list of what goes."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(files("1", policy="", x={}, y={}))
         run(platform)
         key = ObjectKey("", "ConfigMap", "default", "y-last")
@@ -139,7 +139,7 @@ def test_what_somebody_took_the_label_of_is_taken_back_and_goes_where_the_new_re
 @pytest.mark.parametrize("more", [{"governs": "All"}, {"minAvailable": "100%"}], ids=str)
 def test_an_instance_that_somebody_deleted_comes_again_as_it_was_and_waits_for_its_turn(more: dict[str, Any]) -> None:
     """P1: it is no repair to move it, whatever the policy lets pass the pace."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(files("1", policy="", x={}, y={}))
         run(platform)
         platform.cluster.take_away(next(key for key in platform.cluster.objects if key.name == "y"))
@@ -156,7 +156,7 @@ def test_an_instance_that_somebody_deleted_on_its_way_goes_on() -> None:
     """It was let move, and nothing was applied to its end that it could come again as. Nobody approves that another one moves."""
     policy = rule("PropagationPolicy", {**PACE, "approvals": [{"after": {"settled": 1}}]})
     instances = {"h.json": instance("Holder", "h"), "k.json": instance("Holder", "k", open=False)}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"holder.json": holder(), **instances})
         run(platform)
         platform.cluster.take_away(next(key for key in platform.cluster.objects if key.name == "k"))
@@ -179,7 +179,7 @@ def test_an_instance_that_somebody_deleted_counts_as_on_its_way(said: dict[str, 
         policy = {"policy.json": rule("PropagationPolicy", {**PACE, "bake": said["bake"]})} if revision == "2" else {}
         platform.commit({"link.json": definition("Link", [node]), **policy, **instances})
 
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         commit("1")
         run(platform)
         commit("2")
@@ -195,7 +195,7 @@ def test_an_instance_that_somebody_deleted_counts_as_on_its_way(said: dict[str, 
 def test_a_window_holds_what_comes_first_as_well() -> None:
     once = [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]
     closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": once}, "selector": {"nodes": ["last"]}}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(files("1", policy="", x={}, y={}))
         run(platform)
         window = {"window.json": rule("PropagationWindow", closed)}
@@ -215,7 +215,7 @@ def paced(before: list[dict[str, Any]], after: list[dict[str, Any]], **changed: 
     """Instances `x` and `y` of one definition, which changes and gets a node more, and `y` changes with it; `x` comes first. What the plan tells
     of the other nodes of `y`, and what the run did to them. Whatever is to be there in the end changes, or is counted as unchanged.
     """
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         instances = {f"{name}.json": instance("Link", name) for name in "xy"}
         platform.commit({"link.json": definition("Link", before, spec=FIELDS), **instances})
         run(platform)
@@ -304,7 +304,7 @@ def test_what_is_nested_waits_for_the_turn_of_what_it_is_nested_in() -> None:
         return {"id": "inner", "template": inner}
 
     files = {"inner.json": definition("Inner", [config_map("a")], spec=FIELDS)}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         instances = {f"{name}.json": instance("Outer", name) for name in "xy"}
         before = definition("Outer", [outer("${schema.spec.text}")], spec=FIELDS)
         platform.commit({**files, **instances, "outer.json": before})
@@ -326,7 +326,7 @@ def test_what_is_nested_waits_for_the_turn_of_what_it_is_nested_in() -> None:
 def test_what_waits_is_healed_meanwhile(is_gone: bool) -> None:
     once = [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]
     closed = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": once}, "selector": {"nodes": ["a"]}}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         files = {"link.json": definition("Link", [config_map("a")], spec=FIELDS), "y.json": instance("Link", "y")}
         platform.commit(files)
         run(platform)
@@ -351,7 +351,7 @@ def test_what_waits_is_healed_meanwhile(is_gone: bool) -> None:
 
 
 def test_what_somebody_deleted_of_an_instance_that_may_not_go_yet_is_made_again_and_goes_with_it() -> None:
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         files = {"link.json": definition("Link", list(map(config_map, "ab")), spec=FIELDS)}
         platform.commit({**files, "x.json": instance("Link", "x"), "y.json": instance("Link", "y")})
         run(platform)
@@ -369,7 +369,7 @@ def test_what_somebody_deleted_of_an_instance_that_may_not_go_yet_is_made_again_
 
 
 def test_an_instance_that_somebody_deleted_gives_up_what_its_definition_has_no_more() -> None:
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         both, one = (definition("Link", list(map(config_map, nodes)), spec=FIELDS) for nodes in ("ab", "a"))
         platform.commit({"link.json": both, "y.json": instance("Link", "y")})
         run(platform)
@@ -384,7 +384,7 @@ def test_an_instance_that_somebody_deleted_gives_up_what_its_definition_has_no_m
 
 def test_what_is_only_recorded_anew_is_no_change() -> None:
     """The server keeps no empty annotations, but the manifest is another one."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         found = json.loads(plain("p"))
         platform.commit({"p.json": json.dumps(found)})
         run(platform)

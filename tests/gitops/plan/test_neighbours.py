@@ -23,8 +23,8 @@ from renderer import well_known
 from renderer.builtin_kinds import load_builtin_schemas
 from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 from tests.support.git.commits import told
+from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.plans import deny, done, rule, run
-from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 
 LINK = definition("Link", [config_map("a"), config_map("b", "a")], spec={"text": "string"})
@@ -45,21 +45,21 @@ Y = f"0 Link.{GROUP}/default/y"
 
 
 @pytest.fixture
-def platform() -> Iterator[Platform]:
+def platform() -> Iterator[CheckedPlatform]:
     """`one` has everything, `two` an object of its own."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         commit(platform, "one", {"link.json": LINK, **MOVED})
         commit(platform, "two", {})
         platform.settle()
         yield platform
 
 
-def commit(platform: Platform, source: str, files: Files, *, approved: bool = True) -> None:
+def commit(platform: CheckedPlatform, source: str, files: Files, *, approved: bool = True) -> None:
     own = {f"{source}.json": plain(source, text="1")}
     platform.commit({**files, **own}, source=source, approved=approved)
 
 
-def report_of(platform: Platform, source: str) -> Report:
+def report_of(platform: CheckedPlatform, source: str) -> Report:
     """Of a plan against the cluster; against a snapshot of it everybody reads the same."""
     found = platform.plan(source)
     snapshot = asyncio.run(take_snapshot(platform.cluster, platform.clock.moment, load_builtin_schemas().version))
@@ -86,7 +86,7 @@ def said(report: Report) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("braked", [False, True])
-def test_what_another_source_waits_for_is_handed_over(platform: Platform, braked: bool) -> None:
+def test_what_another_source_waits_for_is_handed_over(platform: CheckedPlatform, braked: bool) -> None:
     """Nothing of it is deleted, also no member of an instance, so the brake has nothing to hold."""
     commit(platform, "two", MOVED)
     platform.settle()
@@ -105,7 +105,7 @@ def test_what_another_source_waits_for_is_handed_over(platform: Platform, braked
     }
 
 
-def test_so_is_what_an_instance_of_another_source_waits_for(platform: Platform) -> None:
+def test_so_is_what_an_instance_of_another_source_waits_for(platform: CheckedPlatform) -> None:
     """Its object may be there, with all else that it is made of, and the one that it lacks elsewhere."""
     here = {"link.json": LINK, "x-a.json": plain("x-a", text="1")}
     commit(platform, "one", here)
@@ -118,7 +118,7 @@ def test_so_is_what_an_instance_of_another_source_waits_for(platform: Platform) 
     assert done(run(platform))[ObjectKey("", "ConfigMap", "default", "x-a")] is PlannedAction.UPDATE
 
 
-def test_what_an_instance_of_another_source_only_refers_to_is_deleted(platform: Platform) -> None:
+def test_what_an_instance_of_another_source_only_refers_to_is_deleted(platform: CheckedPlatform) -> None:
     """It wants to read it, not to have it."""
     ready = {"id": "ext", "externalRef": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "found"}}}
     reader = definition("Reader", [{**ready, "readyWhen": ["${ext.data.text == 'two'}"]}, config_map("a", "ext")])
@@ -134,7 +134,7 @@ def test_what_an_instance_of_another_source_only_refers_to_is_deleted(platform: 
     )
 
 
-def test_what_nobody_waits_for_is_deleted(platform: Platform) -> None:
+def test_what_nobody_waits_for_is_deleted(platform: CheckedPlatform) -> None:
     """Whoever wants it later makes it anew: in this order the plan says so, and the run does so."""
     commit(platform, "one", {"link.json": LINK})
     assert platform.plan("one").summary["delete"] == 4
@@ -142,7 +142,7 @@ def test_what_nobody_waits_for_is_deleted(platform: Platform) -> None:
     assert platform.plan("one").summary["delete"] == 4  # no pass has found that it is wanted
 
 
-def test_what_another_source_has_is_refused_by_its_name(platform: Platform) -> None:
+def test_what_another_source_has_is_refused_by_its_name(platform: CheckedPlatform) -> None:
     """What is to be done is a commit there, not a label taken off by hand."""
     commit(platform, "two", {"p.json": MOVED["p.json"]})
     ((line, why),) = said(platform.plan("two"))
@@ -152,7 +152,7 @@ def test_what_another_source_has_is_refused_by_its_name(platform: Platform) -> N
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["applied", "new"])
-def test_an_instance_is_rendered_by_the_definition_of_another_source(platform: Platform, there: bool) -> None:
+def test_an_instance_is_rendered_by_the_definition_of_another_source(platform: CheckedPlatform, there: bool) -> None:
     if there:
         commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
         platform.settle()
@@ -164,7 +164,7 @@ def test_an_instance_is_rendered_by_the_definition_of_another_source(platform: P
     assert becomes(report) == done(run(platform))
 
 
-def test_an_instance_goes_with_all_that_it_is_made_of(platform: Platform) -> None:
+def test_an_instance_goes_with_all_that_it_is_made_of(platform: CheckedPlatform) -> None:
     commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
     platform.settle()
     commit(platform, "two", {})
@@ -182,7 +182,9 @@ def test_an_instance_goes_with_all_that_it_is_made_of(platform: Platform) -> Non
     ],
     ids=["waves", "approval", "halt"],
 )
-def test_it_waits_for_what_its_definition_s_source_says(platform: Platform, files: Files, reason: Reason) -> None:
+def test_it_waits_for_what_its_definition_s_source_says(
+    platform: CheckedPlatform, files: Files, reason: Reason
+) -> None:
     """Rules that were accepted, what the rollout remembers, and instances of other sources."""
     y = json.loads(instance("Link", "y", text="one"))
     y["metadata"]["labels"] = {"team": "two"}
@@ -199,7 +201,7 @@ def test_it_waits_for_what_its_definition_s_source_says(platform: Platform, file
     assert {str(key) for key in done(run(platform))} == {f"Link.{GROUP}/default/y"}
 
 
-def test_a_suspension_that_another_repository_says_of_its_definition_holds_it(platform: Platform) -> None:
+def test_a_suspension_that_another_repository_says_of_its_definition_holds_it(platform: CheckedPlatform) -> None:
     """It keeps its own CRD from being written, so that only the record of its source tells of it."""
     word = {well_known.SUSPEND: "INC-7", well_known.SUSPEND_UNTIL: "2026-11-20T14:00:00Z"}
     commit(platform, "one", {**MOVED, "link.json": ordered(LINK, word)})
@@ -217,7 +219,7 @@ def test_a_suspension_that_another_repository_says_of_its_definition_holds_it(pl
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["plain", "nested"])
-def test_a_definition_is_planned_with_the_instances_of_other_sources(platform: Platform, nested: bool) -> None:
+def test_a_definition_is_planned_with_the_instances_of_other_sources(platform: CheckedPlatform, nested: bool) -> None:
     """They count, and those here wait for them; what becomes of them is not told."""
     y = json.loads(instance("Link", "y", text="one"))
     y["metadata"]["labels"] = {"team": "two"}
@@ -234,7 +236,7 @@ def test_a_definition_is_planned_with_the_instances_of_other_sources(platform: P
     assert {key.name for key in done(run(platform)) if key.kind == "ConfigMap"} == {"y-b"}
 
 
-def test_rules_that_govern_all_sources_govern_it_by_its_definition(platform: Platform) -> None:
+def test_rules_that_govern_all_sources_govern_it_by_its_definition(platform: CheckedPlatform) -> None:
     """Which these are the configuration says."""
     commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
     commit(platform, "three", {"policy.json": rule("PropagationPolicy", APPROVED)})
@@ -250,13 +252,15 @@ def test_rules_that_govern_all_sources_govern_it_by_its_definition(platform: Pla
     assert [gate.reason for gate in change.obstacles] == [Reason.APPROVAL_REQUIRED]
 
 
-def govern(platform: Platform) -> None:
+def govern(platform: CheckedPlatform) -> None:
     for name, state in platform.sources.items():
         platform.sources[name] = replace(state, governors=frozenset({"three"}) - {name})
 
 
 @pytest.mark.parametrize("glass", [{}, GLASS], ids=["closed", "break-glass"])
-def test_its_definition_has_the_name_and_the_orders_that_were_said_last(platform: Platform, glass: Files) -> None:
+def test_its_definition_has_the_name_and_the_orders_that_were_said_last(
+    platform: CheckedPlatform, glass: Files
+) -> None:
     """Of a new name and of an order no revision is made; the window selects the new name."""
     commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
     platform.settle()
@@ -270,7 +274,9 @@ def test_its_definition_has_the_name_and_the_orders_that_were_said_last(platform
 
 
 @pytest.mark.parametrize("governs", [False, True])
-def test_an_instance_that_goes_is_held_by_windows_that_govern_its_source(platform: Platform, governs: bool) -> None:
+def test_an_instance_that_goes_is_held_by_windows_that_govern_its_source(
+    platform: CheckedPlatform, governs: bool
+) -> None:
     """Those of its own source, and of others where these govern all."""
     commit(platform, "one", {"link.json": LINK, "window.json": deny("prune")})
     platform.settle()
@@ -285,7 +291,7 @@ def test_an_instance_that_goes_is_held_by_windows_that_govern_its_source(platfor
     assert gone.isdisjoint(done(run(platform))) is governs
 
 
-def test_a_kind_that_another_source_defines_is_not_defined_here_too(platform: Platform) -> None:
+def test_a_kind_that_another_source_defines_is_not_defined_here_too(platform: CheckedPlatform) -> None:
     """As in the run: the definition is ignored, and its instances are of the other one."""
     commit(platform, "two", {"link.json": CHANGED, "y.json": instance("Link", "y", text="one")})
     report = report_of(platform, "two")
@@ -294,7 +300,7 @@ def test_a_kind_that_another_source_defines_is_not_defined_here_too(platform: Pl
     assert becomes(report) == done(run(platform))
 
 
-def test_an_instance_of_which_no_revision_is_recorded_is_not_knowable(platform: Platform) -> None:
+def test_an_instance_of_which_no_revision_is_recorded_is_not_knowable(platform: CheckedPlatform) -> None:
     """Neither a failure nor a deletion."""
     commit(platform, "two", {"y.json": instance("Link", "y", text="one")})
     platform.settle()
@@ -310,7 +316,7 @@ def test_an_instance_of_which_no_revision_is_recorded_is_not_knowable(platform: 
     assert report.problems == ()
 
 
-def test_a_record_without_room_for_all_that_is_wanted_is_warned_of(platform: Platform) -> None:
+def test_a_record_without_room_for_all_that_is_wanted_is_warned_of(platform: CheckedPlatform) -> None:
     commit(platform, "one", {"link.json": LINK})
     assert "NotCompared" not in [one.hazard for one in platform.plan("one").warnings]
 
@@ -336,7 +342,7 @@ def test_a_record_without_room_for_all_that_is_wanted_is_warned_of(platform: Pla
     ids=["a plain object", "a member of an instance that goes", "a member that its instance does without"],
 )
 def test_what_another_source_no_longer_wants_and_may_not_delete_yet_is_taken_over(
-    platform: Platform, left: Files, name: str
+    platform: CheckedPlatform, left: Files, name: str
 ) -> None:
     """Until a pass has found that it leaves, it is refused with the name of that source, as far as that is known."""
     taken = {f"{name}.json": plain(name, text="2")}
@@ -358,7 +364,7 @@ NEVER_READ = rule("PropagationPolicy", {"waves": [{"name": "rest"}]}, name="brok
 @pytest.mark.parametrize(("rules", "is_closed"), [({}, False), ({"broken.json": NEVER_READ}, True)])
 def test_a_rule_that_never_could_be_read_closes_those_whom_its_source_governs(rules: Files, *, is_closed: bool) -> None:
     """Broken input opens nothing: what the run holds, the plan of a governed source holds as well, and no more than that."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         commit(platform, "one", rules)
         commit(platform, "two", {})
         platform.settle()

@@ -14,9 +14,9 @@ from gitops.pull_requests.reviewer import Reviewer
 from gitops.source import Credentials, Mirror, SourceTarget
 from gitops.windows.window import LOCAL
 from tests.gitops.source.conftest import server, work
+from tests.support.clock import StillClock
 from tests.support.git.forge import TOKEN, FakeForge, Pull
 from tests.support.git.server import GitServer, Work
-from tests.support.platform import StillClock
 
 __all__ = ["server", "work"]
 

@@ -22,8 +22,8 @@ from renderer.identity import ObjectKey
 from renderer.well_known import LAST_APPLIED
 from tests.support.git.commits import changed, planned, planned_beside, sample, told
 from tests.support.plan_cases import CASES, commits
+from tests.support.properties.checked_platform import CheckedPlatform
 from tests.support.properties.plans import done, run
-from tests.support.properties.platform import Platform
 from tests.support.properties.repositories import config_map, definition, instance, plain
 
 DOCS = "apps/staging/docs.yaml"
@@ -214,7 +214,7 @@ def test_a_plan_is_given_up_at_once_where_nobody_answers_any_more(status: int, m
             ended.append(manifest["metadata"]["name"])
         return manifest
 
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"a.yaml": MAP % ("first", "one"), "b.yaml": MAP % ("second", "one")})
         monkeypatch.setattr(platform.cluster, "apply", apply)
         if status:
@@ -329,7 +329,7 @@ def test_where_no_server_was_asked_nothing_is_told_to_go_that_git_does_not_say()
 def test_what_somebody_is_deleting_is_no_object_that_stays_as_it_is() -> None:
     """It goes, whatever Git says, and is made again."""
     key, gone = ObjectKey("", "ConfigMap", "default", "a"), {"deletionTimestamp": "2026-11-20T12:00:00Z"}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({"a.yaml": MAP % ("a", "one")})
         run(platform)
         platform.cluster.edit(key, lambda obj: obj["metadata"].update(gone, finalizers=["slow.test/cleanup"]))
@@ -417,7 +417,7 @@ def test_what_refers_to_an_object_of_the_same_commit_is_planned_with_it(names: t
     wanted = ["update 0 ConfigMap/default/a", "update 1 ConfigMap/default/x-read", "update 1 ConfigMap/default/y-read"]
     assert sorted(told(planned(base, head))) == wanted
     assert {one.action for one in planned({}, head).changes} == {PlannedAction.CREATE}
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit(base)
         run(platform)
         platform.commit(head)

@@ -21,8 +21,9 @@ from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.builtin_kinds import load_builtin_schemas
 from renderer.identity import ObjectKey
+from tests.support.clock import StillClock
 from tests.support.git.commits import told
-from tests.support.platform import GROUP, Fleet, StillClock
+from tests.support.link_platform import GROUP, LinkPlatform
 
 CANARY = "canary-4711-of-the-snapshot"
 LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"
@@ -46,23 +47,23 @@ COPY: dict[str, Any] = {
 }
 
 
-def fleet() -> Fleet:
-    return Fleet(names=("i0", "i1"), more=[SECRET, COPY])
+def fleet() -> LinkPlatform:
+    return LinkPlatform(names=("i0", "i1"), more=[SECRET, COPY])
 
 
-def against_cluster(of: Fleet) -> Report:
+def against_cluster(of: LinkPlatform) -> Report:
     return of.call(planner.plan_against_cluster(of.cluster, of.state, clock=of.clock, cluster_name=LOCAL))
 
 
-def taken(of: Fleet) -> ClusterSnapshot:
+def taken(of: LinkPlatform) -> ClusterSnapshot:
     return of.call(take_snapshot(of.cluster, of.clock.now(), load_builtin_schemas().version))
 
 
-def against(of: Fleet, snapshot: ClusterSnapshot) -> Report:
+def against(of: LinkPlatform, snapshot: ClusterSnapshot) -> Report:
     return of.call(planner.plan_against_snapshot(snapshot, of.state, clock=of.clock, cluster_name=LOCAL))
 
 
-def against_file(of: Fleet, file: Path) -> Report:
+def against_file(of: LinkPlatform, file: Path) -> Report:
     file.write_bytes(serialize(taken(of)))
     return against(of, read_snapshot(file))
 
@@ -142,7 +143,7 @@ def test_what_would_be_refused_with_a_mask_in_it_is_no_change(tmp_path: Path) ->
     """No server takes the number of a value for that of a label."""
     template = COPY["template"]
     labelled = {**template, "metadata": {**template["metadata"], "labels": {"of": CANARY}}}
-    with Fleet(names=("i0",), more=[SECRET, {"id": "copy", "template": labelled}]) as one:
+    with LinkPlatform(names=("i0",), more=[SECRET, {"id": "copy", "template": labelled}]) as one:
         one.start()
         assert told(against_file(one, tmp_path / "cluster.json")) == []
 
@@ -276,7 +277,7 @@ def test_a_file_that_is_too_large_is_neither_written_nor_read(tmp_path: Path, mo
 
 def test_of_another_kubernetes_it_says_so_and_makes_up_nothing() -> None:
     """What the cluster fills in and this program does not know stays; what it does not serve cannot be created, whatever is served elsewhere."""
-    with Fleet(names=("i0",)) as one:
+    with LinkPlatform(names=("i0",)) as one:
         one.start()
         one.plain = {"job.json": {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}}}
         one.push("two")

@@ -18,7 +18,8 @@ from gitops.text import TimeFormat
 from gitops.windows.window import LOCAL
 from renderer import well_known
 from tests.support.git.commits import planned
-from tests.support.platform import MERGE, Fleet
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import MERGE
 
 CANARY = {"tier": "canary"}
 MONDAY = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1"}}
@@ -35,7 +36,7 @@ def files(
 ) -> dict[str, str]:
     """The first instance is the canary, and may have an annotation."""
     canary = {"labels": CANARY, "annotations": {note: "INC-7"} if note else {}}
-    fleet = Fleet(names=tuple(f"i{number}" for number in range(instances)), written={"i0": {"metadata": canary}})
+    fleet = LinkPlatform(names=tuple(f"i{number}" for number in range(instances)), written={"i0": {"metadata": canary}})
     fleet.push(image)
     assert fleet.catalog
     found = {file: content.data.decode() for file, content in fleet.catalog.contents.items()}
@@ -136,7 +137,7 @@ def test_all_forms_tell_it() -> None:
 
 
 def test_where_no_window_closes_there_is_nothing_to_tell() -> None:
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         fleet.start()
         fleet.push("two")
         found = fleet.call(
@@ -151,7 +152,7 @@ FIXED = {
 }
 
 
-def moved(fleet: Fleet, **rules: Any) -> None:
+def moved(fleet: LinkPlatform, **rules: Any) -> None:
     """To `two`, an hour after all else was made, in four minutes from its first write to being healthy."""
     fleet.start(**rules)
     fleet.clock.moment += timedelta(hours=1)
@@ -162,7 +163,7 @@ def moved(fleet: Fleet, **rules: Any) -> None:
     fleet.step()
 
 
-def planned_now(fleet: Fleet) -> WindowCapacity | None:
+def planned_now(fleet: LinkPlatform) -> WindowCapacity | None:
     fleet.push("three", monday={**MONDAY, "duration": "2h"})
     return room(
         fleet.call(planner.plan_against_cluster(fleet.cluster, fleet.state, clock=fleet.clock, cluster_name=LOCAL))
@@ -171,7 +172,7 @@ def planned_now(fleet: Fleet) -> WindowCapacity | None:
 
 def test_what_is_recorded_counts_before_deadlines() -> None:
     """The last move took four minutes, whenever what it left alone was made; of an instance that lost its health since nothing is known."""
-    with Fleet(names=("a",), more=[FIXED]) as fleet:
+    with LinkPlatform(names=("a",), more=[FIXED]) as fleet:
         moved(fleet)
         assert planned_now(fleet) == WindowCapacity(timedelta(hours=2), timedelta(minutes=4), is_recorded=True)
         fleet.ready("a", ready=False)
@@ -182,7 +183,7 @@ def test_what_is_recorded_counts_before_deadlines() -> None:
 def test_what_was_written_since_is_not_what_took_so_long() -> None:
     """A repair, for example, that costs no health: nobody knows how long all of it would take."""
     path = "/api/v1/namespaces/default/configmaps/fixed"
-    with Fleet(names=("a",), more=[FIXED]) as fleet:
+    with LinkPlatform(names=("a",), more=[FIXED]) as fleet:
         moved(fleet)
         fleet.request("PATCH", f"{path}?fieldManager=kubectl-edit", {"data": {"a": "c"}}, MERGE)
         fleet.step(timedelta(minutes=1))
@@ -191,7 +192,7 @@ def test_what_was_written_since_is_not_what_took_so_long() -> None:
 
 
 def test_what_lost_its_health_while_it_baked_says_nothing_of_the_next_time() -> None:
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         moved(fleet, pace={"bake": "30m"})
         for ready, after in ((False, 1), (True, 1), (True, 31)):
             fleet.clock.moment += timedelta(minutes=after)

@@ -28,7 +28,7 @@ from renderer.identity import GroupKind
 from tests.support.cluster.waiting import until
 from tests.support.git.forge import TOKEN, FakeForge, Pull
 from tests.support.git.server import Work
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 
 POLICY: Mapping[str, Any] = {"shape": {"linear": {"n": 2}}, "onHalt": "ProposeRevert"}
 TEN = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -45,7 +45,7 @@ SECRET = {
 
 
 @dataclass
-class GitFleet(Fleet):
+class GitFleet(LinkPlatform):
     """A fleet whose commits are real, below `platform/` of a repository."""
 
     work: Work = field(default_factory=lambda: Work(Path()))

@@ -12,8 +12,8 @@ from applier.causes import Reason
 from gitops.records.source_record import SourceRecord
 from renderer import well_known
 from renderer.identity import ObjectKey
-from tests.support.properties.cluster import World
-from tests.support.properties.platform import Platform
+from tests.support.properties.checked_platform import CheckedPlatform
+from tests.support.properties.cluster import WitnessedCluster
 from tests.support.properties.repositories import GROUP, config_map, definition, deployment, instance, plain
 
 X = ObjectKey(GROUP, "Link", "default", "x")
@@ -21,17 +21,19 @@ SOURCE = ObjectKey("", "ConfigMap", "levelgate-system", "source-platform")
 
 
 @pytest.fixture
-def platform() -> Iterator[Platform]:
-    with Platform(World(instant=False)) as found:
+def platform() -> Iterator[CheckedPlatform]:
+    with CheckedPlatform(WitnessedCluster(instant=False)) as found:
         yield found
 
 
-def commit(platform: Platform, *resources: dict[str, Any], more: dict[str, str] | None = None, **schema: Any) -> None:
+def commit(
+    platform: CheckedPlatform, *resources: dict[str, Any], more: dict[str, str] | None = None, **schema: Any
+) -> None:
     files = {"l.json": definition("Link", list(resources), **schema), "x.json": instance("Link", "x"), **(more or {})}
     platform.commit(files)
 
 
-def passes(platform: Platform, count: int = 3) -> None:
+def passes(platform: CheckedPlatform, count: int = 3) -> None:
     """Some passes; controllers only establish the CRDs."""
     platform.run()
     platform.cluster.tick()
@@ -39,16 +41,16 @@ def passes(platform: Platform, count: int = 3) -> None:
         platform.run()
 
 
-def status(platform: Platform) -> dict[str, Any]:
+def status(platform: CheckedPlatform) -> dict[str, Any]:
     found: dict[str, Any] = platform.cluster.objects[X]["status"]
     return found
 
 
-def conditions(platform: Platform) -> dict[str, str]:
+def conditions(platform: CheckedPlatform) -> dict[str, str]:
     return {one["type"]: f"{one['status']} {one['reason']}" for one in status(platform)["conditions"]}
 
 
-def record(platform: Platform) -> SourceRecord:
+def record(platform: CheckedPlatform) -> SourceRecord:
     return SourceRecord.from_object(platform.cluster.objects[SOURCE])
 
 
@@ -56,7 +58,7 @@ def key(name: str) -> ObjectKey:
     return ObjectKey("", "ConfigMap", "default", name)
 
 
-def test_a_settled_instance_says_so(platform: Platform) -> None:
+def test_a_settled_instance_says_so(platform: CheckedPlatform) -> None:
     """docs/reference.md: kro's state and conditions, ours beside them, the author's fields on top."""
     commit(platform, config_map("a"), config_map("b", "a"), status={"first": "${a.metadata.name}"})
     platform.settle()
@@ -78,7 +80,7 @@ def test_a_settled_instance_says_so(platform: Platform) -> None:
     assert {one["observedGeneration"] for one in found["conditions"]} == {1}
 
 
-def test_one_row_for_each_cause_names_what_waits_behind_it(platform: Platform) -> None:
+def test_one_row_for_each_cause_names_what_waits_behind_it(platform: CheckedPlatform) -> None:
     """docs/reference.md: `behind` are the nodes that wait only because of this one."""
     commit(platform, deployment("a"), config_map("b", "a"), config_map("c", "b"), config_map("z"))
     passes(platform)
@@ -92,7 +94,7 @@ def test_one_row_for_each_cause_names_what_waits_behind_it(platform: Platform) -
     assert conditions(platform)["Propagated"] == "False Progressing"
 
 
-def test_everything_below_a_cause_stands_behind_it(platform: Platform) -> None:
+def test_everything_below_a_cause_stands_behind_it(platform: CheckedPlatform) -> None:
     """docs/reference.md: c waits for b, which waits for a: one cause, one row."""
     commit(platform, deployment("a"), config_map("b", "a"), config_map("c", "b"))
     passes(platform)
@@ -100,7 +102,7 @@ def test_everything_below_a_cause_stands_behind_it(platform: Platform) -> None:
     assert [(row["node"], row.get("behind")) for row in rows] == [("a", ["b", "c"])]
 
 
-def test_data_that_is_awaited_is_told_with_its_path(platform: Platform) -> None:
+def test_data_that_is_awaited_is_told_with_its_path(platform: CheckedPlatform) -> None:
     reader = config_map("b")
     reader["template"]["data"]["host"] = "${a.metadata.annotations.host}"
     commit(platform, config_map("a"), reader)
@@ -111,7 +113,7 @@ def test_data_that_is_awaited_is_told_with_its_path(platform: Platform) -> None:
     assert status(platform)["state"] == "IN_PROGRESS"
 
 
-def test_a_failure_is_the_first_row_and_the_state_is_error(platform: Platform) -> None:
+def test_a_failure_is_the_first_row_and_the_state_is_error(platform: CheckedPlatform) -> None:
     """docs/reference.md: the owner of the object acts."""
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x-z", "namespace": "default"}}
     platform.cluster.put(theirs)
@@ -123,7 +125,7 @@ def test_a_failure_is_the_first_row_and_the_state_is_error(platform: Platform) -
     assert record(platform).state == "Failed"
 
 
-def test_the_last_revision_of_a_broken_definition_serves_on(platform: Platform) -> None:
+def test_the_last_revision_of_a_broken_definition_serves_on(platform: CheckedPlatform) -> None:
     """S0-3, S1-23: the instance is as before, the source tells what is wrong."""
     commit(platform, config_map("a"), status={"first": "${a.metadata.name}"})
     platform.settle()
@@ -135,7 +137,7 @@ def test_the_last_revision_of_a_broken_definition_serves_on(platform: Platform) 
     assert [cause["reason"] for cause in record(platform).causes] == ["RenderFailed"]
 
 
-def test_an_instance_of_a_missing_definition_tells_so_and_keeps_what_is_known(platform: Platform) -> None:
+def test_an_instance_of_a_missing_definition_tells_so_and_keeps_what_is_known(platform: CheckedPlatform) -> None:
     """I12: Ready goes, since Git cannot be rendered; Healthy speaks of the applied pair, which is healed."""
     commit(platform, config_map("a"), status={"first": "${a.metadata.name}"})
     platform.settle()
@@ -154,7 +156,7 @@ def test_an_instance_of_a_missing_definition_tells_so_and_keeps_what_is_known(pl
     assert (status(platform)["first"], status(platform)["levelgate"]["settled"]) == ("x-a", settled)
 
 
-def test_times_change_only_with_what_they_speak_of(platform: Platform) -> None:
+def test_times_change_only_with_what_they_speak_of(platform: CheckedPlatform) -> None:
     """The clock goes on by a second with every look; the condition's time stands still while its status does."""
     commit(platform, config_map("a"))
     platform.settle()
@@ -169,7 +171,7 @@ def test_times_change_only_with_what_they_speak_of(platform: Platform) -> None:
     assert [row["since"] for row in status(platform)["levelgate"]["blocked"]] == since
 
 
-def test_nothing_is_written_when_nothing_differs(platform: Platform) -> None:
+def test_nothing_is_written_when_nothing_differs(platform: CheckedPlatform) -> None:
     """I7, also while something waits."""
     commit(platform, deployment("a"), config_map("b", "a"))
     passes(platform)
@@ -178,7 +180,7 @@ def test_nothing_is_written_when_nothing_differs(platform: Platform) -> None:
     assert platform.cluster.writes[writes:] == []
 
 
-def test_a_commit_that_renders_the_same_is_no_new_target(platform: Platform) -> None:
+def test_a_commit_that_renders_the_same_is_no_new_target(platform: CheckedPlatform) -> None:
     commit(platform, config_map("a"))
     platform.settle()
     before = status(platform)
@@ -198,7 +200,7 @@ def test_reasons_come_from_the_closed_vocabulary() -> None:
     assert {str(reason) for reason in Reason} <= surface
 
 
-def test_an_instance_under_deletion_says_what_it_waits_for(platform: Platform) -> None:
+def test_an_instance_under_deletion_says_what_it_waits_for(platform: CheckedPlatform) -> None:
     commit(platform, config_map("a"))
     platform.settle()
     platform.cluster.edit(key("x-a"), lambda obj: obj["metadata"].update(finalizers=["example.org/wait"]))
@@ -211,7 +213,7 @@ def test_an_instance_under_deletion_says_what_it_waits_for(platform: Platform) -
     assert "example.org/wait" in row["message"]
 
 
-def test_the_record_of_a_source_keeps_the_newest_commit_that_was_reached(platform: Platform) -> None:
+def test_the_record_of_a_source_keeps_the_newest_commit_that_was_reached(platform: CheckedPlatform) -> None:
     commit(platform, config_map("a"))
     platform.settle()
     first = platform.sources["platform"].catalog.commit
@@ -224,7 +226,7 @@ def test_the_record_of_a_source_keeps_the_newest_commit_that_was_reached(platfor
     assert [str(kind) for kind in record(platform).scopes[X].kinds] == ["ConfigMap"]
 
 
-def test_a_suspended_object_is_left_alone_and_told(platform: Platform) -> None:
+def test_a_suspended_object_is_left_alone_and_told(platform: CheckedPlatform) -> None:
     commit(platform, config_map("a"))
     platform.settle()
     platform.cluster.edit(
@@ -240,7 +242,7 @@ def test_a_suspended_object_is_left_alone_and_told(platform: Platform) -> None:
 
 
 def test_a_source_of_more_instances_than_its_record_holds_says_so_and_goes_on(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
+    platform: CheckedPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A ConfigMap holds 1 MiB. What was recorded stays, the commit and all else is recorded as ever, and nothing that somebody deletes by hand is
     let go before it is on record.

@@ -17,7 +17,7 @@ from gitops.reconcile.notable_changes import news
 from gitops.reconcile.tally import StateCounts
 from renderer.catalog.catalog import with_changed_files
 from renderer.identity import ObjectKey
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.traces import run_under
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -59,7 +59,7 @@ def declared(kind: str, number: int, text: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": text}}
 
 
-def brought_about(fleet: Fleet, manifest: Mapping[str, Any]) -> None:
+def brought_about(fleet: LinkPlatform, manifest: Mapping[str, Any]) -> None:
     """A commit that changes this file, from the bytes that Git gives to the record of the source, with what is logged and counted."""
     key = ObjectKey.from_manifest(manifest)
     assert fleet.catalog
@@ -82,7 +82,7 @@ def test_one_change_costs_as_much_among_few_as_among_many(kind: str) -> None:
     for size in (FEW, MANY):
         names = tuple(f"i{number:03}" for number in range(size))
         plain = {f"p{number:03}": declared("ConfigMap", number, "one") for number in range(size)}
-        with Fleet(names=names, plain=plain) as fleet:
+        with LinkPlatform(names=names, plain=plain) as fleet:
             fleet.start()
             fleet.step()
             brought_about(fleet, declared(kind, 0, "two"))  # what is made once is made here

@@ -17,9 +17,10 @@ from gitops.simulate.world import VirtualClock
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, source_parent
+from tests.support.clock import START
 from tests.support.definitions import chain, config_map, link
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
-from tests.support.platform import START, commit_id
+from tests.support.platform import commit_id
 
 GROUP, HERE = "g.test", "default"
 FAULTS = (

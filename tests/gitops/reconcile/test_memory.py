@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gitops.reconcile.context import ReconcileResult
 from renderer.identity import ObjectKey
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.properties.circles import circles
 
 
 def test_a_pass_is_given_back_when_the_next_one_is_done() -> None:
     """What Python has to search for it may keep for hours: the command lets it search rarely."""
-    with Fleet(gates=["${schema.metadata.name != ''}"], node_gates=["${true}"]) as fleet:
+    with LinkPlatform(gates=["${schema.metadata.name != ''}"], node_gates=["${true}"]) as fleet:
         fleet.start(paced={"shape": {"linear": {"n": 2}}})
         fleet.push("two")
         fleet.step()  # a definition is compiled once, and that leaves a few

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.plans import PACE, rule, run
-from tests.support.properties.platform import Files, Platform
 from tests.support.properties.repositories import config_map, definition, deployment, instance
 
 
@@ -18,7 +18,7 @@ def files(revision: str, *instances: str) -> Files:
 
 
 def test_its_later_levels_do_not_wait_for_its_turn() -> None:
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         platform.commit({**files("1", "x"), "policy.json": rule("PropagationPolicy", {**PACE, "bake": "0s"})})
         run(platform)
         platform.commit(files("2", "x", "y"))

@@ -24,7 +24,7 @@ from gitops.reconcile.notable_changes import (
 from gitops.reconcile.tally import StateCounts
 from gitops.rollouts.state import WaveProgress
 from renderer.identity import ObjectKey
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.windows.calendars import HOURS, SATURDAY
 
 ROLLOUT = f"links.{GROUP}"
@@ -33,20 +33,20 @@ PROD = {"name": "prod", "selector": {"matchExpressions": [{"key": "tier", "opera
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b", "c"), written={"a": {"metadata": {"labels": {"tier": "canary"}}}}) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b", "c"), written={"a": {"metadata": {"labels": {"tier": "canary"}}}}) as found:
         found.start(webapps={"waves": [CANARY, PROD]})
         yield found
 
 
 def heard(
-    fleet: Fleet, before: ReconcileResult, after: timedelta = timedelta()
+    fleet: LinkPlatform, before: ReconcileResult, after: timedelta = timedelta()
 ) -> tuple[ReconcileResult, list[object]]:
     found = fleet.step(after)
     return found, list(news(before, found))
 
 
-def test_an_instance_that_settles_and_the_wave_that_is_over_with_it(fleet: Fleet) -> None:
+def test_an_instance_that_settles_and_the_wave_that_is_over_with_it(fleet: LinkPlatform) -> None:
     """surface 4.2: "wave canary settled, 1 of 1; wave prod starts". Said once."""
     fleet.push("two")
     first = fleet.step()
@@ -60,7 +60,7 @@ def test_an_instance_that_settles_and_the_wave_that_is_over_with_it(fleet: Fleet
     assert heard(fleet, second)[1] == []
 
 
-def test_what_a_window_holds_is_told_once_for_all_that_it_holds(fleet: Fleet) -> None:
+def test_what_a_window_holds_is_told_once_for_all_that_it_holds(fleet: LinkPlatform) -> None:
     before = fleet.step()
     fleet.clock.moment = SATURDAY
     fleet.push("two", hours=HOURS)
@@ -76,7 +76,7 @@ def test_what_a_window_holds_is_told_once_for_all_that_it_holds(fleet: Fleet) ->
     )
 
 
-def test_a_node_at_a_closed_gate_is_told_by_itself(fleet: Fleet) -> None:
+def test_a_node_at_a_closed_gate_is_told_by_itself(fleet: LinkPlatform) -> None:
     fleet.node_gates = ["${external('go')}"]
     before = fleet.step()
     fleet.push("two")
@@ -85,7 +85,7 @@ def test_a_node_at_a_closed_gate_is_told_by_itself(fleet: Fleet) -> None:
     assert ([key.name for key in held.instances], held.node) == (["a"], "app")
 
 
-def test_a_halt(fleet: Fleet) -> None:
+def test_a_halt(fleet: LinkPlatform) -> None:
     fleet.push("two")
     before = fleet.step()
     _, told = heard(fleet, before, timedelta(minutes=11))
@@ -94,7 +94,7 @@ def test_a_halt(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("waves", [(), (WaveProgress("canary", "Exponential", 0, 0, 0, 0, 0),)])
-def test_a_rollout_without_instances_has_no_wave_to_tell(fleet: Fleet, waves: tuple[WaveProgress, ...]) -> None:
+def test_a_rollout_without_instances_has_no_wave_to_tell(fleet: LinkPlatform, waves: tuple[WaveProgress, ...]) -> None:
     """Its record outlives its last instance, such as one whose CRD somebody deleted."""
     before = fleet.step()
     states = {name: replace(state, waves=waves) for name, state in before.propagation.states.items()}
@@ -102,7 +102,7 @@ def test_a_rollout_without_instances_has_no_wave_to_tell(fleet: Fleet, waves: tu
     assert list(news(before, replace(before, propagation=replace(before.propagation, states=states)))) == []
 
 
-def test_a_file_that_cannot_be_taken_is_told_once(fleet: Fleet) -> None:
+def test_a_file_that_cannot_be_taken_is_told_once(fleet: LinkPlatform) -> None:
     """S1-23, design 6.10: whoever reads the log of a daemon hears of it."""
     before = fleet.step()
     fleet.plain["broken"] = {"apiVersion": "v1"}
@@ -117,7 +117,7 @@ def test_instances_that_cannot_be_rendered_are_told_once_for_the_same_reason() -
     """Design 6.10: no write tells it, as there is none."""
     data = {"number": "${string(int(schema.spec.text))}"}
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${schema.metadata.name}"}, "data": data}
-    with Fleet(names=("a", "b"), more=[{"id": "count", "template": manifest}]) as fleet:
+    with LinkPlatform(names=("a", "b"), more=[{"id": "count", "template": manifest}]) as fleet:
         fleet.push("one")
         first, told = heard(fleet, fleet.step())
         (failed,) = [one for one in told if isinstance(one, InstancesFailed)]
@@ -126,7 +126,7 @@ def test_instances_that_cannot_be_rendered_are_told_once_for_the_same_reason() -
         assert not [one for one in heard(fleet, first)[1] if isinstance(one, InstancesFailed)]
 
 
-def test_what_a_write_has_told_is_not_told_again(fleet: Fleet) -> None:
+def test_what_a_write_has_told_is_not_told_again(fleet: LinkPlatform) -> None:
     before = fleet.step()
     fleet.plain["there"] = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x y", "namespace": "default"}}
     fleet.push("one")
@@ -135,7 +135,7 @@ def test_what_a_write_has_told_is_not_told_again(fleet: Fleet) -> None:
     assert not [one for one in told if isinstance(one, InstancesFailed)]
 
 
-def test_what_goes_past_a_window_is_told(fleet: Fleet) -> None:
+def test_what_goes_past_a_window_is_told(fleet: LinkPlatform) -> None:
     """windows 3.3.14: by whom, why, and what is written because of it."""
     fleet.clock.moment = SATURDAY
     fleet.push("two", hours=HOURS)
@@ -149,7 +149,7 @@ def test_what_goes_past_a_window_is_told(fleet: Fleet) -> None:
     assert not [one for one in heard(fleet, first)[1] if isinstance(one, WindowOverridden)]
 
 
-def test_the_lines_at_the_bottom(fleet: Fleet) -> None:
+def test_the_lines_at_the_bottom(fleet: LinkPlatform) -> None:
     """surface 4.2: one sign for each instance; nothing of a rollout that is over."""
     fleet.push("two")
     fleet.move("two", except_for=["b"])
@@ -167,7 +167,7 @@ def test_the_lines_at_the_bottom(fleet: Fleet) -> None:
     assert format_rollout(ROLLOUT, fleet.step().propagation.states[ROLLOUT]) == ""
 
 
-def test_what_a_part_has_found_is_told_by_it_and_by_nobody_after_it(fleet: Fleet) -> None:
+def test_what_a_part_has_found_is_told_by_it_and_by_nobody_after_it(fleet: LinkPlatform) -> None:
     """The ledger of everything goes on under it: what it moved is kept apart, for else it would be compared with itself."""
     fleet.push("two")
     fleet.settle()

@@ -8,7 +8,7 @@ from applier.read.observe import FEW
 from gitops.reconcile.sources import state_of
 from gitops.source import SourceSnapshot, SourceTarget
 from gitops.source.snapshot import File
-from tests.support.properties.platform import Platform
+from tests.support.properties.checked_platform import CheckedPlatform
 
 PLAIN = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n"
 WINDOW = """
@@ -42,7 +42,7 @@ def test_a_commit_that_wants_nothing_deletes_nothing(files: dict[str, str], path
 
 def test_passes_over_many_sources_come_to_rest() -> None:
     """Rule 6: each knows what was recorded of its sources, however many there are."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         for number in range(FEW + 1):
             platform.commit({"a.yaml": PLAIN.replace("name: a", f"name: a{number}")}, source=f"s{number}")
         platform.settle(passes=5)

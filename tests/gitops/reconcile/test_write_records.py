@@ -20,8 +20,7 @@ from gitops.reconcile.write_records import MOST_EVENTS, RecordUpdate, RecordWrit
 from gitops.records.transitions import Transition
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
-from tests.support.clock import VirtualClock, VirtualLoop
-from tests.support.platform import START
+from tests.support.clock import START, LoopClock, VirtualLoop
 
 
 def key(name: str) -> ObjectKey:
@@ -73,7 +72,7 @@ class Lab:
         self.loop = VirtualLoop()
         self.records = RecordWriter(
             cast(Cluster, self.server),
-            VirtualClock(self.loop, START),
+            LoopClock(self.loop, START),
             lambda: self.insists,
             lambda some: self.announced.extend(one.message for one in some),
             self._stored,

@@ -23,7 +23,8 @@ from gitops.records.pass_history import (
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.state import DecisionRecord
 from renderer.identity import ObjectKey, source_parent
-from tests.support.platform import OWN, Fleet
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import OWN
 from tests.support.windows.calendars import HOURS, SATURDAY
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -137,16 +138,16 @@ def test_what_cannot_be_read_counts_as_nothing(text: str) -> None:
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b")) as found:
         yield found
 
 
-def kept(fleet: Fleet) -> tuple[pass_history.PassRecord, ...]:
+def kept(fleet: LinkPlatform) -> tuple[pass_history.PassRecord, ...]:
     return parse_passes(SourceRecord.from_object(fleet.request("GET", f"{OWN}/source-platform")).passes)
 
 
-def test_a_commit_from_its_first_write_until_it_has_settled(fleet: Fleet) -> None:
+def test_a_commit_from_its_first_write_until_it_has_settled(fleet: LinkPlatform) -> None:
     fleet.start()
     fleet.push("two")
     fleet.move("two")
@@ -161,7 +162,9 @@ def test_a_commit_from_its_first_write_until_it_has_settled(fleet: Fleet) -> Non
 
 
 @pytest.mark.parametrize(("signed", "by"), [({}, "kubectl-annotate"), ({"break_glass_by": "ada"}, "ada")])
-def test_who_went_past_which_window_stands_with_the_commit(fleet: Fleet, signed: dict[str, str], by: str) -> None:
+def test_who_went_past_which_window_stands_with_the_commit(
+    fleet: LinkPlatform, signed: dict[str, str], by: str
+) -> None:
     """surface 5.2: gates met, overrides; by the name that is given with the word, else by the field manager that gave it."""
     fleet.start()
     fleet.clock.moment = SATURDAY
@@ -180,7 +183,7 @@ def test_who_went_past_which_window_stands_with_the_commit(fleet: Fleet, signed:
     assert [one for passed in kept(fleet) for one in passed.words] == words
 
 
-def test_an_approval_of_a_commit_is_told_with_who_gave_it(fleet: Fleet) -> None:
+def test_an_approval_of_a_commit_is_told_with_who_gave_it(fleet: LinkPlatform) -> None:
     fleet.start()
     said = {"approved_commit": fleet.state.catalog.commit, "requested_by": "ada"}
     fleet.put(f"{OWN}/source-platform", **said)
@@ -189,7 +192,7 @@ def test_an_approval_of_a_commit_is_told_with_who_gave_it(fleet: Fleet) -> None:
     assert [(one.what, one.by) for one in words] == [("approved", "ada")]
 
 
-def test_the_text_is_that_of_a_configmap(fleet: Fleet) -> None:
+def test_the_text_is_that_of_a_configmap(fleet: LinkPlatform) -> None:
     fleet.start()
     data = fleet.request("GET", f"{OWN}/source-platform")["data"]
     assert all(isinstance(text, str) for text in data.values())

@@ -7,7 +7,7 @@ import pytest
 from applier.cluster import Discovery, Resource
 from gitops.records.references import Ref, RefError, find_key
 from renderer.identity import ObjectKey
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 
 DISCOVERY = Discovery(
     {
@@ -71,7 +71,7 @@ def test_what_names_nothing(words: str, told: str) -> None:
 
 
 def test_a_definition_is_its_crd() -> None:
-    with Fleet(names=("a",)) as fleet:
+    with LinkPlatform(names=("a",)) as fleet:
         fleet.push()
         fleet.step()
         ref = Ref.parse(["rgd/links.g.test"])

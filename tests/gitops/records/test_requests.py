@@ -12,25 +12,25 @@ from applier.sandbox.endpoints.transport import cluster_of
 from applier.sandbox.wire import Request, Response
 from gitops.rollouts.state import DecisionRecord
 from gitops.windows.window import LOCAL
-from tests.support.platform import ROLLOUT, TEN, Fleet
+from tests.support.link_platform import ROLLOUT, TEN, LinkPlatform
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=TEN[:6]) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=TEN[:6]) as found:
         yield found
 
 
-def noted(fleet: Fleet) -> Object:
+def noted(fleet: LinkPlatform) -> Object:
     found: Object = fleet.request("GET", ROLLOUT)["metadata"].get("annotations", {})
     return found
 
 
-def last(fleet: Fleet) -> DecisionRecord:
+def last(fleet: LinkPlatform) -> DecisionRecord:
     return fleet.rollout().decisions[-1]
 
 
-def test_a_halt_lasts_until_a_resume_and_both_are_recorded(fleet: Fleet) -> None:
+def test_a_halt_lasts_until_a_resume_and_both_are_recorded(fleet: LinkPlatform) -> None:
     """The undo pair: nothing more moves, what moved is followed to its end; then it goes on where it stood."""
     fleet.start()
     fleet.push("two")
@@ -49,7 +49,7 @@ def test_a_halt_lasts_until_a_resume_and_both_are_recorded(fleet: Fleet) -> None
     assert not [one for one in fleet.rollout().decisions if one.what == "refused"]
 
 
-def test_a_resume_accepts_the_failures_there_are(fleet: Fleet) -> None:
+def test_a_resume_accepts_the_failures_there_are(fleet: LinkPlatform) -> None:
     """One more than those halts again."""
     fleet.start(all={"shape": {"linear": {"n": 2}}})
     fleet.push("two")
@@ -64,7 +64,7 @@ def test_a_resume_accepts_the_failures_there_are(fleet: Fleet) -> None:
     assert fleet.rollout().halts[0].why == "2 of 6 failed in wave all, 1 may"
 
 
-def test_an_approval_opens_its_point_and_nothing_else(fleet: Fleet) -> None:
+def test_an_approval_opens_its_point_and_nothing_else(fleet: LinkPlatform) -> None:
     """After the canary a person agrees; who and why is in the record, and the next revision asks again."""
     fleet.written = {"i5": {"metadata": {"labels": {"tier": "canary"}}}}
     policy = {
@@ -98,7 +98,9 @@ def test_an_approval_opens_its_point_and_nothing_else(fleet: Fleet) -> None:
         ),
     ],
 )
-def test_what_cannot_be_done_is_refused_once(fleet: Fleet, order: dict[str, str], subject: str, why: str) -> None:
+def test_what_cannot_be_done_is_refused_once(
+    fleet: LinkPlatform, order: dict[str, str], subject: str, why: str
+) -> None:
     """Recorded, taken away, and no write after that."""
     fleet.start()
     fleet.push("two")
@@ -113,14 +115,14 @@ def test_what_cannot_be_done_is_refused_once(fleet: Fleet, order: dict[str, str]
     assert fleet.request("GET", ROLLOUT)["metadata"]["resourceVersion"] == version
 
 
-def test_what_has_completed_cannot_be_halted(fleet: Fleet) -> None:
+def test_what_has_completed_cannot_be_halted(fleet: LinkPlatform) -> None:
     fleet.start()
     fleet.order(halt="INC-7")
     fleet.step()
     assert last(fleet).why == "nothing is being rolled out; nothing to halt"
 
 
-def test_of_halt_and_resume_at_once_the_halt_stays(fleet: Fleet) -> None:
+def test_of_halt_and_resume_at_once_the_halt_stays(fleet: LinkPlatform) -> None:
     fleet.start()
     fleet.push("two")
     fleet.move("two", rounds=1)
@@ -129,7 +131,7 @@ def test_of_halt_and_resume_at_once_the_halt_stays(fleet: Fleet) -> None:
     assert fleet.waits()["i1"] == "Halted"
 
 
-def test_a_request_to_a_rollout_without_instances_is_answered(fleet: Fleet) -> None:
+def test_a_request_to_a_rollout_without_instances_is_answered(fleet: LinkPlatform) -> None:
     """Halting is possible without them; everything else is refused rather than kept for a day when nobody expects it."""
     fleet.start()
     fleet.names = ()
@@ -142,7 +144,7 @@ def test_a_request_to_a_rollout_without_instances_is_answered(fleet: Fleet) -> N
     assert noted(fleet) == {}
 
 
-def test_an_order_that_comes_in_the_middle_of_a_pass_is_heard(fleet: Fleet) -> None:
+def test_an_order_that_comes_in_the_middle_of_a_pass_is_heard(fleet: LinkPlatform) -> None:
     """The record is written only over the version that was read: what a person wrote meanwhile comes first."""
     fleet.start()
     fleet.push("two")
@@ -162,7 +164,7 @@ def test_an_order_that_comes_in_the_middle_of_a_pass_is_heard(fleet: Fleet) -> N
     assert fleet.waits()["i0"] == "Halted"
 
 
-def test_a_new_process_knows_of_halts_and_approvals(fleet: Fleet) -> None:
+def test_a_new_process_knows_of_halts_and_approvals(fleet: LinkPlatform) -> None:
     """S1-28: an order is carried out by whoever reads it next, and what it did outlives the process."""
     fleet.start()
     fleet.push("two")

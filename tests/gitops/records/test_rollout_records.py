@@ -15,16 +15,17 @@ from gitops.records.installation import ensure_namespace
 from gitops.records.rollout_records import Rollouts
 from gitops.rollouts.queue_position import BlockingItem, WaveForecast
 from gitops.rollouts.state import Halt, RolloutState, TargetRevision, WaveProgress
-from tests.support.platform import MERGE, TEN, Fleet, commit_id
+from tests.support.link_platform import TEN, LinkPlatform
+from tests.support.platform import MERGE, commit_id
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet() as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform() as found:
         yield found
 
 
-def test_a_change_of_a_definition_moves_exponentially_by_default(fleet: Fleet) -> None:
+def test_a_change_of_a_definition_moves_exponentially_by_default(fleet: LinkPlatform) -> None:
     """S1-7, S1-16, the worked table "exp k=2": 1, 1, 2, 4 and the rest, each when those before it have settled; creation is not paced."""
     fleet.start()
     assert len(fleet.at("one")) == 10
@@ -38,7 +39,7 @@ def test_a_change_of_a_definition_moves_exponentially_by_default(fleet: Fleet) -
     assert len(granted) == 5
 
 
-def test_one_that_does_not_become_ready_holds_the_second_half(fleet: Fleet) -> None:
+def test_one_that_does_not_become_ready_holds_the_second_half(fleet: LinkPlatform) -> None:
     """B1, B2: F(3) = 4; then it becomes ready, and the rest goes. Meanwhile everything says what it waits for."""
     fleet.start()
     fleet.push("two")
@@ -70,7 +71,7 @@ def test_one_that_does_not_become_ready_holds_the_second_half(fleet: Fleet) -> N
     assert fleet.move("two") == [["i4", "i5", "i6", "i7"], ["i8", "i9"]]
 
 
-def test_who_waits_is_not_written_when_the_others_get_on(fleet: Fleet) -> None:
+def test_who_waits_is_not_written_when_the_others_get_on(fleet: LinkPlatform) -> None:
     """A rollout of N instances is N statuses, not N for each batch: how far it is stands in its record, and is read there."""
     fleet.start(pace={"shape": {"linear": {"n": 2}}, "bake": "5m"})
     fleet.push("two")
@@ -89,7 +90,7 @@ def test_who_waits_is_not_written_when_the_others_get_on(fleet: Fleet) -> None:
     assert [one.name for one in wave.ahead.others] == ["default/i2", "default/i3"]
 
 
-def test_a_failure_halts_until_a_revert_repairs_in_order(fleet: Fleet) -> None:
+def test_a_failure_halts_until_a_revert_repairs_in_order(fleet: LinkPlatform) -> None:
     """S1-33, B10: past its deadline the first one has failed, nothing more moves; the revert touches only what had moved."""
     fleet.start()
     fleet.push("bad")
@@ -105,7 +106,7 @@ def test_a_failure_halts_until_a_revert_repairs_in_order(fleet: Fleet) -> None:
     assert set(fleet.waits().values()) == {"Settled"}
 
 
-def test_waves_bake_and_approvals(fleet: Fleet) -> None:
+def test_waves_bake_and_approvals(fleet: LinkPlatform) -> None:
     """A canary wave that bakes for half an hour goes before the rest; then a person has to approve it."""
     fleet.written = {name: {"metadata": {"labels": {"tier": "canary"}}} for name in ("i7", "i8")}
     policy = {
@@ -121,7 +122,7 @@ def test_waves_bake_and_approvals(fleet: Fleet) -> None:
     assert fleet.move("two") == [["i0", "i1", "i2", "i3"], ["i4", "i5", "i6", "i9"]]
 
 
-def test_while_an_instance_waits_it_is_healed_from_what_was_applied(fleet: Fleet) -> None:
+def test_while_an_instance_waits_it_is_healed_from_what_was_applied(fleet: LinkPlatform) -> None:
     """S0-18 and the ruling: what is missing, or was changed by hand, of one that waits comes back as it was, not as it will be."""
     fleet.start()
     fleet.push("two")
@@ -135,7 +136,7 @@ def test_while_an_instance_waits_it_is_healed_from_what_was_applied(fleet: Fleet
     assert fleet.request("GET", path)["data"] == {"image": "one"}
 
 
-def test_a_commit_that_changes_nothing_for_those_that_wait_writes_nothing_of_them(fleet: Fleet) -> None:
+def test_a_commit_that_changes_nothing_for_those_that_wait_writes_nothing_of_them(fleet: LinkPlatform) -> None:
     """The target of an instance names the commit at which it began to wait."""
     fleet.start()
     fleet.push("two")
@@ -147,7 +148,7 @@ def test_a_commit_that_changes_nothing_for_those_that_wait_writes_nothing_of_the
     assert fleet.status("i9") == before
 
 
-def test_a_change_of_one_instance_is_not_paced(fleet: Fleet) -> None:
+def test_a_change_of_one_instance_is_not_paced(fleet: LinkPlatform) -> None:
     """surface 6: it is rendered with the revision that the instance is assigned, and goes at once."""
     fleet.start()
     fleet.push("two")
@@ -160,7 +161,7 @@ def test_a_change_of_one_instance_is_not_paced(fleet: Fleet) -> None:
     assert fleet.at("one") == list(TEN[1:])
 
 
-def test_a_change_that_needs_the_new_definition_travels_with_the_move(fleet: Fleet) -> None:
+def test_a_change_that_needs_the_new_definition_travels_with_the_move(fleet: LinkPlatform) -> None:
     fleet.start()
     fleet.schema = {**fleet.schema, "extra": "string"}
     fleet.written["i9"] = {"extra": "x"}
@@ -174,7 +175,7 @@ def test_a_change_that_needs_the_new_definition_travels_with_the_move(fleet: Fle
     assert set(fleet.waits().values()) == {"Settled"}
 
 
-def test_a_newer_commit_supersedes_and_nothing_goes_on_towards_the_old(fleet: Fleet) -> None:
+def test_a_newer_commit_supersedes_and_nothing_goes_on_towards_the_old(fleet: LinkPlatform) -> None:
     """S1-29, S1-32: those that moved to r2 move to r3 in their turn; one that was half way stays half way until then."""
     fleet.start()
     fleet.push("two")
@@ -191,7 +192,7 @@ def test_a_newer_commit_supersedes_and_nothing_goes_on_towards_the_old(fleet: Fl
     assert [sorted(moved) for moved in fleet.move("three")] == [["i1"], ["i2", "i3"], list(TEN[4:8]), list(TEN[8:])]
 
 
-def test_a_new_instance_does_not_enlarge_the_canary(fleet: Fleet) -> None:
+def test_a_new_instance_does_not_enlarge_the_canary(fleet: LinkPlatform) -> None:
     """S1-41, S1-8: mid-rollout it starts at the revision that was completed last, and takes its turn."""
     fleet.start()
     fleet.push("two")
@@ -205,7 +206,7 @@ def test_a_new_instance_does_not_enlarge_the_canary(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("is_in_git", [False, True])
-def test_a_hold_is_passed_by_the_others_and_lapses(fleet: Fleet, is_in_git: bool) -> None:
+def test_a_hold_is_passed_by_the_others_and_lapses(fleet: LinkPlatform, is_in_git: bool) -> None:
     """B7, S1-12, S1-24: a held instance stays at its revision, is healed there, and does not use up the batch; said by kubectl, or in Git."""
     fleet.start(webapps={"shape": {"linear": {"n": 3}}, "maxHold": "2h"})
     if is_in_git:
@@ -224,7 +225,7 @@ def test_a_hold_is_passed_by_the_others_and_lapses(fleet: Fleet, is_in_git: bool
     assert fleet.at("two") == list(TEN)
 
 
-def test_a_hold_of_what_does_not_exist_yet_lapses_and_is_told_once(fleet: Fleet) -> None:
+def test_a_hold_of_what_does_not_exist_yet_lapses_and_is_told_once(fleet: LinkPlatform) -> None:
     """S1-12: since when it is held stands in the record of the source, so that a later pass writes nothing and its end does not move away."""
     fleet.start(webapps={"shape": {"linear": {"n": 3}}, "maxHold": "2h"})
     fleet.names = (*TEN, "new")
@@ -238,7 +239,7 @@ def test_a_hold_of_what_does_not_exist_yet_lapses_and_is_told_once(fleet: Fleet)
     assert fleet.at("one") == [*TEN, "new"]
 
 
-def test_a_suspended_instance_is_not_even_healed(fleet: Fleet) -> None:
+def test_a_suspended_instance_is_not_even_healed(fleet: LinkPlatform) -> None:
     fleet.start()
     fleet.annotate("i0", suspend="INC-7")
     fleet.push("two")
@@ -251,7 +252,7 @@ def test_a_suspended_instance_is_not_even_healed(fleet: Fleet) -> None:
     assert fleet.at("two") == list(TEN)
 
 
-def test_a_restart_forgets_nothing(fleet: Fleet) -> None:
+def test_a_restart_forgets_nothing(fleet: LinkPlatform) -> None:
     """S1-28: a new process at every pass, and the same order; a bake that was under way goes on."""
     fleet.start(webapps={"bake": "5m"})
     fleet.push("two")
@@ -265,7 +266,7 @@ def test_a_restart_forgets_nothing(fleet: Fleet) -> None:
     assert fleet.waits()["i0"] == "Settled"
 
 
-def test_by_priority_and_then_by_name(fleet: Fleet) -> None:
+def test_by_priority_and_then_by_name(fleet: LinkPlatform) -> None:
     """S1-19."""
     fleet.written["i9"] = {"metadata": {"annotations": {"levelgate.dev/priority": "5"}}}
     fleet.start()
@@ -273,7 +274,7 @@ def test_by_priority_and_then_by_name(fleet: Fleet) -> None:
     assert fleet.move("two")[:2] == [["i9"], ["i0"]]
 
 
-def test_a_settled_fleet_is_left_alone(fleet: Fleet) -> None:
+def test_a_settled_fleet_is_left_alone(fleet: LinkPlatform) -> None:
     """After a rollout: no write, pass after pass."""
     fleet.start()
     fleet.push("two")
@@ -281,14 +282,14 @@ def test_a_settled_fleet_is_left_alone(fleet: Fleet) -> None:
     assert fleet.step(timedelta(minutes=1)).changed == 0
 
 
-def test_a_fleet_that_waits_is_left_alone(fleet: Fleet) -> None:
+def test_a_fleet_that_waits_is_left_alone(fleet: LinkPlatform) -> None:
     fleet.start()
     fleet.push("two")
     fleet.move("two", except_for=["i3"])
     assert fleet.step(timedelta(minutes=1)).changed == 0
 
 
-def test_nodes_that_are_taken_out_go_one_after_the_other_and_stay_away(fleet: Fleet) -> None:
+def test_nodes_that_are_taken_out_go_one_after_the_other_and_stay_away(fleet: LinkPlatform) -> None:
     """S0-11: what is gone already is not healed from the applied pair while the rest still goes."""
     fleet.names = ("a",)
     when = ["${schema.spec.text == 'one'}"]
@@ -305,7 +306,9 @@ def test_nodes_that_are_taken_out_go_one_after_the_other_and_stay_away(fleet: Fl
     assert [one.key.name for one in found.results if one.action == "deleted"] == ["of-first", "first"]
 
 
-async def test_of_two_that_make_a_record_at_once_one_is_refused(kubeconfig: Path, namespace: str, fleet: Fleet) -> None:
+async def test_of_two_that_make_a_record_at_once_one_is_refused(
+    kubeconfig: Path, namespace: str, fleet: LinkPlatform
+) -> None:
     """Both have found none. What the first decided, perhaps a halt, stands; the second reads it and decides anew (I6)."""
     first, second = (RolloutState(halts=(Halt(1, fleet.clock.now(), who, "INC-7"),)) for who in ("first", "second"))
     found = Rollouts()

@@ -13,8 +13,8 @@ from gitops.records.pass_history import parse_passes
 from gitops.records.source_requests import Pin, pin_of
 from renderer import well_known
 from renderer.identity import source_parent
+from tests.support.clock import START
 from tests.support.git.platform import ONE, TWO, GitPlatform, rewritten
-from tests.support.platform import START
 
 THREE = ONE.replace("one", "three")
 

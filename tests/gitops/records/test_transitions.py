@@ -23,7 +23,8 @@ from gitops.records.transitions import (
     source_transitions,
 )
 from renderer.identity import ObjectKey
-from tests.support.platform import MERGE, Fleet
+from tests.support.link_platform import LinkPlatform
+from tests.support.platform import MERGE
 from tests.support.windows.calendars import HOURS, SATURDAY
 
 LINK = {"apiVersion": "g.test/v1", "kind": "Link", "metadata": {"name": "a", "namespace": "default", "uid": "u"}}
@@ -104,13 +105,13 @@ def test_a_pass_tells_of_a_hundred_and_of_warnings_first() -> None:
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b")) as found:
         found.start()
         yield found
 
 
-def told(fleet: Fleet) -> list[tuple[str, str]]:
+def told(fleet: LinkPlatform) -> list[tuple[str, str]]:
     """Reason and object of every Event, as kubectl sees them."""
     found = fleet.request("GET", "/apis/events.k8s.io/v1/events")["items"]
     ordered = sorted(found, key=lambda one: one["eventTime"])
@@ -118,7 +119,7 @@ def told(fleet: Fleet) -> list[tuple[str, str]]:
     return [(one["reason"], one["regarding"]["name"]) for one in ordered if one["reportingController"] == "levelgate"]
 
 
-def test_the_life_of_an_instance_in_events(fleet: Fleet) -> None:
+def test_the_life_of_an_instance_in_events(fleet: LinkPlatform) -> None:
     before = told(fleet)
     assert {("Updated", "a"), ("Settled", "a"), ("Updated", "source-platform"), ("Settled", "source-platform")} <= {
         *before
@@ -135,14 +136,14 @@ def test_the_life_of_an_instance_in_events(fleet: Fleet) -> None:
     assert ("BreakGlassUsed", "source-platform") in told(fleet)[len(before) + 3 :]
 
 
-def test_a_restart_tells_nothing_again(fleet: Fleet) -> None:
+def test_a_restart_tells_nothing_again(fleet: LinkPlatform) -> None:
     before = told(fleet)
     fleet.restart()
     fleet.step(timedelta(minutes=1))
     assert told(fleet) == before
 
 
-def test_a_repair_says_what_made_it_necessary(fleet: Fleet) -> None:
+def test_a_repair_says_what_made_it_necessary(fleet: LinkPlatform) -> None:
     path = "/apis/apps/v1/namespaces/default/deployments/a-app"
     fleet.request("PATCH", f"{path}?fieldManager=ada", {"metadata": {"annotations": {"text": None}}}, MERGE)
     fleet.step(timedelta(minutes=1))
@@ -152,7 +153,7 @@ def test_a_repair_says_what_made_it_necessary(fleet: Fleet) -> None:
     assert "Deployment/a-app healed (.metadata.annotations.text is removed)" in healed["note"]
 
 
-class Deaf(Fleet):
+class Deaf(LinkPlatform):
     """A cluster whose roles let us write no Events."""
 
     async def _door(self, request: Request) -> Response:

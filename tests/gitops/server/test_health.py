@@ -17,8 +17,8 @@ from gitops.server.monitor import (
     check_liveness,
     check_readiness,
 )
+from tests.support.clock import START, StillClock
 from tests.support.monitoring.scene import scene
-from tests.support.platform import START, StillClock
 
 
 @dataclass

@@ -18,9 +18,9 @@ from gitops.instrumentation import STAGES
 from gitops.server.dashboard import Dashboard
 from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor
+from tests.support.clock import START, StillClock
 from tests.support.monitoring.metrics import KEY, ROOT, multiplied, series, values
 from tests.support.monitoring.scene import FREEZE, HOURS, Scene, planned, scene
-from tests.support.platform import START, StillClock
 
 OPERATIONS = ROOT / "docs" / "operations.md"
 

@@ -17,10 +17,11 @@ from gitops.records.display_state import DisplayState
 from gitops.server import page
 from gitops.server.monitor import PassLine
 from renderer.identity import ObjectKey
+from tests.support.clock import START
 from tests.support.monitoring.metrics import multiplied
 from tests.support.monitoring.page import HOSTILE, Tags, held
 from tests.support.monitoring.scene import FREEZE, HOURS, planned, scene
-from tests.support.platform import OWN, START
+from tests.support.platform import OWN
 
 NEVER_SECONDS = 3600.0
 

@@ -28,7 +28,8 @@ from gitops.simulate.world import SimulatedCluster
 from gitops.windows.window import LOCAL
 from renderer import well_known
 from renderer.identity import ObjectKey
-from tests.support.platform import START, TEN, Fleet
+from tests.support.clock import START
+from tests.support.link_platform import TEN, LinkPlatform
 
 FREEZE: dict[str, Any] = {
     "kind": "Deny",
@@ -42,7 +43,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def simulated(
-    fleet: Fleet,
+    fleet: LinkPlatform,
     assume: str = "ready=4m",
     *,
     seed: int = 0,
@@ -74,7 +75,7 @@ def told(timeline: Timeline, kind: str) -> list[tuple[datetime, str]]:
 
 def test_a_rollout_that_meets_a_weekend_waits_for_its_end_and_goes_on_where_it_was() -> None:
     """Exponential, four minutes each: three rounds before the freeze; what moves is followed to readiness, and the rest begins when it is over."""
-    found = simulated(Fleet(), start=FRIDAY, freeze=FREEZE)
+    found = simulated(LinkPlatform(), start=FRIDAY, freeze=FREEZE)
     assert told(found, "window") == [(FREEZES, "window begins (Deny)"), (THAWS, "window ends (Deny)")]
     assert spans(found, "i1")[1] == ("progressing", FRIDAY + 4 * MINUTE, FRIDAY + 8 * MINUTE)
     assert spans(found, "i3")[1:3] == [
@@ -95,7 +96,7 @@ def test_a_rollout_that_meets_a_weekend_waits_for_its_end_and_goes_on_where_it_w
 
 def test_a_commit_that_comes_while_another_moves_overtakes_it() -> None:
     """It arrives at its own time; of the first the others never move to that."""
-    fleet = Fleet(names=TEN[:4])
+    fleet = LinkPlatform(names=TEN[:4])
     fleet.push()
     base, pushes = fleet.state, list[CommitPush]()
     for number, image in enumerate(("two", "three")):
@@ -118,7 +119,7 @@ def test_instances_stand_in_the_order_of_their_waves() -> None:
     last = {"metadata": {"labels": {"tier": "last"}}}
     waves = [{"name": tier, "selector": {"matchLabels": {"tier": tier}}} for tier in ("first", "last")]
     written = {"a": last, "b": {"metadata": {"labels": {"tier": "first"}}}}
-    found = simulated(Fleet(names=("a", "b"), written=written), pace={"waves": waves})
+    found = simulated(LinkPlatform(names=("a", "b"), written=written), pace={"waves": waves})
     assert [(one.instance.name, one.wave) for one in found.tracks] == [("b", "first"), ("a", "last")]
     at_once = replace(found.tracks[0], spans=found.tracks[0].spans[-1:])
     assert at_once.spans[0].state.word == "settled"
@@ -156,7 +157,7 @@ def test_how_long_something_was_held_counts_no_minute_twice(minutes: list[tuple[
 def test_who_holds_it_is_told_for_as_long_as_that_is_so() -> None:
     """A weekend that is closed is followed by a night outside of working hours."""
     hours = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}, "until": "17:00"}
-    found = simulated(Fleet(names=TEN[:4]), start=FRIDAY + 5 * MINUTE, freeze=FREEZE, hours=hours)
+    found = simulated(LinkPlatform(names=TEN[:4]), start=FRIDAY + 5 * MINUTE, freeze=FREEZE, hours=hours)
     held = [one for one in spans_of(found, "i3") if one.state.is_held]
     opens = THAWS + timedelta(hours=9)
     assert [(one.state.blockers, one.ends) for one in held] == [(("freeze",), THAWS), (("hours",), opens)]
@@ -164,7 +165,7 @@ def test_who_holds_it_is_told_for_as_long_as_that_is_so() -> None:
 
 def test_one_of_ten_never_becomes_ready_and_the_rollout_halts() -> None:
     """B1, S1-16: the fourth of ten hangs; it holds the second half, and when its time is over six have never been touched."""
-    found = simulated(Fleet(), "ready=2m,hang=i3")
+    found = simulated(LinkPlatform(), "ready=2m,hang=i3")
     assert told(found, "halted")[0][1] == "r2 HALTED: 1 of 10 failed in wave all, 0 may"
     assert [track.instance.name for track in found.tracks if track.written] == list(TEN[:4])
     ends = {track.instance.name: track.spans[-1].state.reason for track in found.tracks}
@@ -179,7 +180,7 @@ def test_one_of_ten_never_becomes_ready_and_the_rollout_halts() -> None:
 
 def test_one_that_fails_is_told_as_failed_and_halts_the_rollout() -> None:
     """Whoever waits for its namesake, with the namespace, is not meant."""
-    found = simulated(Fleet(names=TEN[:4]), "ready=2m,fail=default/i1,fail=elsewhere/i0")
+    found = simulated(LinkPlatform(names=TEN[:4]), "ready=2m,fail=default/i1,fail=elsewhere/i0")
     assert [text for _, text in told(found, "failed")] == ["FAILED: not healthy at r2 within the progress deadline"]
     assert told(found, "halted")[0][1] == "r2 HALTED: 1 of 4 failed in wave all, 0 may"
     assert [track.instance.name for track in found.tracks if track.written] == ["i0", "i1"]
@@ -189,7 +190,7 @@ def test_one_that_fails_is_told_as_failed_and_halts_the_rollout() -> None:
 def test_one_that_loses_its_health_again_and_again_halts_a_rollout_that_bakes() -> None:
     """However often the policy lets it, it is followed until then."""
     pace = {"bake": "30m", "maxFlaps": 12}
-    found = simulated(Fleet(names=TEN[:4]), "ready=2m,flap=i1", pace=pace, lasts=timedelta(hours=2))
+    found = simulated(LinkPlatform(names=TEN[:4]), "ready=2m,flap=i1", pace=pace, lasts=timedelta(hours=2))
     assert "lost its health 13 times while baking" in told(found, "failed")[0][1]
     assert told(found, "halted")[0][1] == "r2 HALTED: 1 of 4 failed in wave all, 0 may"
 
@@ -206,7 +207,7 @@ def test_what_flaps_for_ever_is_not_followed_for_two_weeks(monkeypatch: pytest.M
     monkeypatch.setattr(Reconciler, "reconcile", counted)
     window = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 12 * * 1"}, "duration": "1h"}
     late = {"selector": {"instances": {"matchLabels": {"late": "yes"}}}}
-    fleet = Fleet(names=("i0", "i1"), written={"i1": {"metadata": {"labels": {"late": "yes"}}}})
+    fleet = LinkPlatform(names=("i0", "i1"), written={"i1": {"metadata": {"labels": {"late": "yes"}}}})
     found = simulated(fleet, "ready=2m,flap=i0", late={**window, **late})
     monday = START + timedelta(days=3)
     state, begins, ends = spans(found, "i1")[-2]
@@ -221,7 +222,7 @@ def test_a_window_keeps_to_its_zone_where_the_clocks_change() -> None:
     berlin = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * *"}, "until": "09:20"}
     saturday = datetime(2026, 10, 24, 7, 18, tzinfo=UTC)
     sunday = datetime(2026, 10, 25, 8, tzinfo=UTC)
-    found = simulated(Fleet(names=("i0", "i1")), start=saturday, berlin=berlin)
+    found = simulated(LinkPlatform(names=("i0", "i1")), start=saturday, berlin=berlin)
     assert told(found, "window") == [
         (saturday + 2 * MINUTE, "window ends (Allow)"),
         (sunday, "window begins (Allow)"),
@@ -231,7 +232,7 @@ def test_a_window_keeps_to_its_zone_where_the_clocks_change() -> None:
 
 def test_bake_is_told_with_its_end() -> None:
     """Healthy is not settled yet."""
-    found = simulated(Fleet(names=("i0",)), pace={"bake": "30m"})
+    found = simulated(LinkPlatform(names=("i0",)), pace={"bake": "30m"})
     assert [state for state, _, _ in spans(found, "i0")] == ["progressing", "baking", "settled"]
     assert told(found, "healthy") == [(START + 4 * MINUTE, "healthy after 4m, bakes until {until}")]
     assert found.arrivals[0].settled == START + 34 * MINUTE
@@ -241,7 +242,7 @@ def test_equal_seeds_give_equal_bytes() -> None:
     """Times that are drawn follow from the seed alone, in every output."""
 
     def drawn(seed: int) -> tuple[bytes, str]:
-        found = simulated(Fleet(names=TEN[:4]), "ready=1m..9m", seed=seed)
+        found = simulated(LinkPlatform(names=TEN[:4]), "ready=1m..9m", seed=seed)
         return orjson.dumps(as_json(found, assumptions="", seed=0)), render_svg(found)
 
     assert drawn(1) == drawn(1)
@@ -261,10 +262,10 @@ def test_a_status_is_stored_as_an_apply_would_leave_it(assume: str, monkeypatch:
 
     monkeypatch.setattr(SimulatedCluster, "_handle_request", seen)
     fleet: dict[str, Any] = {"freeze": FREEZE, "pace": {"bake": "30m"}, "start": FRIDAY, "lasts": timedelta(days=4)}
-    laid = simulated(Fleet(names=TEN[:4]), assume, **fleet)
+    laid = simulated(LinkPlatform(names=TEN[:4]), assume, **fleet)
     stored, statuses[:] = statuses.copy(), ()
     monkeypatch.setattr(SimulatedCluster, "_replace_status", lambda *_: None)
-    assert as_json(simulated(Fleet(names=TEN[:4]), assume, **fleet), assumptions="", seed=0) == as_json(
+    assert as_json(simulated(LinkPlatform(names=TEN[:4]), assume, **fleet), assumptions="", seed=0) == as_json(
         laid, assumptions="", seed=0
     )
     assert statuses == stored
@@ -290,7 +291,7 @@ def test_who_gets_ready_is_looked_at_alone_and_everything_where_that_is_not_enou
 
     monkeypatch.setattr(Reconciler, "reconcile", whole)
     monkeypatch.setattr(Reconciler, "reconcile_roots", over)
-    found = simulated(Fleet(names=TEN[:4]), "ready=2m", pace={"shape": {"linear": {"n": 1}}})
+    found = simulated(LinkPlatform(names=TEN[:4]), "ready=2m", pace={"shape": {"linear": {"n": 1}}})
     ready = [START + number * 2 * MINUTE for number in range(1, 5)]
     at = {moment: [roots for then, roots in looks if then == moment] for moment in ready}
     assert [at[moment] for moment in ready[:3]] == [[[name], [after], [after]] for name, after in pairwise(TEN[:4])]
@@ -301,14 +302,14 @@ def test_who_gets_ready_is_looked_at_alone_and_everything_where_that_is_not_enou
 @pytest.mark.parametrize("assume", ["hang=*", "ready=5m"])
 def test_the_end_of_the_simulation_cuts_what_is_under_way(assume: str) -> None:
     """What would come at that very moment does not."""
-    found = simulated(Fleet(names=("i0",)), assume, lasts=5 * MINUTE)
+    found = simulated(LinkPlatform(names=("i0",)), assume, lasts=5 * MINUTE)
     assert (found.end_reason, found.ends) == ("the time is over", START + 5 * MINUTE)
     assert spans(found, "i0") == [("progressing", START, START + 5 * MINUTE)]
 
 
 def test_what_is_held_of_the_source_itself_is_not_as_git_says() -> None:
     """An object in no instance; and an instance that not even the base has brought about is told."""
-    fleet = Fleet(names=("i0",), written={"i0": {"metadata": {"annotations": {well_known.SUSPEND: "INC-7"}}}})
+    fleet = LinkPlatform(names=("i0",), written={"i0": {"metadata": {"annotations": {well_known.SUSPEND: "INC-7"}}}})
     metadata = {"name": "plain", "annotations": {well_known.RECONCILE: "disabled"}}
     fleet.plain = {"plain": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}}
     fleet.push()
@@ -336,7 +337,7 @@ def test_what_the_world_has_besides_git_is_taken_for_granted() -> None:
             "spec": {"image": "IMAGE"},
         },
     }
-    fleet = Fleet(names=("i0",), more=[certificate], written={"i0": {"metadata": {"namespace": "elsewhere"}}})
+    fleet = LinkPlatform(names=("i0",), more=[certificate], written={"i0": {"metadata": {"namespace": "elsewhere"}}})
     found = simulated(fleet)
     assert (found.warnings, found.end_reason) == ((), "all matches Git")
     assert "level 1  certificate updated" in [text for _, text in told(found, "write")]
@@ -345,7 +346,7 @@ def test_what_the_world_has_besides_git_is_taken_for_granted() -> None:
 def test_a_wave_that_is_over_is_told_once_although_its_next_target_follows_at_once() -> None:
     """It settles at the first commit in the moment in which the wave before it lets it move to the second."""
     canary = {"metadata": {"labels": {"tier": "canary"}}}
-    fleet = Fleet(names=("a", "b", "c"), written={"a": canary})
+    fleet = LinkPlatform(names=("a", "b", "c"), written={"a": canary})
     waves = [{"name": "first", "selector": {"matchLabels": {"tier": "canary"}}}]
     fleet.push(pace={"onNewRevision": "Pipeline", "waves": waves})
     simulation, base, pushes = Simulation(START, Assumptions.parse("ready=4m"), "0", LOCAL), fleet.state, []
@@ -360,7 +361,7 @@ def test_a_wave_that_is_over_is_told_once_although_its_next_target_follows_at_on
 
 
 def test_a_pattern_that_names_nothing_is_told() -> None:
-    found = simulated(Fleet(names=("i0",)), "hang=web-7")
+    found = simulated(LinkPlatform(names=("i0",)), "hang=web-7")
     assert found.warnings == ("hang=web-7 names no workload that was changed",)
 
 
@@ -379,7 +380,9 @@ def test_assumptions_are_told_as_they_are_written() -> None:
 def test_the_picture_is_well_formed_and_says_what_it_shows() -> None:
     """It can be read without seeing it, and nothing that people write gets out of its text."""
     hostile = "<script>alert(1)</script> ]]> & \x07"
-    found = simulated(Fleet(names=TEN[:4]), start=FRIDAY, subject=hostile, freeze={**FREEZE, "description": hostile})
+    found = simulated(
+        LinkPlatform(names=TEN[:4]), start=FRIDAY, subject=hostile, freeze={**FREEZE, "description": hostile}
+    )
     root = ET.fromstring(render_svg(found))
     names = {element.tag.removeprefix("{http://www.w3.org/2000/svg}") for element in root.iter()}
     assert "script" not in names
@@ -411,7 +414,7 @@ def test_a_few_minutes_are_seen_beside_three_days() -> None:
 
 def test_a_span_knows_nothing_of_other_words() -> None:
     """Two standings are one span as long as only their words differ."""
-    found = simulated(Fleet(names=TEN[:4]))
+    found = simulated(LinkPlatform(names=TEN[:4]))
     for track in found.tracks:
         pairs: list[tuple[TrackSpan, TrackSpan]] = list(zip(track.spans, track.spans[1:], strict=False))
         assert not any(after.state.continues(before.state) for before, after in pairs)

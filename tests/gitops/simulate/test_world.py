@@ -11,7 +11,7 @@ from applier.cluster import STATUS_MANAGER, Object
 from applier.errors import ClusterError, NotFound
 from gitops.simulate.world import SimulatedCluster, VirtualClock
 from renderer.identity import ObjectKey
-from tests.support.platform import START
+from tests.support.clock import START
 
 KEY = ObjectKey("g.test", "Link", "default", "a")
 CRD: Object = {

@@ -10,7 +10,8 @@ import pytest
 
 from applier.kube.cluster import KubeCluster
 from gitops.records.source_record import SourceRecord
-from tests.support.platform import GROUP, MERGE, Fleet, commit_id
+from tests.support.link_platform import GROUP, LinkPlatform
+from tests.support.platform import MERGE, commit_id
 from tests.support.windows.calendars import FREEZE, HOURS, SATURDAY
 
 MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
@@ -21,12 +22,12 @@ DEFINITION = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/links.{GR
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b", "c")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b", "c")) as found:
         yield found
 
 
-def test_a_commit_on_saturday_starts_on_monday_at_the_minute(fleet: Fleet) -> None:
+def test_a_commit_on_saturday_starts_on_monday_at_the_minute(fleet: LinkPlatform) -> None:
     """S1-10, W2, W30: nothing moves while it is closed, the pass says when to come back, and then it goes without a new commit."""
     fleet.start(hours=HOURS)
     fleet.clock.moment = SATURDAY
@@ -46,7 +47,7 @@ def test_a_commit_on_saturday_starts_on_monday_at_the_minute(fleet: Fleet) -> No
     assert fleet.move("two") == [["b"], ["c"]]
 
 
-def test_what_bakes_when_its_window_closes_is_not_told_to_have_settled(fleet: Fleet) -> None:
+def test_what_bakes_when_its_window_closes_is_not_told_to_have_settled(fleet: LinkPlatform) -> None:
     """All of it is written, so that nothing is held; only the time is still to come."""
     fleet.start(hours=HOURS, pace={"bake": "6h"})
     fleet.push("two")
@@ -60,7 +61,7 @@ def test_what_bakes_when_its_window_closes_is_not_told_to_have_settled(fleet: Fl
     assert fleet.waits()["a"] == "Settled"
 
 
-def test_while_a_window_is_closed_drift_is_healed_to_what_was_applied(fleet: Fleet) -> None:
+def test_while_a_window_is_closed_drift_is_healed_to_what_was_applied(fleet: LinkPlatform) -> None:
     """Healing is no change, unless `heal` is in `verbs`; a change of an instance's own spec waits as well."""
     fleet.start(hours=HOURS)
     fleet.clock.moment = SATURDAY
@@ -74,7 +75,7 @@ def test_while_a_window_is_closed_drift_is_healed_to_what_was_applied(fleet: Fle
     assert fleet.request("GET", "/api/v1/namespaces/default/configmaps/b-app")["data"] == {"image": "one"}
 
 
-def test_heal_in_the_verbs_stops_healing_too(fleet: Fleet) -> None:
+def test_heal_in_the_verbs_stops_healing_too(fleet: LinkPlatform) -> None:
     fleet.start(hours={**HOURS, "verbs": ["create", "update", "prune", "heal"]})
     fleet.clock.moment = SATURDAY
     fleet.request("DELETE", "/api/v1/namespaces/default/configmaps/b-app")
@@ -85,7 +86,7 @@ def test_heal_in_the_verbs_stops_healing_too(fleet: Fleet) -> None:
     assert fleet.request("GET", "/api/v1/namespaces/default/configmaps/b-app")["data"] == {"image": "one"}
 
 
-def test_a_removal_waits_for_the_window(fleet: Fleet) -> None:
+def test_a_removal_waits_for_the_window(fleet: LinkPlatform) -> None:
     fleet.start(freeze=FREEZE)
     fleet.clock.moment = SATURDAY
     fleet.names = ("a", "b")
@@ -98,7 +99,7 @@ def test_a_removal_waits_for_the_window(fleet: Fleet) -> None:
     assert not fleet.status("c")
 
 
-def test_what_may_not_be_removed_yet_is_healed(fleet: Fleet) -> None:
+def test_what_may_not_be_removed_yet_is_healed(fleet: LinkPlatform) -> None:
     """Until the window opens an instance that Git no longer wants is what it was; then it goes."""
     fleet.start(freeze=FREEZE)
     fleet.clock.moment = SATURDAY
@@ -119,7 +120,7 @@ def test_what_may_not_be_removed_yet_is_healed(fleet: Fleet) -> None:
     assert not fleet.status("c")
 
 
-def test_what_is_used_by_what_may_not_be_removed_yet_is_healed_too(fleet: Fleet) -> None:
+def test_what_is_used_by_what_may_not_be_removed_yet_is_healed_too(fleet: LinkPlatform) -> None:
     """S0-11: it goes after its user, so it waits for the window as well, and counts as held as that one does."""
     depends = {"config.kubernetes.io/depends-on": f"{GROUP}/namespaces/default/Link/b"}
     fleet.written = {"c": {"metadata": {"annotations": depends}}}
@@ -145,7 +146,7 @@ def test_what_is_used_by_what_may_not_be_removed_yet_is_healed_too(fleet: Fleet)
     assert not fleet.status("c")
 
 
-def test_what_is_nested_in_what_may_not_be_removed_yet_is_healed_too(fleet: Fleet) -> None:
+def test_what_is_nested_in_what_may_not_be_removed_yet_is_healed_too(fleet: LinkPlatform) -> None:
     inner = {
         "apiVersion": f"{GROUP}/v1",
         "kind": "Link",
@@ -174,7 +175,7 @@ def test_what_is_nested_in_what_may_not_be_removed_yet_is_healed_too(fleet: Flee
 @pytest.mark.parametrize(
     ("drain", "goes_on"), [("Unit", False), ("Level", False), ("Instance", True), ("Rollout", True), ("None", False)]
 )
-def test_a_window_that_closes_midway(fleet: Fleet, drain: str, goes_on: bool) -> None:
+def test_a_window_that_closes_midway(fleet: LinkPlatform, drain: str, goes_on: bool) -> None:
     """W28: what was written is followed to readiness; what else may be finished is what `drain` says, and no other instance starts."""
     fleet.start(hours={**HOURS, "drain": drain})
     fleet.push("two")
@@ -193,7 +194,7 @@ def test_a_window_that_closes_midway(fleet: Fleet, drain: str, goes_on: bool) ->
     assert fleet.move("two")[0] == ["b"]
 
 
-def test_a_break_glass_passes_the_window_until_it_ends(fleet: Fleet) -> None:
+def test_a_break_glass_passes_the_window_until_it_ends(fleet: LinkPlatform) -> None:
     """W26: bounded, with a reason, for that instance alone."""
     fleet.start(freeze=FREEZE)
     fleet.clock.moment = SATURDAY
@@ -219,7 +220,7 @@ def test_a_break_glass_passes_the_window_until_it_ends(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("is_in_git", [False, True])
-def test_a_break_glass_of_a_definition_is_one_of_all_its_instances(fleet: Fleet, is_in_git: bool) -> None:
+def test_a_break_glass_of_a_definition_is_one_of_all_its_instances(fleet: LinkPlatform, is_in_git: bool) -> None:
     """Surface 2.4: asked on the definition, in Git or on its CRD; pace and order of the rollout stay as they are."""
     fleet.start(freeze=FREEZE)
     fleet.clock.moment = SATURDAY
@@ -242,7 +243,7 @@ def test_a_break_glass_of_a_definition_is_one_of_all_its_instances(fleet: Fleet,
     assert fleet.move("two") == []
 
 
-def test_a_break_glass_that_git_takes_back_is_over_at_once(fleet: Fleet) -> None:
+def test_a_break_glass_that_git_takes_back_is_over_at_once(fleet: LinkPlatform) -> None:
     """The live object still carries it, by our own write: that is no word of anybody."""
     fleet.start(freeze=FREEZE)
     fleet.clock.moment = SATURDAY
@@ -256,7 +257,7 @@ def test_a_break_glass_that_git_takes_back_is_over_at_once(fleet: Fleet) -> None
     assert fleet.move("three") == []
 
 
-def test_no_break_glass_where_the_window_forbids_it(fleet: Fleet) -> None:
+def test_no_break_glass_where_the_window_forbids_it(fleet: LinkPlatform) -> None:
     fleet.start(freeze={**FREEZE, "breakGlass": "Forbidden"})
     fleet.clock.moment = SATURDAY
     fleet.push("two")
@@ -266,7 +267,7 @@ def test_no_break_glass_where_the_window_forbids_it(fleet: Fleet) -> None:
     assert "a window that governs it forbids that" in fleet.propagated("b")[1]
 
 
-def test_a_window_on_one_node_holds_that_node_and_what_depends_on_it(fleet: Fleet) -> None:
+def test_a_window_on_one_node_holds_that_node_and_what_depends_on_it(fleet: LinkPlatform) -> None:
     """S1-40: the Deployment waits; the instance is granted its turn and says which node waits."""
     fleet.start(
         nights={**HOURS, "selector": {"kinds": ["ConfigMap"]}, "schedule": {"cron": "0 22 * * *"}, "until": "23:00"}
@@ -289,7 +290,7 @@ def test_a_window_on_one_node_holds_that_node_and_what_depends_on_it(fleet: Flee
     ]
 
 
-def test_a_broken_window_closes_its_source(fleet: Fleet) -> None:
+def test_a_broken_window_closes_its_source(fleet: LinkPlatform) -> None:
     """A rule that cannot be read never opens anything."""
     fleet.start()
     fleet.push("two", hours={**HOURS, "timeZone": "Europe/Berln"})
@@ -299,7 +300,7 @@ def test_a_broken_window_closes_its_source(fleet: Fleet) -> None:
     assert any("Europe/Berln" in str(problem) for problem in found.propagation.problems)
 
 
-def test_the_clock_that_steps_back_opens_nothing(fleet: Fleet) -> None:
+def test_the_clock_that_steps_back_opens_nothing(fleet: LinkPlatform) -> None:
     """3.3, 12."""
     fleet.start(hours=HOURS)
     fleet.clock.moment = datetime(2026, 11, 20, 17, tzinfo=UTC)
@@ -311,7 +312,7 @@ def test_the_clock_that_steps_back_opens_nothing(fleet: Fleet) -> None:
     assert fleet.propagated("a")[0] == "ClockSkew"
 
 
-def test_a_clock_that_is_not_the_servers_opens_nothing(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_is_not_the_servers_opens_nothing(fleet: LinkPlatform, monkeypatch: pytest.MonkeyPatch) -> None:
     """I5, fault row "different clock from server": ours says that the window is open, and nobody knows which of the two is right."""
     fleet.start(hours=HOURS)
     apart = timedelta(seconds=31)
@@ -325,7 +326,7 @@ def test_a_clock_that_is_not_the_servers_opens_nothing(fleet: Fleet, monkeypatch
     assert fleet.at("two") == ["a"]
 
 
-def test_what_somebody_changed_by_hand_in_one_that_is_moving_is_healed_to_the_new(fleet: Fleet) -> None:
+def test_what_somebody_changed_by_hand_in_one_that_is_moving_is_healed_to_the_new(fleet: LinkPlatform) -> None:
     fleet.start(hours=HOURS)
     fleet.push("two")
     fleet.move("two")
@@ -336,7 +337,7 @@ def test_what_somebody_changed_by_hand_in_one_that_is_moving_is_healed_to_the_ne
     assert fleet.request("GET", path)["data"] == {"image": "two"}
 
 
-def test_a_window_that_breaks_later_stays_in_force_also_after_a_restart(fleet: Fleet) -> None:
+def test_a_window_that_breaks_later_stays_in_force_also_after_a_restart(fleet: LinkPlatform) -> None:
     """Broken input never opens: its last accepted version holds on, and outlives the process."""
     fleet.start(freeze=FREEZE)
     fleet.clock.moment = SATURDAY
@@ -350,7 +351,7 @@ def test_a_window_that_breaks_later_stays_in_force_also_after_a_restart(fleet: F
     assert fleet.move("two") == [["a"], ["b"], ["c"]]
 
 
-def test_a_window_in_a_file_that_cannot_be_read_stays_in_force(fleet: Fleet) -> None:
+def test_a_window_in_a_file_that_cannot_be_read_stays_in_force(fleet: LinkPlatform) -> None:
     fleet.start(freeze=FREEZE)
     fleet.clock.moment = SATURDAY
     fleet.rules["freeze.json"] = "apiVersion: levelgate.dev/v1alpha1\nkind: [unclosed\n"
@@ -361,7 +362,7 @@ def test_a_window_in_a_file_that_cannot_be_read_stays_in_force(fleet: Fleet) -> 
     assert fleet.propagated("a")[0] == "WindowClosed"
 
 
-def test_an_unreadable_file_that_may_hold_a_rule_closes_the_source(fleet: Fleet) -> None:
+def test_an_unreadable_file_that_may_hold_a_rule_closes_the_source(fleet: LinkPlatform) -> None:
     fleet.start()
     fleet.rules["new.yaml"] = "apiVersion: levelgate.dev/v1alpha1\nkind: [unclosed\n"
     fleet.push("two")
@@ -373,7 +374,7 @@ def test_an_unreadable_file_that_may_hold_a_rule_closes_the_source(fleet: Fleet)
     )
 
 
-def test_a_calendar_file_beside_the_window_says_when_it_is_closed(fleet: Fleet) -> None:
+def test_a_calendar_file_beside_the_window_says_when_it_is_closed(fleet: LinkPlatform) -> None:
     """An event of the .ics file holds a change for its day; another commit of that file alone moves the freeze; a broken one keeps the last."""
     spec = {"kind": "Deny", "timeZone": "Europe/Berlin", "schedule": {"calendar": "freezes.ics"}}
     event = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:{}\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
@@ -394,7 +395,7 @@ def test_a_calendar_file_beside_the_window_says_when_it_is_closed(fleet: Fleet) 
     assert fleet.at("two") == ["a"]
 
 
-def test_rules_are_read_once_for_each_commit(fleet: Fleet) -> None:
+def test_rules_are_read_once_for_each_commit(fleet: LinkPlatform) -> None:
     """Reading takes much longer than judging, and what was judged is remembered with them."""
     fleet.start(hours=HOURS)
     fleet.step()
@@ -404,7 +405,7 @@ def test_rules_are_read_once_for_each_commit(fleet: Fleet) -> None:
     assert fleet.step().propagation.rules["platform"] is not before
 
 
-def test_a_window_taken_out_of_git_lets_go(fleet: Fleet) -> None:
+def test_a_window_taken_out_of_git_lets_go(fleet: LinkPlatform) -> None:
     """A window is never gated itself."""
     fleet.start(freeze=FREEZE)
     fleet.clock.moment = SATURDAY
@@ -414,7 +415,7 @@ def test_a_window_taken_out_of_git_lets_go(fleet: Fleet) -> None:
     assert fleet.move("two") == [["a"], ["b"], ["c"]]
 
 
-def test_a_commit_is_applied_once_the_last_of_its_rollout_is(fleet: Fleet) -> None:
+def test_a_commit_is_applied_once_the_last_of_its_rollout_is(fleet: LinkPlatform) -> None:
     """The source's own objects are there before; what somebody does to these while the rollout waits is drift, and healed."""
     plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plain", "namespace": "default"}}
     fleet.rules["plain.json"] = json.dumps(plain)
@@ -438,7 +439,7 @@ def test_a_commit_is_applied_once_the_last_of_its_rollout_is(fleet: Fleet) -> No
     assert record(fleet).applied == record(fleet).target
 
 
-def record(fleet: Fleet) -> SourceRecord:
+def record(fleet: LinkPlatform) -> SourceRecord:
     return SourceRecord.from_object(
         fleet.request("GET", "/api/v1/namespaces/levelgate-system/configmaps/source-platform")
     )

@@ -18,7 +18,7 @@ from renderer.identity import GroupKind, ObjectKey, digest, key_hash, source_par
 from renderer.render.model import READ_SUFFIX, RenderedNode, Rendering
 from renderer.render.render import render
 from renderer.render.world import ClusterView
-from tests.support.properties.platform import Files
+from tests.support.properties.checked_platform import Files
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain, repositories
 
 LINK = definition("Link", [config_map("a"), config_map("b", "a")])

@@ -8,11 +8,11 @@ from functools import cached_property
 
 from applier.sandbox.wire import Request, Response
 from tests.support.fault_injector import FaultInjector
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 
 
 @dataclass
-class Shaken(Fleet):
+class Shaken(LinkPlatform):
     """A platform behind faults. The files of its instances are in `folder`; its definition is named `called`."""
 
     folder: str = ""

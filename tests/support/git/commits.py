@@ -13,8 +13,8 @@ from gitops.plan.report import PlannedChange, Report
 from gitops.reconcile.sources import SourceState
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
-from tests.support.platform import StillClock
-from tests.support.properties.platform import Platform
+from tests.support.clock import StillClock
+from tests.support.properties.checked_platform import CheckedPlatform
 
 SAMPLE = Path(__file__).parents[3] / "sample-repo"
 
@@ -35,7 +35,7 @@ def planned(base: Files, head: Files) -> Report:
 
 def planned_beside(base: Files, head: Files, live: Files, elsewhere: Files | None = None) -> Report:
     """Against a cluster at the base, in which others have made what is live, and which has what is elsewhere from another source."""
-    with Platform() as platform:
+    with CheckedPlatform() as platform:
         if elsewhere:
             platform.commit(elsewhere, source="elsewhere")
         platform.commit(base)

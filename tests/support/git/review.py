@@ -15,9 +15,9 @@ from gitops.plan.isolated_process import compute_plan
 from gitops.pull_requests.reviewer import Reviewer
 from gitops.source import Mirror, ReadLimits, SourceTarget
 from gitops.windows.window import LOCAL
+from tests.support.clock import StillClock
 from tests.support.command_platform import Repository
 from tests.support.git.forge import TOKEN, FakeForge, Pull
-from tests.support.platform import StillClock
 
 
 def config(name: str, text: str = "one") -> dict[str, str | None]:

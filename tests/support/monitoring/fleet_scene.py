@@ -16,8 +16,8 @@ from gitops.daemon.fleet_member import ClusterStanding
 from gitops.fleet.cluster_record import NEW_RECORD, ClusterRecord, SourceSummary
 from gitops.fleet.reach import ReachState
 from gitops.reconcile.context import ReconcileResult
+from tests.support.clock import START
 from tests.support.monitoring.scene import Scene, scene
-from tests.support.platform import START
 
 
 @dataclass

@@ -24,7 +24,7 @@ from gitops.server.http import HttpServer
 from gitops.server.observability import Observability
 from gitops.source_config import SourceConfig
 from gitops.windows.window import LOCAL
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 
 HOURS = {
     "kind": "Allow",
@@ -59,7 +59,7 @@ class Answering:
 class Scene:
     """`polled` are the sources that a hook wanted to be asked; `refusal` is why nobody can be told of them."""
 
-    fleet: Fleet
+    fleet: LinkPlatform
     seen: Observability
     polled: list[tuple[str, ...]] = field(default_factory=list)
     sources: tuple[SourceConfig, ...] = ()
@@ -114,7 +114,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(*, leads: bool = True, has_fleet: bool = False, **fleet: Any) -> AsyncIterator[Scene]:
-    made = Fleet(**fleet)
+    made = LinkPlatform(**fleet)
     made.sandbox = Sandbox(clock=made.clock.seconds)
     made.restart()
     seen = Observability(

@@ -47,7 +47,7 @@ class Write:
     after: Object | None = field(repr=False)
 
 
-class World(KubeCluster):
+class WitnessedCluster(KubeCluster):
     """`faults` maps the number of a write request, from 0 since `revive`, to what befalls it: `before` and `after` kill the
     process there, `unavailable` refuses it, `unknown` carries it out and loses the answer. `witness` is called after every
     write carried out. `pause` says how often a request gives way to others, so that answers come in any order.

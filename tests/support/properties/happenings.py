@@ -7,7 +7,8 @@ from collections.abc import Collection
 from applier.cluster import Object
 from gitops.reconcile.incremental.scope import WidenScope
 from renderer.identity import ObjectKey
-from tests.support.platform import GROUP, MERGE, OWN, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
+from tests.support.platform import MERGE, OWN
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"
@@ -29,7 +30,7 @@ PLAIN = ("plain-0", "plain-1", "plain-2", "web")
 EVERYTHING = tuple(map(key, (*NAMES, *PLAIN)))
 
 
-def happens(fleet: Fleet, what: str, name: str) -> set[ObjectKey]:
+def happens(fleet: LinkPlatform, what: str, name: str) -> set[ObjectKey]:
     """What somebody does; answers which instances it concerns."""
     match what:
         case "delete":
@@ -66,7 +67,7 @@ def happens(fleet: Fleet, what: str, name: str) -> set[ObjectKey]:
     return {key(name)}
 
 
-def state_of(fleet: Fleet, *, uids: bool = True) -> dict[str, object]:
+def state_of(fleet: LinkPlatform, *, uids: bool = True) -> dict[str, object]:
     """Everything that is written of the fleet, but for what the server counts and when it was."""
     found: dict[str, object] = {}
     kept = ("labels", "annotations", "finalizers", *(("uid",) if uids else ()))
@@ -96,7 +97,7 @@ def plain(name: str, text: str) -> Object:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
-def due(fleet: Fleet) -> Collection[ObjectKey]:
+def due(fleet: LinkPlatform) -> Collection[ObjectKey]:
     """Return the instances that are due after a commit. Where parts cannot tell, everything is reconciled and due."""
     found = fleet.reconciler.accept([fleet.state])
     if isinstance(found, WidenScope):

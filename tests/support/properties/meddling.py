@@ -7,7 +7,7 @@ from functools import cache
 from applier.state.observed import label
 from renderer import well_known
 from renderer.kinds import CRD, NAMESPACE
-from tests.support.properties.platform import Files, Platform, essence
+from tests.support.properties.checked_platform import CheckedPlatform, Files, essence
 from tests.support.properties.repositories import GROUP
 
 MEDDLED = ("delete member", "delete instance", "delete crd", "edit member", "update member", "unlabel member", "tick")
@@ -24,14 +24,14 @@ def fresh(files: Files) -> dict[str, object]:
 
 @cache
 def _fresh(files: tuple[tuple[str, str], ...]) -> dict[str, object]:
-    with Platform() as reference:
+    with CheckedPlatform() as reference:
         reference.commit(dict(files))
         reference.settle(anew=False)
         assert reference.broken == []
         return essence(reference.cluster)
 
 
-def meddle(platform: Platform, what: str, which: int) -> None:
+def meddle(platform: CheckedPlatform, what: str, which: int) -> None:
     """Change the cluster as a person would; *which* selects the object."""
     objects = platform.cluster.objects
     found = [

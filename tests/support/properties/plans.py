@@ -11,8 +11,8 @@ from applier.state.observed import label
 from gitops.plan.report import PlannedAction
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
+from tests.support.properties.checked_platform import VOLATILE, CheckedPlatform
 from tests.support.properties.cluster import Write
-from tests.support.properties.platform import VOLATILE, Platform
 from tests.support.properties.repositories import config_map, definition
 
 CLOSED = {"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}
@@ -42,7 +42,7 @@ def holder() -> str:
     return definition("Holder", [config_map("first"), held, config_map("after", "held"), shared], spec=fields)
 
 
-def run(platform: Platform) -> list[Write]:
+def run(platform: CheckedPlatform) -> list[Write]:
     """Reconcile until three reconciliations write no content, and return all writes."""
     begin, quiet = len(platform.cluster.writes), 0
     for _ in range(40):

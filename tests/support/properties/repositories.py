@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.support.properties.platform import Files
+from tests.support.properties.checked_platform import Files
 
 GROUP = "g.test"
 UNREADABLE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: [unclosed\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.platform import Fleet
+from tests.support.link_platform import LinkPlatform
 
 BROKEN = [
     {
@@ -18,7 +18,7 @@ BROKEN = [
 """An expression that fails in some instances."""
 
 
-def in_the_way(fleet: Fleet, name: str) -> None:
+def in_the_way(fleet: LinkPlatform, name: str) -> None:
     """Create another person's object with the name that this instance is about to write."""
     metadata = {"name": f"{name}-app", "namespace": "default"}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"image": "theirs"}}

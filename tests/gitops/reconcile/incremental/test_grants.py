@@ -17,7 +17,8 @@ from gitops.rollouts.queue_position import WaveForecast
 from gitops.rollouts.shapes import Exponential, frontier
 from gitops.rollouts.state import RolloutState, TargetRevision
 from renderer.identity import ObjectKey
-from tests.support.platform import GROUP, MERGE, TEN, Died, Fleet
+from tests.support.link_platform import GROUP, TEN, LinkPlatform
+from tests.support.platform import MERGE, Died
 from tests.support.properties.examples import FUZZ
 
 EXPONENTIAL = {"shape": {"exponential": {"factor": 2}}}
@@ -32,14 +33,14 @@ def named(roots: Collection[ObjectKey]) -> list[str]:
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet() as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform() as found:
         found.start(paced=EXPONENTIAL)
         found.settle()
         yield found
 
 
-def looked_at(fleet: Fleet, *names: str) -> None:
+def looked_at(fleet: LinkPlatform, *names: str) -> None:
     """Passes over these instances until they do nothing, none over everything."""
     while True:
         found = fleet.call(fleet.reconciler.reconcile_roots([key(name) for name in names]))
@@ -48,25 +49,25 @@ def looked_at(fleet: Fleet, *names: str) -> None:
             return
 
 
-def granted(fleet: Fleet) -> list[str]:
+def granted(fleet: LinkPlatform) -> list[str]:
     found = fleet.call(fleet.reconciler.reconcile_grants())
     assert not isinstance(found, WidenScope), found.why
     return named(found)
 
 
-def elapsed(fleet: Fleet) -> list[str]:
+def elapsed(fleet: LinkPlatform) -> list[str]:
     found = fleet.reconciler.advance_clock()
     assert found is not None
     return named(found)
 
 
-def widened(fleet: Fleet) -> str:
+def widened(fleet: LinkPlatform) -> str:
     found = fleet.call(fleet.reconciler.reconcile_grants())
     assert isinstance(found, WidenScope), found
     return found.why
 
 
-def test_a_rollout_goes_on_by_parts_alone(fleet: Fleet) -> None:
+def test_a_rollout_goes_on_by_parts_alone(fleet: LinkPlatform) -> None:
     """2.2, exponential over ten: 0, 1, 2-3, 4-7, 8-9; each readiness lets the next ones move without a look at the others."""
     fleet.push("two")
     fleet.settle()
@@ -88,7 +89,7 @@ def test_a_rollout_goes_on_by_parts_alone(fleet: Fleet) -> None:
     assert set(fleet.waits().values()) == {"Settled"}
 
 
-def test_who_begins_to_bake_is_looked_at_alone_and_time_is_for_a_whole_pass(fleet: Fleet) -> None:
+def test_who_begins_to_bake_is_looked_at_alone_and_time_is_for_a_whole_pass(fleet: LinkPlatform) -> None:
     """It says so, a flap meanwhile counts and begins the bake anew, and nobody follows before its end, which is not slept through."""
     fleet.push("two", paced={**EXPONENTIAL, "bake": "30m"})
     fleet.settle()
@@ -113,7 +114,7 @@ def test_who_begins_to_bake_is_looked_at_alone_and_time_is_for_a_whole_pass(flee
     assert fleet.at("two") == ["i0", "i1"]
 
 
-def test_what_was_let_move_is_counted_before_anything_is_written(fleet: Fleet) -> None:
+def test_what_was_let_move_is_counted_before_anything_is_written(fleet: LinkPlatform) -> None:
     """P8: asked twice nothing more is granted, and a process that is killed in between grants the same, and no more."""
     fleet.push("two")
     fleet.settle()
@@ -127,7 +128,7 @@ def test_what_was_let_move_is_counted_before_anything_is_written(fleet: Fleet) -
     assert fleet.at("two") == ["i0", "i1"]
 
 
-def test_parts_side_by_side_do_not_grant_the_last_slot_twice(fleet: Fleet) -> None:
+def test_parts_side_by_side_do_not_grant_the_last_slot_twice(fleet: LinkPlatform) -> None:
     """P1: two instances become ready at once, and are looked at at once; the room that both make is given once."""
     fleet.push("two")
     fleet.settle()
@@ -152,7 +153,7 @@ def test_parts_side_by_side_do_not_grant_the_last_slot_twice(fleet: Fleet) -> No
     assert named(whole.granted) == ["i4", "i5", "i6", "i7"]
 
 
-def test_the_last_one_that_settles_is_counted_although_nobody_is_let_move(fleet: Fleet) -> None:
+def test_the_last_one_that_settles_is_counted_although_nobody_is_let_move(fleet: LinkPlatform) -> None:
     """What settles by a part does so later than everything was looked at; the record tells it all the same."""
     fleet.push("two")
     assert sum(map(len, fleet.move("two"))) == len(TEN)
@@ -170,7 +171,7 @@ def test_the_last_one_that_settles_is_counted_although_nobody_is_let_move(fleet:
     assert fleet.rollout().waves[0].settled == len(TEN)
 
 
-def test_what_a_person_wrote_into_the_record_wins(fleet: Fleet) -> None:
+def test_what_a_person_wrote_into_the_record_wins(fleet: LinkPlatform) -> None:
     """A halt that was not heard yet: the record is only written over the version that was read."""
     fleet.push("two")
     fleet.settle()
@@ -183,7 +184,7 @@ def test_what_a_person_wrote_into_the_record_wins(fleet: Fleet) -> None:
     assert fleet.waits()["i1"] == "Halted"
 
 
-def test_nothing_is_let_move_while_everything_is_suspended(fleet: Fleet) -> None:
+def test_nothing_is_let_move_while_everything_is_suspended(fleet: LinkPlatform) -> None:
     fleet.push("two")
     fleet.settle()
     fleet.ready("i0")
@@ -192,7 +193,7 @@ def test_nothing_is_let_move_while_everything_is_suspended(fleet: Fleet) -> None
     assert "INC-7" in widened(fleet)
 
 
-def test_a_window_that_has_closed_since_keeps_those_whose_turn_it_is(fleet: Fleet) -> None:
+def test_a_window_that_has_closed_since_keeps_those_whose_turn_it_is(fleet: LinkPlatform) -> None:
     """I5: what was open when everything was looked at is asked again."""
     fleet.push(hours={"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * *"}, "until": "17:00"})
     fleet.settle()
@@ -211,7 +212,7 @@ def test_a_window_that_has_closed_since_keeps_those_whose_turn_it_is(fleet: Flee
     assert fleet.at("two") == ["i0", "i1"]
 
 
-def test_the_end_of_a_bake_is_for_a_part_and_the_deadline_of_one_that_is_there_for_nobody(fleet: Fleet) -> None:
+def test_the_end_of_a_bake_is_for_a_part_and_the_deadline_of_one_that_is_there_for_nobody(fleet: LinkPlatform) -> None:
     """Nobody else is looked at: the rollout goes on by what it counts."""
     fleet.push("two", paced={"shape": {"linear": {"n": 2}}, "bake": "30m", "maxFailures": 1})
     fleet.settle()
@@ -239,7 +240,7 @@ def test_the_end_of_a_bake_is_for_a_part_and_the_deadline_of_one_that_is_there_f
     assert widened(fleet) == f"a wave ends in the rollout links.{GROUP}"
 
 
-def test_time_that_may_have_changed_more_is_for_a_whole_pass(fleet: Fleet) -> None:
+def test_time_that_may_have_changed_more_is_for_a_whole_pass(fleet: LinkPlatform) -> None:
     """As where a window opens."""
     fleet.push("two")
     fleet.settle()
@@ -252,7 +253,7 @@ def test_time_that_may_have_changed_more_is_for_a_whole_pass(fleet: Fleet) -> No
     assert "time" in widened(fleet)
 
 
-def test_a_gate_of_the_definition_is_asked_anew(fleet: Fleet) -> None:
+def test_a_gate_of_the_definition_is_asked_anew(fleet: LinkPlatform) -> None:
     """S1-14: what an expression says of all items may have changed by the readiness of one."""
     fleet.gates = ["${links.filter(l, l.settled()).size() != 1}"]
     fleet.push("two")
@@ -271,7 +272,7 @@ def test_a_gate_of_the_definition_is_asked_anew(fleet: Fleet) -> None:
     assert whole.has_stale_causes, "it counts as before, and what those are told who wait may be something else"
 
 
-def serve(fleet: Fleet, *names: str) -> None:
+def serve(fleet: LinkPlatform, *names: str) -> None:
     """As the daemon does: parts for whom an event concerns, then for whom that lets move; everything where these say so."""
     roots = frozenset(map(key, names))
     while roots:
@@ -304,7 +305,7 @@ def test_what_is_kept_is_what_a_fresh_process_finds(seed: int) -> None:
     """P7, and the self-check of 2.6: after any event the kept count is that of a process that remembers nothing, and that lets nobody else move."""
     chance = random.Random(seed)
     names = TEN[:6]
-    with Fleet(names=names) as fleet:
+    with LinkPlatform(names=names) as fleet:
         fleet.written = {name: {"metadata": {"labels": {"tier": "first"}}} for name in names[:2]}
         fleet.start(paced=POLICIES[seed % len(POLICIES)])
         fleet.push("two")
@@ -321,7 +322,7 @@ def test_what_is_kept_is_what_a_fresh_process_finds(seed: int) -> None:
             assert mine.verify_counts() == []
 
 
-def _happens(fleet: Fleet, chance: random.Random) -> None:
+def _happens(fleet: LinkPlatform, chance: random.Random) -> None:
     name = chance.choice(fleet.names)
     match chance.choice(("ready",) * 8 + ("sick", "drift", "hold", "release", "time", "commit")):
         case "ready":
@@ -368,7 +369,7 @@ def _counted(whole: ClusterState) -> object:
 
 def test_killed_between_any_two_writes_nobody_moves_out_of_turn() -> None:
     """S1-28, P1: a rollout that is served by parts, killed before or after a write; a new process goes on. At each write with LEVELGATE_FUZZ."""
-    with Fleet(names=TEN[:3]) as begun:
+    with LinkPlatform(names=TEN[:3]) as begun:
         begun.start(paced=EXPONENTIAL)
         begun.push("two")
         begun.settle()
@@ -384,7 +385,7 @@ def test_killed_between_any_two_writes_nobody_moves_out_of_turn() -> None:
                 assert fleet.rollout().completed == TargetRevision(2), number
 
 
-def to_the_end(fleet: Fleet) -> None:
+def to_the_end(fleet: LinkPlatform) -> None:
     """Whoever moved gets ready, one after the other; at no time have more moved than the shape lets."""
     fleet.settle()
     for name in fleet.names:

@@ -16,7 +16,7 @@ from gitops.reconcile.incremental.scope import WidenScope, changed_objects
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey
 from renderer.well_known import DEPENDS_ON
-from tests.support.platform import GROUP, Fleet
+from tests.support.link_platform import GROUP, LinkPlatform
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -26,8 +26,8 @@ def key(name: str) -> ObjectKey:
 
 
 @pytest.fixture
-def fleet() -> Iterator[Fleet]:
-    with Fleet(names=("a", "b", "c")) as found:
+def fleet() -> Iterator[LinkPlatform]:
+    with LinkPlatform(names=("a", "b", "c")) as found:
         found.start()
         found.settle()
         yield found
@@ -35,7 +35,7 @@ def fleet() -> Iterator[Fleet]:
 
 def test_a_commit_that_changes_much_is_for_a_pass_over_everything() -> None:
     """Parts go one after the other: sixteen objects are two of them, a hundred would take longer than all at once."""
-    with Fleet(names=tuple(f"i{number:02d}" for number in range(20)), gates=[]) as many:
+    with LinkPlatform(names=tuple(f"i{number:02d}" for number in range(20)), gates=[]) as many:
         many.start()
         many.settle()
         for name in many.names[:16]:
@@ -50,7 +50,7 @@ def test_a_commit_that_changes_much_is_for_a_pass_over_everything() -> None:
         )
 
 
-def part(fleet: Fleet, *names: str) -> ReconcileResult | WidenScope:
+def part(fleet: LinkPlatform, *names: str) -> ReconcileResult | WidenScope:
     return fleet.call(fleet.reconciler.reconcile_roots([key(name) for name in names]))
 
 
@@ -59,7 +59,7 @@ def done(found: ReconcileResult | WidenScope) -> list[str]:
     return [f"{result.key.kind}/{result.key.name} {result.action}" for result in found.results]
 
 
-def until_quiet(fleet: Fleet, name: str) -> list[str]:
+def until_quiet(fleet: LinkPlatform, name: str) -> list[str]:
     """What passes over one instance do, until one does nothing: a status that was written is seen by the next."""
     found: list[str] = []
     while last := done(part(fleet, name)):
@@ -67,7 +67,7 @@ def until_quiet(fleet: Fleet, name: str) -> list[str]:
     return found
 
 
-def is_as_a_fresh_process_wants_it(fleet: Fleet) -> None:
+def is_as_a_fresh_process_wants_it(fleet: LinkPlatform) -> None:
     """A process that remembers nothing finds nothing to do but to tell."""
     fleet.call(fleet.reconciler.report_sources())
     fleet.restart()
@@ -75,7 +75,7 @@ def is_as_a_fresh_process_wants_it(fleet: Fleet) -> None:
     assert [str(one.key) for one in found.results] == []
 
 
-def test_drift_is_healed_by_a_pass_over_its_instance_alone(fleet: Fleet) -> None:
+def test_drift_is_healed_by_a_pass_over_its_instance_alone(fleet: LinkPlatform) -> None:
     fleet.request("DELETE", f"{CONFIG_MAPS}/a-app")
     fleet.request("DELETE", f"{CONFIG_MAPS}/b-app")
     found = part(fleet, "a")
@@ -87,7 +87,7 @@ def test_drift_is_healed_by_a_pass_over_its_instance_alone(fleet: Fleet) -> None
     is_as_a_fresh_process_wants_it(fleet)
 
 
-def test_a_status_that_changes_is_told_by_the_instance_and_counted_in_its_rollout(fleet: Fleet) -> None:
+def test_a_status_that_changes_is_told_by_the_instance_and_counted_in_its_rollout(fleet: LinkPlatform) -> None:
     fleet.ready("b", ready=False)
     assert until_quiet(fleet, "b") == ["Link/b status"]
     assert fleet.status("b")["state"] != "ACTIVE"
@@ -99,7 +99,7 @@ def test_a_status_that_changes_is_told_by_the_instance_and_counted_in_its_rollou
     is_as_a_fresh_process_wants_it(fleet)
 
 
-def test_a_commit_that_changes_one_instance_is_brought_about_by_a_pass_over_it(fleet: Fleet) -> None:
+def test_a_commit_that_changes_one_instance_is_brought_about_by_a_pass_over_it(fleet: LinkPlatform) -> None:
     fleet.written = {"b": {"text": "two"}}
     fleet.push()
     assert fleet.reconciler.whole
@@ -117,7 +117,7 @@ def test_the_requests_of_a_part_do_not_grow_with_the_fleet(monkeypatch: pytest.M
     """S4-7: the same requests among 3 as among 30."""
     counts = []
     for size in (3, 30):
-        with Fleet(names=tuple(f"n{number:02}" for number in range(size))) as fleet:
+        with LinkPlatform(names=tuple(f"n{number:02}" for number in range(size))) as fleet:
             fleet.start()
             fleet.settle()
             log: list[str] = []
@@ -140,13 +140,13 @@ def widened(found: object) -> str:
     return found.why
 
 
-def test_what_is_not_known_is_left_to_a_whole_pass(fleet: Fleet) -> None:
+def test_what_is_not_known_is_left_to_a_whole_pass(fleet: LinkPlatform) -> None:
     assert "was not known" in widened(part(fleet, "z"))
     fleet.restart()
     assert widened(part(fleet, "a")) == "no full reconciliation has ended yet"
 
 
-def test_a_part_deletes_nothing(fleet: Fleet) -> None:
+def test_a_part_deletes_nothing(fleet: LinkPlatform) -> None:
     labels = fleet.request("GET", f"{CONFIG_MAPS}/a-app")["metadata"]["labels"]
     stray = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stray", "labels": labels}}
     path = f"{CONFIG_MAPS}/stray"
@@ -155,7 +155,7 @@ def test_a_part_deletes_nothing(fleet: Fleet) -> None:
     assert fleet.request("GET", path)
 
 
-def test_what_stays_although_nobody_wants_it_needs_no_whole_pass(fleet: Fleet) -> None:
+def test_what_stays_although_nobody_wants_it_needs_no_whole_pass(fleet: LinkPlatform) -> None:
     """I9: an object that only looks like ours costs its instance a line of its status, and the others nothing."""
     labels = fleet.request("GET", f"{CONFIG_MAPS}/a-app")["metadata"]["labels"]
     fleet.request(
@@ -169,7 +169,7 @@ def test_what_stays_although_nobody_wants_it_needs_no_whole_pass(fleet: Fleet) -
 
 
 def test_a_kind_that_cannot_be_read_stops_parts_only_until_a_whole_pass_knows_it(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+    fleet: LinkPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Invariant 5, absence is proven; and I9: what has nothing to do with the kind goes on at the cost of parts. A part that could read it again has
     the rest read as well.
@@ -197,12 +197,12 @@ def test_a_kind_that_cannot_be_read_stops_parts_only_until_a_whole_pass_knows_it
     is_as_a_fresh_process_wants_it(fleet)
 
 
-def plan_of(fleet: Fleet, name: str) -> tuple[NodePlan, ...]:
+def plan_of(fleet: LinkPlatform, name: str) -> tuple[NodePlan, ...]:
     assert fleet.reconciler.whole
     return fleet.reconciler.whole.plans[key(name)].nodes
 
 
-def test_a_part_grants_nothing(fleet: Fleet) -> None:
+def test_a_part_grants_nothing(fleet: LinkPlatform) -> None:
     """What counts in a rollout under way is for the rollout to decide."""
     fleet.push("two", paced={"shape": {"linear": {"n": 1}}})
     fleet.step()
@@ -214,7 +214,7 @@ def test_a_part_grants_nothing(fleet: Fleet) -> None:
     assert fleet.at("two") == ["a"]
 
 
-def test_a_suspension_is_heard_by_a_part(fleet: Fleet) -> None:
+def test_a_suspension_is_heard_by_a_part(fleet: LinkPlatform) -> None:
     fleet.put("/api/v1/namespaces/levelgate-system/configmaps/levelgate", suspend="INC-7")
     fleet.request("DELETE", f"{CONFIG_MAPS}/a-app")
     assert isinstance(part(fleet, "a"), WidenScope)
@@ -245,9 +245,9 @@ PLAIN = {
 
 
 @pytest.fixture
-def plain() -> Iterator[Fleet]:
+def plain() -> Iterator[LinkPlatform]:
     """With plain objects beside the instances."""
-    with Fleet(names=("a",), plain=dict(PLAIN)) as found:
+    with LinkPlatform(names=("a",), plain=dict(PLAIN)) as found:
         found.start()
         found.settle()
         found.available("web")
@@ -259,19 +259,19 @@ def at(name: str, kind: str = "ConfigMap") -> ObjectKey:
     return ObjectKey("apps" if kind == "Deployment" else "", kind, "default", name)
 
 
-def commit(fleet: Fleet, **plain: Object) -> frozenset[ObjectKey] | WidenScope:
+def commit(fleet: LinkPlatform, **plain: Object) -> frozenset[ObjectKey] | WidenScope:
     """These plain objects as given, the others as they were; answers what is due."""
     fleet.plain |= plain
     fleet.push()
     return fleet.reconciler.accept([fleet.state])
 
 
-def look(fleet: Fleet, keys: frozenset[ObjectKey] | WidenScope) -> list[str]:
+def look(fleet: LinkPlatform, keys: frozenset[ObjectKey] | WidenScope) -> list[str]:
     assert isinstance(keys, frozenset), keys
     return done(fleet.call(fleet.reconciler.reconcile_roots(keys)))
 
 
-def test_a_commit_that_changes_plain_objects_is_brought_about_by_a_pass_over_them(plain: Fleet) -> None:
+def test_a_commit_that_changes_plain_objects_is_brought_about_by_a_pass_over_them(plain: LinkPlatform) -> None:
     due = commit(plain, x=config_map("x", data={"text": "two"}), web=deployment("web", "two", "x"))
     assert due == frozenset({at("x"), at("web", "Deployment")})
     assert look(plain, due) == ["ConfigMap/x updated", "Deployment/web updated"]
@@ -281,21 +281,21 @@ def test_a_commit_that_changes_plain_objects_is_brought_about_by_a_pass_over_the
     is_as_a_fresh_process_wants_it(plain)
 
 
-def test_drift_of_a_plain_object_is_healed_by_a_pass_over_it(plain: Fleet) -> None:
+def test_drift_of_a_plain_object_is_healed_by_a_pass_over_it(plain: LinkPlatform) -> None:
     plain.request("DELETE", f"{CONFIG_MAPS}/x")
     assert look(plain, frozenset({at("x")})) == ["ConfigMap/x created"]
     assert look(plain, frozenset({at("x")})) == []
     is_as_a_fresh_process_wants_it(plain)
 
 
-def test_an_object_that_only_moved_in_its_file_is_not_due(plain: Fleet) -> None:
+def test_an_object_that_only_moved_in_its_file_is_not_due(plain: LinkPlatform) -> None:
     text = json.dumps(plain.plain["x"])
     files = {"x.json": f"\n\n{text}".encode(), **_others(plain)}
     plain.catalog = load(files, source="platform", commit="f" * 40, previous=plain.catalog)
     assert plain.reconciler.accept([plain.state]) == frozenset()
 
 
-def test_what_only_moved_in_its_file_is_not_counted_as_changed(plain: Fleet) -> None:
+def test_what_only_moved_in_its_file_is_not_counted_as_changed(plain: LinkPlatform) -> None:
     """A line more at the top of a file of twenty objects changes one of them."""
     for head, text in ("", "one"), ("\n\n", "two"):
         objects = [config_map(f"c{number:02d}", data={"text": "same" if number else text}) for number in range(20)]
@@ -307,7 +307,7 @@ def test_what_only_moved_in_its_file_is_not_counted_as_changed(plain: Fleet) -> 
     assert plain.reconciler.accept([plain.state]) == frozenset({at("c00")})
 
 
-def _others(fleet: Fleet) -> dict[str, bytes]:
+def _others(fleet: LinkPlatform) -> dict[str, bytes]:
     assert fleet.catalog
     return {name: found.data for name, found in fleet.catalog.contents.items() if name != "x.json"}
 
@@ -329,11 +329,13 @@ def _others(fleet: Fleet) -> dict[str, bytes]:
         ),
     ],
 )
-def test_which_commits_to_plain_objects_need_a_whole_pass(plain: Fleet, changed: dict[str, Object], why: str) -> None:
+def test_which_commits_to_plain_objects_need_a_whole_pass(
+    plain: LinkPlatform, changed: dict[str, Object], why: str
+) -> None:
     assert why in widened(commit(plain, **changed))
 
 
-def test_an_object_that_is_declared_twice_is_left_to_a_whole_pass(plain: Fleet) -> None:
+def test_an_object_that_is_declared_twice_is_left_to_a_whole_pass(plain: LinkPlatform) -> None:
     """A part that saw one of the two declarations would follow it. Fails where `ClusterState` keeps the first alone."""
     plain.plain["stray"] = config_map("x", data={"text": "stray"})
     plain.push()
@@ -351,14 +353,16 @@ def test_an_object_that_is_declared_twice_is_left_to_a_whole_pass(plain: Fleet) 
     assert plain.request("GET", f"{CONFIG_MAPS}/x")["data"] == {"text": "x again"}
 
 
-def test_what_uses_an_object_that_is_due_is_left_to_a_whole_pass(plain: Fleet) -> None:
+def test_what_uses_an_object_that_is_due_is_left_to_a_whole_pass(plain: LinkPlatform) -> None:
     """S0-9: the Deployment comes after the ConfigMap, which another part may be at."""
     commit(plain, x=config_map("x", data={"text": "two"}), web=deployment("web", "two", "x"))
     assert "more to do" in widened(plain.call(plain.reconciler.reconcile_roots([at("web", "Deployment")])))
     assert plain.request("GET", "/apis/apps/v1/namespaces/default/deployments/web")["metadata"]["generation"] == 1
 
 
-def test_a_plain_object_behind_a_closed_window_is_left_to_a_whole_pass_and_not_healed_past_it(plain: Fleet) -> None:
+def test_a_plain_object_behind_a_closed_window_is_left_to_a_whole_pass_and_not_healed_past_it(
+    plain: LinkPlatform,
+) -> None:
     """I5: what the window keeps from being updated is no drift later."""
     november = {"once": [{"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}]}
     plain.push(freeze={"kind": "Deny", "timeZone": "UTC", "schedule": november})
@@ -378,7 +382,7 @@ def test_the_requests_of_a_part_with_plain_objects_do_not_grow_with_the_source(m
     counts = []
     for size in (3, 60):
         objects = {f"n{number:02}": config_map(f"n{number:02}", data={"text": "one"}) for number in range(size)}
-        with Fleet(names=("a",), plain=objects) as fleet:
+        with LinkPlatform(names=("a",), plain=objects) as fleet:
             fleet.start()
             fleet.settle()
             log: list[str] = []
@@ -395,7 +399,7 @@ def test_the_requests_of_a_part_with_plain_objects_do_not_grow_with_the_source(m
 
 
 @pytest.mark.parametrize("what", ["definition", "window", "new instance", "gone instance", "labels"])
-def test_which_commits_need_a_whole_pass(fleet: Fleet, what: str) -> None:
+def test_which_commits_need_a_whole_pass(fleet: LinkPlatform, what: str) -> None:
     match what:
         case "definition":
             fleet.push("two")

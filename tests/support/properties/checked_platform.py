@@ -1,11 +1,10 @@
-"""A whole Levelgate on a sandbox: commits go in, passes run, and every single write is held against the invariants."""
+"""The harness with faults at every write, invariants that hold after each, and the essence of a cluster."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import TracebackType
 from typing import Any, Self
@@ -13,22 +12,22 @@ from typing import Any, Self
 from applier.applyset.inventory import Scope, read_scope
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.errors import ClusterError
+from applier.sandbox.server import Sandbox
 from applier.state.observed import annotation, label
 from gitops.plan import planner
 from gitops.plan.report import Report
 from gitops.reconcile.context import Preview, ReconcileResult
 from gitops.reconcile.preview import preview
 from gitops.reconcile.reconciler import Reconciler
-from gitops.reconcile.sources import SourceState
 from gitops.records.source_record import SourceRecord
 from gitops.windows.window import LOCAL
 from renderer import well_known
-from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, applyset_id, key_hash, source_parent
 from renderer.render.cache import RenderCache
 from renderer.render.model import READ_SUFFIX
-from tests.support.platform import commit_id
-from tests.support.properties.cluster import Crash, World, Write
+from tests.support.clock import StepClock
+from tests.support.platform import Platform, commit_id
+from tests.support.properties.cluster import Crash, WitnessedCluster, Write
 
 VOLATILE = frozenset(
     {
@@ -43,82 +42,70 @@ VOLATILE = frozenset(
 )
 """Annotations that are renewed only together with another difference (Sets)."""
 
+
 Files = Mapping[str, str]
+
 
 READ_FROM = frozenset({*"abcd", "inner"})
 """Words under which members of `tests.support.properties.repositories` hold the names of those that they read."""
 
 
 @dataclass
-class StepClock:
-    """Goes on by a second each time that it is asked, so that a time which is written without need is seen."""
-
-    moment: datetime = datetime(2026, 11, 20, 12, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        self.moment += timedelta(seconds=1)
-        return self.moment
-
-    async def sleep(self, seconds: float) -> None:
-        self.moment += timedelta(seconds=seconds)
-
-
-@dataclass
-class Platform:
+class CheckedPlatform(Platform):
     """Sources, a cluster, and what went wrong so far in `broken` (texts). `parents_may_vanish` after a parent was deleted by hand. `wanted` is the
     essence of what stands in the end: none of that may be deleted on the way.
     """
 
-    cluster: World = field(default_factory=World)
-    clock: StepClock = field(default_factory=StepClock)
-    sources: dict[str, SourceState] = field(default_factory=dict)
+    cluster: WitnessedCluster = field(default_factory=WitnessedCluster)
+    clock: StepClock = field(default_factory=StepClock, kw_only=True)
     broken: list[str] = field(default_factory=list)
     parents_may_vanish: bool = False
     wanted: Mapping[str, Any] = field(default_factory=dict)
-    _commits: int = 0
 
     def __enter__(self) -> Self:
-        self._process = self._started()
-        self._runner = asyncio.Runner()
         self.cluster.witness = self._watch
-        return self
+        return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._runner.close()
+        self._end_tasks()
+        self._loop.close()
 
-    def commit(self, files: Files, *, source: str = "platform", hold: str = "", approved: bool = True) -> None:
-        """A new commit; `approved` for what the brake would hold."""
-        self._commits += 1
-        parent = source_parent(source)
+    def _end_tasks(self) -> None:
+        """Cancel the tasks that a process left when it died at a write."""
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left))
+
+    def new_sandbox(self) -> Sandbox:
+        return self.cluster.sandbox
+
+    def restart(self) -> None:
+        """Start a new process, which remembers nothing, on the same connection."""
+        self.reconciler = Reconciler(self.cluster, "0", self.clock, LOCAL)
+
+    def commit(self, files: Files, *, source: str = "", hold: str = "", approved: bool = True) -> str:
+        """Commit these files to a source; *approved* lets the brake on deletions pass them."""
+        parent = source_parent(source or self.source)
         if approved and parent in self.cluster.objects:
-            self.cluster.edit(
-                parent,
-                lambda obj: obj["metadata"]["annotations"].update(
-                    {well_known.APPROVED_COMMIT: commit_id(self._commits)}
-                ),
-            )
-        known = self.sources.get(source)
-        catalog = load(
-            {name: text.encode() for name, text in files.items()},
-            source=source,
-            commit=commit_id(self._commits),
-            previous=known.catalog if known else None,
-        )
-        self.sources[source] = SourceState(catalog, ref="main", url="file:///platform", hold=hold)
+            approval = {well_known.APPROVED_COMMIT: commit_id(self.commits + 1)}
+            self.cluster.edit(parent, lambda obj: obj["metadata"]["annotations"].update(approval))
+        return super().commit(files, source=source, hold=hold)
 
     def run(self, faults: Mapping[int, str] | None = None) -> ReconcileResult | None:
         """One pass of a new process; None when it died or gave up on the way."""
         self.cluster.revive(faults)
-        self._process = self._started()
+        self.restart()
         return self.go_on()
 
     def go_on(self) -> ReconcileResult | None:
         """One more pass of the same process."""
         states = [self.sources[name] for name in sorted(self.sources)]
         try:
-            return self._runner.run(self._process.reconcile(states))
+            return self.call(self.reconciler.reconcile(states))
         except (Crash, ClusterError):
             return None
 
@@ -129,27 +116,24 @@ class Platform:
     def annotate(self, key: ObjectKey, name: str, text: str) -> None:
         """As a person does: the annotation is theirs from then on."""
         patch = {"metadata": {"annotations": {name: text}}}
-        self._runner.run(self.cluster.merge(key, patch, manager="kubectl-annotate"))
+        self.call(self.cluster.merge(key, patch, manager="kubectl-annotate"))
 
     def label(self, key: ObjectKey, name: str, text: str | None) -> None:
         """As a person does: the label is theirs from then on; None takes it off."""
         self.cluster.revive()
         patch = {"metadata": {"labels": {name: text}}}
-        self._runner.run(self.cluster.merge(key, patch, manager="kubectl-label"))
+        self.call(self.cluster.merge(key, patch, manager="kubectl-label"))
 
     def preview(self) -> Preview:
         self.cluster.revive()
         states = [self.sources[name] for name in sorted(self.sources)]
-        return self._runner.run(preview(self.cluster, states, self.clock, cluster_name=LOCAL, memo=RenderCache()))
+        return self.call(preview(self.cluster, states, self.clock, cluster_name=LOCAL, memo=RenderCache()))
 
     def plan(self, source: str = "platform") -> Report:
         """As `levelgate plan` of this source."""
         self.cluster.revive()
         plan = planner.plan_against_cluster(self.cluster, self.sources[source], clock=self.clock, cluster_name=LOCAL)
-        return self._runner.run(plan)
-
-    def _started(self) -> Reconciler:
-        return Reconciler(self.cluster, "0", self.clock, LOCAL)
+        return self.call(plan)
 
     def settle(self, *, passes: int = 40, anew: bool = True) -> ReconcileResult:
         """Passes, each of a new process if `anew`, with controllers in between, until one changes nothing and the world stands still."""
@@ -292,7 +276,7 @@ def _reached(uses: Mapping[ObjectKey, set[str]], by_hash: Mapping[str, ObjectKey
     return found
 
 
-def essence(cluster: World) -> dict[str, Any]:
+def essence(cluster: WitnessedCluster) -> dict[str, Any]:
     """Everything in the cluster that Levelgate decides, but for uids, versions, times and commits."""
     return {
         str(key): _essence(obj)
