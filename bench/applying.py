@@ -48,7 +48,7 @@ from gitops.source import Mirror
 from gitops.windows.window import LOCAL
 from tests.support.cluster.audit import AuditEvent, AuditLog
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.command_platform import Repository
+from tests.support.git.repository import Repository
 
 SIZES = (1_000, 10_000)
 PRUNED, LEVELS = 1_000, 5

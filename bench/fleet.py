@@ -33,7 +33,7 @@ from bench._wanted import end, missed
 from bench.kro.fleet import DEFINITION, NAMESPACE, Change
 from bench.kro.fleet import Fleet as Work
 from bench.kro.watching import StuckError
-from tests.support.command_platform import Repository
+from tests.support.git.repository import Repository
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 RESOURCES: Final = 3

@@ -42,7 +42,7 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.server.observability import Observability
 from gitops.source import Mirror, SourceTarget
 from gitops.windows.window import LOCAL
-from tests.support.command_platform import Repository
+from tests.support.git.repository import Repository
 
 FEW, MANY, RUNS = 50, 5_000, 3
 GROUP: Final = "bench.example.com"

@@ -24,7 +24,7 @@ import orjson
 from bench import applying, rendering
 from tests.support.cluster.audit import AuditLog
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.command_platform import Repository
+from tests.support.git.repository import Repository
 
 OBJECTS, SERVED = 5_000, 1_000
 CHANGED = (SERVED, SERVED // 10, 1)

@@ -36,7 +36,7 @@ from bench.applying import Bench
 from tests.support.cluster.audit import AuditEvent, AuditLog
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Repository
+from tests.support.git.repository import Repository
 from tests.support.git.server import GitServer, serving
 
 OBJECTS: Final = 10_000

@@ -15,7 +15,7 @@ from gitops.windows.window import LOCAL, WindowTarget
 from gitops.windows.window_reader import read_windows
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind
-from tests.support.windows.naive import Naive, Walk
+from tests.support.windows.naive import NaiveWindows, Walk
 
 REPOSITORY = b"""
 apiVersion: levelgate.dev/v1alpha1
@@ -44,7 +44,7 @@ def main() -> None:
     windows = tuple(read_windows(load({"windows.yaml": REPOSITORY})).rules.values())
     target = WindowTarget(GroupKind("apps", "Deployment"), "prod", LOCAL)
     rules, reading = [WindowSet(windows)], TrustedTime(NOW)
-    weekdays = Naive(
+    weekdays = NaiveWindows(
         windows[0].zone, False, lambda day: day.weekday() < 5, lambda at: (at.hour, at.minute) == (9, 0), duration=480
     )
     naive = least(lambda: Walk(NOW - DAY, 1441, windows[0].zone).active(weekdays)[-1], 1)

@@ -7,6 +7,7 @@ fail the run if `CI=true`, and are skipped elsewhere, which the last lines of th
 import gc
 import os
 import signal
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from uuid import uuid4
@@ -20,6 +21,8 @@ from tests.support.cluster.binaries import NotBuiltError, find_binaries
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.kubectl import Kubectl
 from tests.support.cluster.peers import PeerGroup, only_group
+from tests.support.environment import FUZZING, IN_CI
+from tests.support.git.repository import Repository
 
 gc.disable()  # Until all tests are collected: what is made by then stays.
 
@@ -31,8 +34,6 @@ os.environ["GOMAXPROCS"] = "1"
 
 _PEERS = pytest.StashKey[PeerGroup]()
 
-IN_CI = os.environ.get("CI") == "true"
-
 
 def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt
@@ -41,7 +42,6 @@ def _interrupted(*_: object) -> None:
 # Where SIGINT has Python's own handler, each run of asyncio puts one in its place, and in Python 3.11 writes out its whole result to do so.
 signal.signal(signal.SIGINT, _interrupted)
 
-FUZZING = "LEVELGATE_FUZZ" in os.environ
 
 # The same examples on every machine, however slow it is, whatever failed there before.
 settings.register_profile(
@@ -155,3 +155,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reason = str(NotBuiltError())
     if count := sum(reason in str(report.longrepr) for report in terminalreporter.getreports("skipped")):
         terminalreporter.write_line(f"{count} tests need the control plane: make controlplane", yellow=True, bold=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    path = tmp_path / "platform"
+    path.mkdir()
+    subprocess.run(("git", "init", "--quiet", "--initial-branch=main"), cwd=path, check=True)
+    return Repository(path)

@@ -24,9 +24,9 @@ from bench.kro.fleet import DEFINITION, INSTANCES, NAMESPACE, Change, at_once
 from tests.support.cluster.audit import AuditLog
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.ports import free_ports
-from tests.support.cluster.process import Process
+from tests.support.cluster.process import ServerProcess
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Repository
+from tests.support.git.repository import Repository
 
 CLIENT: Final = "other"
 """The user of `bench.applying.send`."""
@@ -45,7 +45,7 @@ class System(ABC):
     server: ControlPlane
     name: ClassVar[str]
     user: ClassVar[str]
-    process: Process = field(init=False)
+    process: ServerProcess = field(init=False)
 
     def __post_init__(self) -> None:
         self.audit = AuditLog(self.server.audit_log)
@@ -62,7 +62,7 @@ class System(ABC):
         self.port, self.probes = free_ports(2)
         variables = {"KUBECONFIG": self.server.kubeconfig(self.user), "XDG_CACHE_HOME": self.directory / "cache"}
         environment = [f"{name}={value}" for name, value in variables.items()]
-        self.process = Process(["env", *environment, *self.command()], self.directory / f"{self.name}.log")
+        self.process = ServerProcess(["env", *environment, *self.command()], self.directory / f"{self.name}.log")
 
     def ready(self) -> None:
         """Wait for the readiness probe.

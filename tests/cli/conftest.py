@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -14,12 +14,10 @@ from applier.sandbox.endpoints.transport import cluster_of
 from gitops.cli import invoke
 from gitops.cli.options import ClusterChoice
 from gitops.clock import SystemClock
+from tests.support.cli import Printed, Typed
 from tests.support.clock import VirtualLoop
 from tests.support.link_platform import LinkPlatform
 from tests.support.shops import friday, opened
-
-Typed = Callable[..., str]
-Printed = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture

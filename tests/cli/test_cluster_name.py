@@ -16,7 +16,7 @@ from applier.sandbox.endpoints.http import serve, write_kubeconfig
 from applier.sandbox.server import Sandbox
 from gitops.cli import EXIT_USAGE, invoke
 from tests.support.git.forge import TOKEN, FakeForge, Pull
-from tests.support.git.server import Work
+from tests.support.git.repository import WorkTree
 
 WINDOW = """apiVersion: levelgate.dev/v1alpha1
 kind: PropagationWindow
@@ -63,10 +63,10 @@ each_selection = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkTree:
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
-    work = Work(tmp_path / "platform")
+    work = WorkTree(tmp_path / "platform")
     work.path.mkdir()
     work.git("init", "--quiet", "--initial-branch=main")
     return work
@@ -76,7 +76,7 @@ def freeze(cluster: str) -> str:
     return WINDOW.format(cluster=cluster, end=f"{datetime.now(UTC) + timedelta(days=2):%Y-%m-%dT%H:%M}")
 
 
-def configuration(work: Work, cluster: str) -> str:
+def configuration(work: WorkTree, cluster: str) -> str:
     """Return the path of a configuration that gives the cluster this name, if any."""
     named = f"cluster: {{name: {cluster}}}\n" if cluster else ""
     file = work.path.parent / "levelgate.yaml"
@@ -87,7 +87,7 @@ def configuration(work: Work, cluster: str) -> str:
 
 @each_selection
 def test_a_deny_window_holds_the_clusters_that_it_selects(
-    work: Work, capsys: pytest.CaptureFixture[str], named: str, selected: str, is_held: bool
+    work: WorkTree, capsys: pytest.CaptureFixture[str], named: str, selected: str, is_held: bool
 ) -> None:
     """Of a whole repository, carried out and looked at by the commands; who reads the cluster without the configuration sees the same."""
     work.commit(window=freeze(selected), one=OBJECT)
@@ -111,7 +111,7 @@ def test_a_deny_window_holds_the_clusters_that_it_selects(
 
 @each_selection
 def test_a_simulation_judges_windows_for_the_cluster_of_the_configuration(
-    work: Work, capsys: pytest.CaptureFixture[str], named: str, selected: str, is_held: bool
+    work: WorkTree, capsys: pytest.CaptureFixture[str], named: str, selected: str, is_held: bool
 ) -> None:
     """A plain object that a commit adds is created by the end, or not."""
     work.commit(window=freeze(selected))
@@ -126,7 +126,7 @@ def test_a_simulation_judges_windows_for_the_cluster_of_the_configuration(
 
 @each_selection
 def test_a_review_judges_windows_for_the_cluster_of_the_configuration(
-    work: Work, named: str, selected: str, is_held: bool
+    work: WorkTree, named: str, selected: str, is_held: bool
 ) -> None:
     forge, token = FakeForge("github"), work.path.parent / "token"
     token.write_text(TOKEN)
@@ -149,7 +149,7 @@ def test_a_review_judges_windows_for_the_cluster_of_the_configuration(
 
 @each_selection
 def test_the_windows_of_a_repository_govern_the_cluster_of_the_configuration(
-    work: Work, capsys: pytest.CaptureFixture[str], named: str, selected: str, is_held: bool
+    work: WorkTree, capsys: pytest.CaptureFixture[str], named: str, selected: str, is_held: bool
 ) -> None:
     work.commit(window=freeze(selected), one=OBJECT)
     config = ["--config", configuration(work, named)] if named else []
@@ -158,6 +158,6 @@ def test_the_windows_of_a_repository_govern_the_cluster_of_the_configuration(
     assert bool(window["targets"]) == is_held
 
 
-def test_a_configuration_names_no_cluster_that_is_asked(work: Work, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_configuration_names_no_cluster_that_is_asked(work: WorkTree, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["windows", "--config", configuration(work, "prod-eu")]) == EXIT_USAGE
     assert "a cluster records its own name" in capsys.readouterr().err

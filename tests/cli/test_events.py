@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from gitops.cli import EXIT_USAGE
-from tests.cli.conftest import Typed
+from tests.support.cli import Typed
 from tests.support.link_platform import LinkPlatform
 from tests.support.platform import commit_id
 

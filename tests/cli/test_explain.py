@@ -21,7 +21,7 @@ from gitops.records.source_record import UnreadableSource
 from renderer import well_known
 from renderer.catalog.catalog import load
 from renderer.identity import ObjectKey, source_parent
-from tests.cli.conftest import Typed
+from tests.support.cli import Typed
 from tests.support.definitions import config_map
 from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.platform import MERGE, commit_id

@@ -12,7 +12,7 @@ from applier.cluster import WatchEvent
 from gitops.cli import EXIT_USAGE
 from gitops.daemon.event_router import EventRouter
 from gitops.reconcile.incremental.interests import Roots
-from tests.cli.conftest import Typed
+from tests.support.cli import Typed
 from tests.support.link_platform import GROUP, LinkPlatform
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

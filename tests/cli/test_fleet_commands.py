@@ -38,7 +38,7 @@ from gitops.fleet.identity import claim_cluster, read_cluster_uid, release_clust
 from gitops.records.installation import CLUSTER_RECORD, INSTALLATION
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
-from tests.cli.conftest import Typed
+from tests.support.cli import Typed
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.fleet_documents import cluster as cluster_text
 from tests.support.fleet_documents import objects_in, placement, read

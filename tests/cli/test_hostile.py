@@ -14,9 +14,9 @@ import pytest
 from gitops.cli import invoke
 from gitops.cli.progress import ProgressPrinter
 from gitops.text import escape_terminal, escape_terminal_json
-from tests.cli.conftest import Typed
+from tests.support.cli import Typed
 from tests.support.clock import StillClock
-from tests.support.git.server import Work
+from tests.support.git.repository import WorkTree
 from tests.support.link_platform import LinkPlatform
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\u202egnitirw\x9b31m\nlink/api   Settled"
@@ -64,9 +64,9 @@ def test_what_is_text_stays_as_it_is() -> None:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Work:
+def repository(tmp_path: Path) -> WorkTree:
     """What a pull request may hold, in names, kinds, keys, values and rules."""
-    work = Work(tmp_path / "platform")
+    work = WorkTree(tmp_path / "platform")
     work.path.mkdir()
     work.git("init", "--quiet", "--initial-branch=main")
     work.commit()
@@ -115,7 +115,7 @@ def _manifests() -> Iterator[dict[str, Any]]:
     ids=" ".join,
 )
 def test_a_terminal_is_told_nothing_by_what_a_repository_holds(
-    repository: Work, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+    repository: WorkTree, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
     """What programs read says the same all the same, and nobody turns round what forges show of it."""
     assert invoke([command[0], str(repository.path), *command[1:]]) in {0, 1}

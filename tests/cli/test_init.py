@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gitops.cli import invoke
-from tests.support.git.server import Work
+from tests.support.git.repository import WorkTree
 
 
 def test_what_it_writes_renders_without_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,7 +49,7 @@ def test_its_workflow_runs_as_it_stands(
 ) -> None:
     """On a branch that says another image: the plan that the summary of the run gets."""
     invoke(["init", str(tmp_path)])
-    work = Work(tmp_path)
+    work = WorkTree(tmp_path)
     work.git("init", "--quiet", "--initial-branch=main")
     work.git("update-ref", "refs/remotes/origin/main", work.commit())
     hello = tmp_path / "apps" / "hello.yaml"

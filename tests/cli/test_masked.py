@@ -8,11 +8,8 @@ import json
 import pytest
 
 from gitops.cli import invoke
-from tests.scenarios.conftest import repository
-from tests.support.command_platform import Repository
+from tests.support.git.repository import Repository
 from tests.support.properties.repositories import GROUP, definition, instance
-
-__all__ = ["repository"]
 
 MADE = "'c4nary ' + schema.spec.text + ' of an expression'"
 READ = "string(secret.data.token)"

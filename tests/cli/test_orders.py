@@ -15,7 +15,7 @@ import pytest
 from gitops.cli import EXIT_USAGE
 from gitops.records.requests import PersonRequest, RequestSubject, break_glass, hold, pin
 from renderer.identity import ObjectKey
-from tests.cli.conftest import Typed
+from tests.support.cli import Typed
 from tests.support.clock import START
 from tests.support.link_platform import ROLLOUT, LinkPlatform
 from tests.support.platform import OWN, commit_id

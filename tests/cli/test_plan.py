@@ -16,8 +16,8 @@ from gitops.cli import invoke, plan_inputs
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
 from renderer.identity import OWN_NAMESPACE, GroupKind
-from tests.cli.conftest import Printed, Typed
-from tests.support.git.server import Work
+from tests.support.cli import Printed, Typed
+from tests.support.git.repository import WorkTree
 from tests.support.link_platform import LinkPlatform
 from tests.support.properties.repositories import config_map, definition, instance
 
@@ -78,9 +78,9 @@ def test_a_source_that_the_configuration_does_not_know_is_told(typed: Typed, pla
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Work:
+def repository(tmp_path: Path) -> WorkTree:
     """`main` has moved on since `topic` left it."""
-    work = Work(tmp_path / "platform")
+    work = WorkTree(tmp_path / "platform")
     work.path.mkdir()
     work.git("init", "--quiet", "--initial-branch=main")
     work.commit(old=MAP % "old")
@@ -92,7 +92,7 @@ def repository(tmp_path: Path) -> Work:
     return work
 
 
-def test_commits_are_compared_without_a_cluster(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commits_are_compared_without_a_cluster(repository: WorkTree, capsys: pytest.CaptureFixture[str]) -> None:
     """What came to the base since is no change of the head; exit code 2 says that there are changes."""
     assert invoke(["plan", str(repository.path), "--base", "main", "--exit-code"]) == 2
     printed = capsys.readouterr()
@@ -118,7 +118,9 @@ spec:
 """
 
 
-def test_what_is_not_committed_waits_for_windows_as_well(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_committed_waits_for_windows_as_well(
+    repository: WorkTree, capsys: pytest.CaptureFixture[str]
+) -> None:
     """I5: the commit that is checked out may be the one that the source is at; what differs from it is new all the same, and no drift."""
     repository.commit(freeze=CLOSED)
     (repository.path / "newer.yaml").write_text(MAP % "newer")
@@ -131,7 +133,7 @@ def test_what_is_not_committed_waits_for_windows_as_well(repository: Work, capsy
 
 
 def test_a_directory_that_cannot_name_a_source_is_planned_all_the_same(
-    repository: Work, capsys: pytest.CaptureFixture[str]
+    repository: WorkTree, capsys: pytest.CaptureFixture[str]
 ) -> None:
     moved = repository.path.rename(repository.path.with_name("My_Apps"))
     assert invoke(["plan", str(moved), "--base", "main", "--exit-code"]) == 2
@@ -147,18 +149,18 @@ def test_a_directory_that_cannot_name_a_source_is_planned_all_the_same(
         ("junit", '<testsuite name="levelgate plan" tests="1" failures="0" errors="0"'),
     ],
 )
-def test_every_form_is_printed(repository: Work, capsys: pytest.CaptureFixture[str], form: str, sign: str) -> None:
+def test_every_form_is_printed(repository: WorkTree, capsys: pytest.CaptureFixture[str], form: str, sign: str) -> None:
     assert invoke(["plan", str(repository.path), "--base", "main", "-o", form]) == 0
     assert sign in capsys.readouterr().out
 
 
-def test_sarif_names_files_as_the_repository_does(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sarif_names_files_as_the_repository_does(repository: WorkTree, capsys: pytest.CaptureFixture[str]) -> None:
     repository.write("envs/prod/new.yaml", MAP % "No_Name")
     assert invoke(["plan", str(repository.path / "envs" / "prod"), "--base", "main", "-o", "sarif"]) == 1
     assert '"uri": "envs/prod/new.yaml"' in capsys.readouterr().out
 
 
-def test_a_reference_shows_one_object_in_full(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reference_shows_one_object_in_full(repository: WorkTree, capsys: pytest.CaptureFixture[str]) -> None:
     """What a new object is made of is shown to those who ask for it; whether there are changes is asked of the plan."""
     repository.commit(new=MAP % "new" + "data: {greeting: hello}\n", more=MAP % "more")
     made = '         data\n         + {"greeting":"hello"}\n'
@@ -180,14 +182,14 @@ def test_a_reference_shows_one_object_in_full(repository: Work, capsys: pytest.C
     "arguments", [["--against", "git"], ["--revision", "topic", "--base", "main"], ["--base", "main", "nothing"]]
 )
 def test_what_cannot_be_asked_is_told(
-    repository: Work, capsys: pytest.CaptureFixture[str], arguments: list[str]
+    repository: WorkTree, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     assert invoke(["plan", str(repository.path), *arguments]) == 64
     assert "Traceback" not in capsys.readouterr().err
 
 
 def test_without_a_cluster_the_other_two_are_named(
-    repository: Work, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    repository: WorkTree, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert invoke(["plan", str(repository.path), "--kubeconfig", str(tmp_path / "none")]) == 1
     told = capsys.readouterr().err
@@ -196,7 +198,7 @@ def test_without_a_cluster_the_other_two_are_named(
 
 
 def test_so_they_are_where_the_server_does_not_answer(
-    repository: Work, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repository: WorkTree, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def unreachable(*_: object) -> list[Object]:
         raise Unavailable("list ConfigMap: cannot connect")
@@ -223,7 +225,7 @@ def test_a_place_that_is_none_is_told_before_a_cluster_that_is_missing(
 
 
 def test_a_snapshot_is_taken_and_planned_against(
-    typed: Typed, repository: Work, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    typed: Typed, repository: WorkTree, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No source of that cluster follows the repository, so it is not known what would go, unless one is named."""
     file = tmp_path / "cluster.json"
@@ -235,7 +237,7 @@ def test_a_snapshot_is_taken_and_planned_against(
     assert invoke(["plan", str(repository.path), "--against", str(tmp_path / "none.json")]) == 1
 
 
-def test_rewritten_history_is_warned_of(typed: Typed, repository: Work) -> None:
+def test_rewritten_history_is_warned_of(typed: Typed, repository: WorkTree) -> None:
     """The commit that the source is at is not in the history of the head: a daemon would wait (rulings, *Sources*). A new source is at none."""
     with LinkPlatform(names=()) as fleet:
         assert "history" not in typed(fleet, "plan", str(repository.path), "--source", "platform")
@@ -248,7 +250,7 @@ def test_rewritten_history_is_warned_of(typed: Typed, repository: Work) -> None:
         assert "history" not in planned
 
 
-def settled(fleet: LinkPlatform, repository: Work, *, path: str = "") -> None:
+def settled(fleet: LinkPlatform, repository: WorkTree, *, path: str = "") -> None:
     """The cluster is at `main`, where the source also had an object `gone`."""
     files = {"old.yaml": (MAP % "old").encode(), "gone.yaml": (MAP % "gone").encode()}
     head = load(files, source="shop", commit=repository.git("rev-parse", "main"))
@@ -257,7 +259,7 @@ def settled(fleet: LinkPlatform, repository: Work, *, path: str = "") -> None:
 
 @pytest.mark.parametrize("more", [[], ["--source", "shop"]])
 def test_the_records_of_a_cluster_are_read_once(
-    typed: Typed, repository: Work, monkeypatch: pytest.MonkeyPatch, more: list[str]
+    typed: Typed, repository: WorkTree, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
     """They may be large: one ConfigMap of each source, with where all its members are."""
     listed, read = list[str](), KubeCluster.list
@@ -275,7 +277,7 @@ def test_the_records_of_a_cluster_are_read_once(
 
 @pytest.mark.parametrize(("path", "others"), [("", []), ("elsewhere", []), ("", ["again"])])
 def test_deletions_are_told_where_one_source_of_the_cluster_fits(
-    printed: Printed, repository: Work, path: str, others: list[str]
+    printed: Printed, repository: WorkTree, path: str, others: list[str]
 ) -> None:
     """By URL and path; else whose objects these are is not known (surface, *Sources have names*)."""
     is_known = not path and not others
@@ -295,7 +297,7 @@ def test_deletions_are_told_where_one_source_of_the_cluster_fits(
     assert planned.startswith("Plan of shop: " if is_known else "Plan of platform: ")
 
 
-def test_a_clone_over_another_transport_is_that_of_the_source(typed: Typed, repository: Work) -> None:
+def test_a_clone_over_another_transport_is_that_of_the_source(typed: Typed, repository: WorkTree) -> None:
     repository.git("remote", "add", "origin", "git@git.example.com:acme/platform.git")
     with LinkPlatform(names=()) as fleet:
         fleet.call(
@@ -306,7 +308,7 @@ def test_a_clone_over_another_transport_is_that_of_the_source(typed: Typed, repo
         assert typed(fleet, "plan", str(repository.path)).startswith("Plan of shop: ")
 
 
-def test_a_commit_is_named_beside_the_cluster(typed: Typed, repository: Work) -> None:
+def test_a_commit_is_named_beside_the_cluster(typed: Typed, repository: WorkTree) -> None:
     """`--base` with `--against cluster`: the base is for the title, what is live counts."""
     with LinkPlatform(names=()) as fleet:
         settled(fleet, repository)
@@ -318,13 +320,13 @@ def test_a_commit_is_named_beside_the_cluster(typed: Typed, repository: Work) ->
     assert (said["base"], said["against"], said["summary"]["delete"]) == (base, "cluster prod-eu", 1)
 
 
-def test_problems_exit_1_whatever_else_changes(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
+def test_problems_exit_1_whatever_else_changes(repository: WorkTree, capsys: pytest.CaptureFixture[str]) -> None:
     (repository.path / "broken.yaml").write_text("a: [")
     assert invoke(["plan", str(repository.path), "--base", "main", "--exit-code"]) == 1
     assert "Problem: broken.yaml" in capsys.readouterr().out
 
 
-def test_what_cannot_be_done_exits_1_as_its_run_would(repository: Work, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_done_exits_1_as_its_run_would(repository: WorkTree, capsys: pytest.CaptureFixture[str]) -> None:
     (repository.path / "new.yaml").write_text(MAP % "No_Name")
     for more in ([], ["--exit-code"]):
         assert invoke(["plan", str(repository.path), "--base", "main", *more]) == 1
@@ -332,7 +334,7 @@ def test_what_cannot_be_done_exits_1_as_its_run_would(repository: Work, capsys: 
 
 
 def test_colour_shows_on_a_terminal_alone(
-    repository: Work, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    repository: WorkTree, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = ["plan", str(repository.path), "--base", "main"]
     assert invoke(asked) == 0

@@ -16,14 +16,11 @@ from applier.sandbox.server import Sandbox
 from gitops.cli import EXIT_USAGE, invoke
 from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.plan import fleet_planner
-from tests.cli.conftest import Printed, Typed
-from tests.scenarios.conftest import repository
 from tests.support import fleet_documents as documents
-from tests.support.command_platform import Repository
+from tests.support.cli import Printed, Typed
 from tests.support.definitions import chain, link
+from tests.support.git.repository import Repository
 from tests.support.link_platform import LinkPlatform
-
-__all__ = ["repository"]
 
 CONFIG = """\
 apiVersion: levelgate.dev/v1alpha1

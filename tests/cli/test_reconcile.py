@@ -13,7 +13,7 @@ from gitops.records.source_record import UnreadableSource, initial_source_body
 from gitops.records.source_requests import find_sync_requests, last_answered_request
 from renderer import well_known
 from renderer.identity import source_parent
-from tests.cli.conftest import Typed
+from tests.support.cli import Typed
 from tests.support.link_platform import LinkPlatform
 from tests.support.platform import MERGE, OWN
 

@@ -12,12 +12,9 @@ import pytest
 
 from gitops.cli import EXIT_USAGE, invoke
 from gitops.cli.review import command
-from tests.scenarios.conftest import repository
-from tests.support.command_platform import Repository
 from tests.support.fleet_documents import placement
 from tests.support.git.forge import TOKEN, FakeForge, Pull
-
-__all__ = ["repository"]
+from tests.support.git.repository import Repository
 
 EXAMPLES = Path(__file__).parents[2] / "deploy" / "review"
 

@@ -14,7 +14,7 @@ import yaml
 from applier.sandbox.api.request_path import parse_request_path
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Refusal, Request, Response, UnknownPathError
-from tests.cli.conftest import Printed
+from tests.support.cli import Printed
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
 from tests.support.link_platform import GROUP, LinkPlatform
 

@@ -18,7 +18,7 @@ import pytest
 
 from gitops.cli import invoke
 from gitops.notifications import delivery
-from tests.support.git.server import Work
+from tests.support.git.repository import WorkTree
 
 MINUTE = timedelta(minutes=1)
 
@@ -81,7 +81,7 @@ def test_a_value_of_the_environment_that_means_nothing_is_wrong_usage(
 
 def test_it_ends_in_order(tmp_path: Path) -> None:
     """SIGTERM, as Kubernetes sends it: no traceback, and the page and all watches are let go."""
-    work = Work(tmp_path / "platform")
+    work = WorkTree(tmp_path / "platform")
     work.path.mkdir()
     work.git("init", "--quiet", "--initial-branch=main")
     work.commit(one="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n")
@@ -121,7 +121,7 @@ def test_once_tells_receivers_before_it_ends(tmp_path: Path, monkeypatch: pytest
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setattr(delivery, "MIN_RETRY_DELAY_SECONDS", 0.05)
-    work = Work(tmp_path / "platform")
+    work = WorkTree(tmp_path / "platform")
     work.path.mkdir()
     work.git("init", "--quiet", "--initial-branch=main")
     work.commit(one="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n")

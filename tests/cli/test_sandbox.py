@@ -19,7 +19,7 @@ import pytest
 from tests.support import command as process
 from tests.support.cluster.kubectl import Kubectl
 from tests.support.cluster.ports import free_ports
-from tests.support.command_platform import Repository
+from tests.support.git.repository import Repository
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
@@ -44,7 +44,7 @@ CONFIG = {
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    process: process.Running
+    process: process.RunningCommand
     greeting: str
     kubectl: Kubectl
 
@@ -68,7 +68,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @contextmanager
 def running(tmp_path: Path, *arguments: str) -> Iterator[Running]:
-    with process.Running(("sandbox", *arguments), environment(tmp_path)) as command:
+    with process.RunningCommand(("sandbox", *arguments), environment(tmp_path)) as command:
         lines = []
         for line in command.stdout:
             lines.append(line)
@@ -348,7 +348,7 @@ def test_a_run_starts_clusters_beside_its_sandbox(tmp_path: Path) -> None:
     Repository(repository).commit({"one.json": json.dumps(CONFIG)}, "first")
     own = {**environment(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "LEVELGATE_LISTEN": "off", "LEVELGATE_CONFIG": ""}
     run = ("run", "--source", str(repository), "--sandbox")
-    with process.Running((*run, "--clusters", "2"), own) as command:
+    with process.RunningCommand((*run, "--clusters", "2"), own) as command:
         said = []
         for line in command.stdout:
             said.append(line)

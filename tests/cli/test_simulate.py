@@ -10,12 +10,9 @@ import pytest
 
 from gitops.cli import EXIT_INTERRUPTED, EXIT_USAGE, invoke
 from gitops.simulate.engine import Simulation
-from tests.scenarios.conftest import repository
-from tests.support.command_platform import Repository
+from tests.support.git.repository import Repository
 from tests.support.simulation import AT, FREEZE, files
 from tests.support.windows.documents import manifest
-
-__all__ = ["repository"]
 
 
 @pytest.fixture

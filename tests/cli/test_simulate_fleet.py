@@ -9,13 +9,10 @@ from pathlib import Path
 import pytest
 
 from gitops.cli import EXIT_USAGE, invoke
-from tests.scenarios.conftest import repository
 from tests.support import fleet_documents as documents
-from tests.support.command_platform import Repository
+from tests.support.git.repository import Repository
 from tests.support.simulation import AT, FREEZE, files
 from tests.support.windows.documents import manifest
-
-__all__ = ["repository"]
 
 US = {"matchLabels": {"region": "us"}}
 Simulated = Callable[..., str]

@@ -17,7 +17,7 @@ from gitops.errors import SourceError
 from gitops.records.source_record import UnreadableSource
 from renderer import well_known
 from renderer.identity import source_parent
-from tests.cli.conftest import Typed
+from tests.support.cli import Typed
 from tests.support.link_platform import GROUP, LinkPlatform
 from tests.support.platform import commit_id
 from tests.support.shops import DBA, SHOPS

@@ -10,7 +10,7 @@ import pytest
 from gitops.leadership import Leadership, NotLeading
 from gitops.maintenance.uninstall import Uninstaller
 from renderer.identity import source_parent
-from tests.cli.conftest import Typed
+from tests.support.cli import Typed
 from tests.support.link_platform import LinkPlatform
 
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
 
 from applier.sandbox.server import Sandbox
-from renderer.cel import compile_expression
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.cluster.http_api import Api, HttpApi, RealApi, SandboxApi, ServedApi
-
-
-def evaluate(rule: str, variables: Mapping[str, Any]) -> Any:
-    """CEL rules of custom kinds, as `gitops` hands them in."""
-    return compile_expression(rule).evaluate(variables)
+from tests.support.cluster.http_api import Api, HttpApi, RealApi, SandboxApi, ServedApi, evaluate
 
 
 @pytest.fixture(params=[pytest.param("real", marks=pytest.mark.cluster), "sandbox", "served"])

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from tests.support.cluster.http_api import Answer, Api, Json
+from tests.support.cluster.http_api import Api, ApiResponse, Json
 from tests.support.conformance.custom import DEFINITIONS, established
 
 TEXT = {"type": "string"}
@@ -129,7 +129,7 @@ class Kind:
             api.delete(f"{DEFINITIONS}/probes.{self.group}")
 
 
-def told(answer: Answer) -> tuple[int, list[tuple[str, str]]]:
+def told(answer: ApiResponse) -> tuple[int, list[tuple[str, str]]]:
     return answer.code, [cause for cause in answer.causes if cause[1] != "<nil>"]
 
 

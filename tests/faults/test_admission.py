@@ -14,7 +14,7 @@ import pytest
 from renderer import well_known
 from tests.support.faults.extent import first
 from tests.support.faults.lane import Lane, Object
-from tests.support.faults.proxy import Answer
+from tests.support.faults.proxy import ProxyResponse
 from tests.support.faults.scenarios import plain
 from tests.support.faults.table import NOWHERE, assert_settles, broken, deleted, platform, reference, settled
 
@@ -100,7 +100,7 @@ async def policy(lane: Lane, *, kind: str, resource: str = "configmaps", **spec:
             await lane.ask("DELETE", f"{place}/{lane.token}")
 
 
-async def in_force(lane: Lane, is_so: Callable[[Answer], bool], *, resource: str = "configmaps") -> None:
+async def in_force(lane: Lane, is_so: Callable[[ProxyResponse], bool], *, resource: str = "configmaps") -> None:
     """Until the server answers a write so."""
     probe = f"/api/v1/namespaces/{lane.namespace}/{resource}?dryRun=All"
     for _ in range(2400):

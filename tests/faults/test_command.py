@@ -22,16 +22,16 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_model_beside_the_rest_finds_nothing_in_the_protocol_and_something_without_a_rule_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert command.Model().breaches() == []
+    assert command.ModelProcess().breaches() == []
     monkeypatch.setattr(command, "explore_all", partial(explore_all, rules=Rules(superset_first=False)))
-    (breach,) = command.Model().breaches()
+    (breach,) = command.ModelProcess().breaches()
     assert "2 objects, 2 commits" in breach
     assert "I1" in breach
 
 
 def test_a_model_that_did_not_come_to_its_end_has_shown_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "explore_all", lambda *_, **__: sys.exit(3))
-    assert command.Model().breaches() == ["its process ended with code 3"]
+    assert command.ModelProcess().breaches() == ["its process ended with code 3"]
 
 
 def fine(report: command.Report, _: object) -> None:

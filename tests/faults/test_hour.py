@@ -23,9 +23,9 @@ from gitops.source import Mirror
 from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import ConnectionReset, EndedWatch, InjectedFault, RefusedRequest
 from tests.support.faults.extent import WHOLE
-from tests.support.faults.faulty_platform import Shaken
+from tests.support.faults.faulty_platform import FaultyPlatform
 from tests.support.link_platform import GROUP
-from tests.support.operation import Committed
+from tests.support.operation import CommittedMirror
 from tests.support.properties.happenings import CONFIG_MAPS, LINKS, happens, state_of
 
 NAMES = ("a", "b", "c", "d")
@@ -52,7 +52,7 @@ POLICY = {"selector": {"rgds": [f"links.{GROUP}"]}, "shape": {"linear": {"n": 1}
 SHAPES = ({"linear": {"n": 1}}, {"linear": {"n": "50%"}}, {"exponential": {"factor": 2}})
 
 
-class Severed(Committed):
+class Severed(CommittedMirror):
     """Nothing can be read of it for a while."""
 
     lost = False
@@ -80,7 +80,7 @@ class Hour:
     def live(self) -> None:
         loop = VirtualLoop()
         clock = cast(StillClock, LoopClock(loop, START))
-        with Shaken(names=NAMES, clock=clock, new_loop=lambda: loop) as self.fleet:
+        with FaultyPlatform(names=NAMES, clock=clock, new_loop=lambda: loop) as self.fleet:
             self.fleet.written = {"b": {"metadata": {"annotations": NEEDS}}}
             self.mirror = Severed(self.fleet)
             self.fleet.push(rolling=POLICY)

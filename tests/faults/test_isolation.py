@@ -25,9 +25,9 @@ from renderer.catalog.catalog import load
 from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import ConnectionReset, DelayedRequest, InjectedFault, RefusedRequest
 from tests.support.faults.extent import WHOLE
-from tests.support.faults.faulty_platform import Shaken
+from tests.support.faults.faulty_platform import FaultyPlatform
 from tests.support.link_platform import GROUP, LinkPlatform
-from tests.support.operation import Committed
+from tests.support.operation import CommittedMirror
 from tests.support.rollouts.disturbances import BROKEN, in_the_way
 
 COUNT = 300 if WHOLE else 40
@@ -53,7 +53,7 @@ SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "plain", "n
 """Of a kind of which no list is ever answered."""
 
 
-class Faulted(Shaken):
+class Faulted(FaultyPlatform):
     """A server that takes its time for each request; what is committed has a file that cannot be read."""
 
     unreadable: str = ""
@@ -86,7 +86,7 @@ class Faulted(Shaken):
 async def following(fleet: LinkPlatform, passed: Callable[[ReconcileResult], None]) -> AsyncIterator[Follower]:
     """A daemon at work, until it is stopped in good order."""
     follower = Follower(
-        {"platform": cast(Mirror, Committed(fleet))},
+        {"platform": cast(Mirror, CommittedMirror(fleet))},
         fleet.reconciler,
         fleet.clock,
         elapsed=asyncio.get_running_loop().time,
@@ -104,7 +104,7 @@ async def following(fleet: LinkPlatform, passed: Callable[[ReconcileResult], Non
 
 
 @dataclass
-class Rollout:
+class IsolatedRollout:
     """From nothing to all of `names`, with these faults; `settled` is when each was, in seconds, and `requests` what that took."""
 
     faults: bool
@@ -173,7 +173,7 @@ def test_i9_the_others_are_as_fast_as_ever() -> None:
     """I9; and I11: what fails costs looks of its own, half as many requests again at the most, and in a minute after that, while the faults last,
     it is tried again ever more rarely: fewer than fifty passes more than without. That a kind does not answer has to be found out, once.
     """
-    normal, faulted = Rollout(faults=False), Rollout(faults=True)
+    normal, faulted = IsolatedRollout(faults=False), IsolatedRollout(faults=True)
     normal.run()
     faulted.run()
     good = set(normal.names) - FAULTS.keys()
@@ -199,7 +199,7 @@ def test_a_write_that_is_under_way_at_the_end_is_waited_for_a_while(takes: float
 
         async def story() -> None:
             follower = Follower(
-                {"platform": cast(Mirror, Committed(fleet))}, fleet.reconciler, clock, elapsed=loop.time
+                {"platform": cast(Mirror, CommittedMirror(fleet))}, fleet.reconciler, clock, elapsed=loop.time
             )
             running = asyncio.ensure_future(follower.run_forever())
             while not fleet.faulty.injected:  # noqa: ASYNC110 - the server's doing

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.faults.extent import WHOLE
-from tests.support.faults.kills import Bench
+from tests.support.faults.kills import KillBench
 from tests.support.faults.lane import Lane
 from tests.support.faults.proxy import Moment
 from tests.support.faults.scenarios import SCENARIOS, Scenario
@@ -17,7 +17,7 @@ from tests.support.faults.subjects import SUBJECTS, noticed
 
 async def test_killed_at_every_write_it_ends_as_if_it_had_not_been(lane: Lane) -> None:
     """I1, I2, I3, I4, I7."""
-    bench = Bench(next(scenario for scenario in SCENARIOS if scenario.name == "prune A-D"), lane)
+    bench = KillBench(next(scenario for scenario in SCENARIOS if scenario.name == "prune A-D"), lane)
     await bench.prepare()
     points = [point async for point in bench.points(moments=(Moment.FORWARDED,))]
     assert len(points) >= 8
@@ -30,7 +30,7 @@ each_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenar
 @each_scenario
 async def test_killed_at_one_write_it_ends_as_if_it_had_not_been(lane: Lane, scenario: Scenario) -> None:
     """I1, I2, I3, I4, I7."""
-    bench = Bench(scenario, lane)
+    bench = KillBench(scenario, lane)
     await bench.prepare()
     point, killed = await bench.point(3, Moment.FORWARDED)
     assert killed, "the scenario makes fewer writes than that"

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.support.cluster.audit import AuditEvent
-from tests.support.faults.lane import RECORDS, Key, Object
-from tests.support.faults.observer import History, fleet_violations, violations
+from tests.support.faults.lane import RECORDS, Object, PathKey
+from tests.support.faults.observer import ObservedHistory, fleet_violations, violations
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
-PARENT = Key("g.test", "chains", "ns", "one")
+PARENT = PathKey("g.test", "chains", "ns", "one")
 CONDITIONS = {"preconditions": {"uid": "u", "resourceVersion": "1"}}
 
 
-def named(name: str) -> Key:
-    return Key("", "configmaps", "ns", name)
+def named(name: str) -> PathKey:
+    return PathKey("", "configmaps", "ns", name)
 
 
 def config_map(name: str, *, part_of: str = "set", **data: str) -> Object:
@@ -36,7 +36,7 @@ def parent(kinds: str = "ConfigMap") -> Object:
     return {"apiVersion": "g.test/v1", "kind": "Chain", "metadata": metadata}
 
 
-def event(verb: str, key: Key, *, at: float, took: float = 0.1, **more: Any) -> AuditEvent:
+def event(verb: str, key: PathKey, *, at: float, took: float = 0.1, **more: Any) -> AuditEvent:
     defaults = {"user": "levelgate", "code": 200, "request": None, "response": {"kind": "Status"}}
     return AuditEvent(
         **{**defaults, **more},
@@ -52,8 +52,8 @@ def event(verb: str, key: Key, *, at: float, took: float = 0.1, **more: Any) -> 
     )
 
 
-def judged(start: dict[Key, Object], *events: AuditEvent, **options: Any) -> list[str]:
-    return violations(History.of(start, events), events, **{"target": {}, **options})
+def judged(start: dict[PathKey, Object], *events: AuditEvent, **options: Any) -> list[str]:
+    return violations(ObservedHistory.of(start, events), events, **{"target": {}, **options})
 
 
 def test_a_member_of_a_kind_that_its_parent_does_not_name_is_a_breach() -> None:
@@ -124,14 +124,14 @@ def test_what_others_do_and_what_was_refused_is_no_breach() -> None:
 
 def test_a_list_that_may_come_from_a_cache_is_a_breach() -> None:
     """I4."""
-    stale = event("list", Key("", "configmaps", "ns", "?resourceVersion=0"), at=0)
+    stale = event("list", PathKey("", "configmaps", "ns", "?resourceVersion=0"), at=0)
     assert judged({}, stale) == ["I4: a list that may be stale: /configmaps/ns/?resourceVersion=0"]
 
 
-MARK, RECORD = Key("", "configmaps", RECORDS, "levelgate"), Key("", "configmaps", RECORDS, "cluster-eu")
+MARK, RECORD = PathKey("", "configmaps", RECORDS, "levelgate"), PathKey("", "configmaps", RECORDS, "cluster-eu")
 
 
-def of_hub(uid: str = "u", on_remove: str = "Delete", hub: str = "hub") -> dict[Key, Object]:
+def of_hub(uid: str = "u", on_remove: str = "Delete", hub: str = "hub") -> dict[PathKey, Object]:
     """The record of a cluster, and the mark on it."""
     declared = json.dumps({"manifest": {"spec": {"onRemove": on_remove}}})
     data = {RECORD: {"uid": uid, "declared": declared}, MARK: {"hub": hub} if hub else {}}
@@ -142,8 +142,8 @@ def of_hub(uid: str = "u", on_remove: str = "Delete", hub: str = "hub") -> dict[
     }
 
 
-def judged_of_hub(start: dict[Key, Object], *events: AuditEvent) -> list[str]:
-    return fleet_violations(History.of(start, events), RECORD, MARK)
+def judged_of_hub(start: dict[PathKey, Object], *events: AuditEvent) -> list[str]:
+    return fleet_violations(ObservedHistory.of(start, events), RECORD, MARK)
 
 
 def test_a_cluster_is_recorded_and_marked_before_anything_is_written_there() -> None:

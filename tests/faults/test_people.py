@@ -11,14 +11,14 @@ from applier.causes import Reason
 from tests.support.definitions import config_map
 from tests.support.faults import drift
 from tests.support.faults.kills import plant
-from tests.support.faults.lane import Key, Lane, path_of
+from tests.support.faults.lane import Lane, PathKey, path_of
 from tests.support.faults.observer import disturbed
 from tests.support.faults.proxy import WRITES, Kill, Meanwhile, Moment, Rule
 from tests.support.faults.scenarios import CHAIN, plain
 from tests.support.faults.table import assert_settles, broken, configmaps, deleted, names, platform, reference, settled
 
 
-async def gone(lane: Lane, key: Key) -> None:
+async def gone(lane: Lane, key: PathKey) -> None:
     for _ in range(2400):
         if await lane.get(key) is None:
             return
@@ -195,13 +195,13 @@ async def test_a_namespace_that_is_going_away_is_waited_for(lane: Lane) -> None:
         "other.json": plain(lane, "other", text="one"),
     }
     await settled(lane, {"git": files})
-    held, inside = (Key("", "configmaps", space, name) for name in ("held", "inside"))
+    held, inside = (PathKey("", "configmaps", space, name) for name in ("held", "inside"))
     await lane.ask(
         "POST",
         f"/api/v1/namespaces/{space}/configmaps",
         {"metadata": {"name": "held", "finalizers": ["test.example/hold"]}},
     )
-    await lane.delete(Key("", "namespaces", "", space))
+    await lane.delete(PathKey("", "namespaces", "", space))
     await gone(lane, inside)
     await lane.commit({"git": {**files, "other.json": plain(lane, "other", text="two")}})
     since = lane.audit.mark()

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_platform import Repository
 from tests.support.faults.extent import first
-from tests.support.faults.kills import Bench, differences
+from tests.support.faults.kills import KillBench, differences
 from tests.support.faults.lane import Commit, Lane, essence
-from tests.support.faults.observer import History, unplaced, violations
+from tests.support.faults.observer import ObservedHistory, unplaced, violations
 from tests.support.faults.proxy import Kill, Moment, Proxy, Rule
 from tests.support.faults.scenarios import SCENARIOS, Scenario
+from tests.support.git.repository import Repository
 
 KILLED = -signal.SIGKILL
 
@@ -83,7 +83,7 @@ async def test_a_process_that_gets_sigkill_leaves_what_the_next_one_finishes(
     lane: Lane, scenario: Scenario, tmp_path: Path
 ) -> None:
     """Row "SIGKILL before/after each API write" (I1 to I4, I7): at the third write, which the server has carried out."""
-    bench = Bench(scenario, lane)
+    bench = KillBench(scenario, lane)
     await bench.prepare()
     await bench.to_the_first()
     repositories = Repositories(tmp_path / "git", lane)
@@ -106,6 +106,8 @@ async def test_a_process_that_gets_sigkill_leaves_what_the_next_one_finishes(
     assert unplaced(start, end, recreated=scenario.recreated) == []
     target = bench.targets[-1] if len(bench.commits) == 2 else {}
     assert (
-        violations(History.of(start, events), events, target=target, parents_may_vanish=scenario.parents_may_vanish)
+        violations(
+            ObservedHistory.of(start, events), events, target=target, parents_may_vanish=scenario.parents_may_vanish
+        )
         == []
     )

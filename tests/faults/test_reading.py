@@ -13,15 +13,15 @@ from gitops.daemon.workqueue import PRIORITY_RESYNC
 from renderer.identity import GroupKind
 from tests.support.faults.extent import first
 from tests.support.faults.kills import differences
-from tests.support.faults.lane import Commit, Key, Lane, essence, path_of
+from tests.support.faults.lane import Commit, Lane, PathKey, essence, path_of
 from tests.support.faults.proxy import (
     READS,
-    Answer,
     Fault,
     Garble,
     Meanwhile,
     Moment,
     Older,
+    ProxyResponse,
     Reset,
     Rule,
     Status,
@@ -36,7 +36,7 @@ def with_a_secret_that_uses_d(lane: Lane) -> Commit:
     return platform(lane, {**CHAIN, "s": "d"}, kinds={"s": "Secret"})
 
 
-async def there(lane: Lane, key: Key) -> None:
+async def there(lane: Lane, key: PathKey) -> None:
     for _ in range(2400):
         if await lane.get(key) is not None:
             return
@@ -100,7 +100,7 @@ async def test_stale_reads_lists_from_before_the_last_change_cost_no_order(lane:
     """Row "stale reads" (I2, I4): a whole pass on old lists deletes nothing in a wrong order, and the next one mends it."""
     wanted = await reference(lane, platform(lane), platform(lane, {}))
     start = await settled(lane, platform(lane))
-    memory: dict[str, Answer] = {}
+    memory: dict[str, ProxyResponse] = {}
     await lane.live(memory=memory)
     await lane.patch(lane.config_map("one-c"), {"metadata": {"labels": {"touched": "yes"}}})
     start, since = await lane.objects(), lane.audit.mark()
@@ -139,11 +139,11 @@ async def test_a_page_of_a_list_that_is_lost_never_counts_as_empty(lane: Lane, f
     """Row "list page lost / continue 410" (I4): the first page is empty and names a second one, which does not come."""
     wanted = await reference(lane, platform(lane), platform(lane, {}))
     start = await settled(lane, platform(lane))
-    memory: dict[str, Answer] = {}
+    memory: dict[str, ProxyResponse] = {}
     await lane.live(memory=memory)
     path = next(path for path in memory if path.startswith("/api/v1/configmaps?limit"))
     page = {"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"continue": "more"}, "items": []}
-    memory[path] = Answer(200, {"Content-Type": "application/json"}, json.dumps(page).encode())
+    memory[path] = ProxyResponse(200, {"Content-Type": "application/json"}, json.dumps(page).encode())
     since = lane.audit.mark()
     await lane.commit(platform(lane, {}))
     first = Rule(Older(), methods=READS, path="/api/v1/configmaps[?]limit=500&labelSelector=[^&]*$", times=0)

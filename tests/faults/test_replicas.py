@@ -17,10 +17,10 @@ from tests.support.cluster.audit import AuditEvent, AuditLog
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.kubectl import Kubectl
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Repository
 from tests.support.definitions import chain, link
 from tests.support.faults.extent import WHOLE
 from tests.support.faults.proxy import Meanwhile, Proxy, Rule, Upstream
+from tests.support.git.repository import Repository
 
 pytestmark = [
     pytest.mark.cluster,

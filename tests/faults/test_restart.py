@@ -11,8 +11,8 @@ from tests.support.cluster.audit import AuditLog
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.faults.extent import WHOLE
 from tests.support.faults.kills import differences
-from tests.support.faults.lane import Commit, Key, Lane, Object, essence
-from tests.support.faults.observer import History, unplaced, violations
+from tests.support.faults.lane import Commit, Lane, Object, PathKey, essence
+from tests.support.faults.observer import ObservedHistory, unplaced, violations
 from tests.support.faults.proxy import Meanwhile, Rule, Upstream
 from tests.support.faults.scenarios import CHAIN, graph, instance
 
@@ -44,13 +44,13 @@ async def test_a_server_that_restarts_is_waited_for(
             end = await lane.objects()
             events = [event for event in lane.audit.events(since=since, settle=False) if lane.token in event.uri]
             assert len(restarts) == 1
-            assert violations(History.of(start, events), events, target=end) == []
+            assert violations(ObservedHistory.of(start, events), events, target=end) == []
             assert unplaced(start, end) == []
             assert essence(end) == wanted, differences(essence(end), wanted)
             assert await lane.quiet() == []
 
 
-async def brought_to(lane: Lane, *commits: Commit) -> dict[Key, Object]:
+async def brought_to(lane: Lane, *commits: Commit) -> dict[PathKey, Object]:
     for commit in commits:
         await lane.commit(commit)
         await lane.live()

@@ -21,7 +21,7 @@ from gitops.source import Mirror
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
 from tests.support.link_platform import GROUP, LinkPlatform
-from tests.support.operation import Committed, operating
+from tests.support.operation import CommittedMirror, operating
 from tests.support.properties.repositories import widgets
 
 CRD = widgets("example.org", {"x-kubernetes-preserve-unknown-fields": True})
@@ -107,7 +107,7 @@ def test_run_once_ends_as_far_as_it_was_to_wait(fleet: LinkPlatform, wait: timed
     """Never as if it were done while it is not: the two instances and their source are told as waiting, which is exit code 3."""
     with_widgets(fleet)
     reconciler = Reconciler(fleet.cluster, "0", fleet.clock, LOCAL)
-    mirrors = {"platform": cast(Mirror, Committed(fleet))}
+    mirrors = {"platform": cast(Mirror, CommittedMirror(fleet))}
     follower = Follower(mirrors, reconciler, fleet.clock, elapsed=fleet.clock.seconds)
     found = fleet.call(follower.run_once(wait=wait))
     assert sum(account.is_on_its_way for account in found.ledger.restless()) == waiting

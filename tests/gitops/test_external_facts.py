@@ -12,7 +12,7 @@ from gitops.gates.evaluate import ExternalFact
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from tests.support.clock import StillClock
-from tests.support.external_server import MINUTE, Answers
+from tests.support.external_server import MINUTE, ExternalServer
 from tests.support.link_platform import LinkPlatform
 
 
@@ -20,20 +20,20 @@ from tests.support.link_platform import LinkPlatform
     ("text", "answer"), [("true", True), (" true\r\n", True), ("false", False), ("True", False), ("", False)]
 )
 async def test_it_is_so_where_the_server_says_the_expected_text(text: str, answer: bool) -> None:
-    async with Answers(text).serving() as server:
+    async with ExternalServer(text).serving() as server:
         assert await request_fact(server.external()) is answer
 
 
 @pytest.mark.parametrize(
     ("server", "why"),
     [
-        (Answers(status=500), "it answered with status 500, not 200"),
-        (Answers(status=204, text=""), "it answered with status 204, not 200"),
-        (Answers(status=302, headers={"Location": "/ok"}), "it answered with status 302, not 200"),
-        (Answers(text="x" * 70_000), "the answer is larger than 64 KiB"),
+        (ExternalServer(status=500), "it answered with status 500, not 200"),
+        (ExternalServer(status=204, text=""), "it answered with status 204, not 200"),
+        (ExternalServer(status=302, headers={"Location": "/ok"}), "it answered with status 302, not 200"),
+        (ExternalServer(text="x" * 70_000), "the answer is larger than 64 KiB"),
     ],
 )
-async def test_anything_else_is_no_answer(server: Answers, why: str) -> None:
+async def test_anything_else_is_no_answer(server: ExternalServer, why: str) -> None:
     async with server.serving():
         with pytest.raises(FactUnavailable) as error:
             await request_fact(server.external())
@@ -41,7 +41,7 @@ async def test_anything_else_is_no_answer(server: Answers, why: str) -> None:
 
 
 async def test_a_server_that_hangs_or_is_gone_is_no_answer() -> None:
-    async with Answers(hangs=True).serving() as server:
+    async with ExternalServer(hangs=True).serving() as server:
         with pytest.raises(FactUnavailable, match=r"no answer within 50ms"):
             await request_fact(server.external(timeout=timedelta(milliseconds=50)))
     with pytest.raises(FactUnavailable, match=r"cannot connect to 127\.0\.0\.1:[0-9]+"):
@@ -52,7 +52,7 @@ async def test_an_answer_counts_until_it_is_too_old() -> None:
     """S1-5: what is not known is closed, with why."""
     clock = StillClock()
     externals = ExternalFactPoller(clock)
-    async with Answers().serving() as server:
+    async with ExternalServer().serving() as server:
         budget = server.external()
         externals.declare([budget])
         assert externals.facts(clock.now()) == {"budget": ExternalFact(None, "not asked yet")}
@@ -74,7 +74,7 @@ async def test_an_answer_counts_until_it_is_too_old() -> None:
 async def test_what_is_declared_otherwise_is_asked_anew() -> None:
     clock = StillClock()
     externals = ExternalFactPoller(clock)
-    async with Answers().serving() as server:
+    async with ExternalServer().serving() as server:
         budget, other = server.external(), server.external(name="other")
         externals.declare([budget, other])
         await externals.request_fact(budget)

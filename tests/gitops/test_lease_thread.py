@@ -21,8 +21,7 @@ from applier.sandbox.server import Sandbox
 from gitops.leadership import FLEET_LEASE_TIMES, LEASE_KEY, LEASE_TIMES, LeaseTimes, NotLeading
 from gitops.lease_thread import LeaseThread, ThreadLeadership
 from gitops.loop_watch import HUNG_SECONDS
-from tests.conformance.conftest import evaluate
-from tests.support.cluster.http_api import ServedApi
+from tests.support.cluster.http_api import ServedApi, evaluate
 
 PATIENCE = 120.0
 """Seconds after which a test gives up waiting for the thread."""

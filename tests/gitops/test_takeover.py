@@ -17,7 +17,7 @@ from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
 from renderer.identity import GroupKind, Manifest, ObjectKey, applyset_id
 from tests.support.definitions import chain, link
-from tests.support.kill_points import GROUP, NAMESPACE, Door, deaths
+from tests.support.kill_points import GROUP, NAMESPACE, KillableSandbox, deaths
 
 KRO = ("kro.run/applyset", "kro.run/applyset-parent", "kro.run/labeller")
 SET = applyset_id(ObjectKey(GROUP, "Chain", NAMESPACE, "one"))
@@ -66,8 +66,8 @@ def kept(catalog_crd: Manifest) -> Iterator[tuple[Manifest, str]]:
         yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": "old"}}, KRO[0]
 
 
-def left_by_kro() -> Door:
-    door = Door()
+def left_by_kro() -> KillableSandbox:
+    door = KillableSandbox()
 
     async def write() -> None:
         cluster = door.cluster
@@ -80,7 +80,7 @@ def left_by_kro() -> Door:
     return door
 
 
-def take_over(door: Door) -> None:
+def take_over(door: KillableSandbox) -> None:
     """As processes that start anew, until nothing changes any more."""
     for _ in range(10):
         door.sandbox.tick_until_stable()
@@ -89,7 +89,7 @@ def take_over(door: Door) -> None:
     pytest.fail("it never comes to rest")
 
 
-def state_of(door: Door) -> list[dict[str, Any]]:
+def state_of(door: KillableSandbox) -> list[dict[str, Any]]:
     """All objects but the diaries of the rollout and of passes, which tell what happened on the way."""
     found = [obj for obj in door.objects() if not obj["metadata"]["name"].startswith("rollout-")]
     for obj in found:
@@ -100,7 +100,7 @@ def state_of(door: Door) -> list[dict[str, Any]]:
 def test_it_may_be_killed_at_every_write() -> None:
     """I1, I7. Enumerated: each write, before and after it was carried out. Nothing of kro's name is left but its labels."""
     begun = left_by_kro()
-    whole = Door(begun)
+    whole = KillableSandbox(begun)
     take_over(whole)
     wanted = state_of(whole)
     told = str(wanted)

@@ -26,8 +26,8 @@ from gitops.instrumentation import Stage, combine
 from gitops.reconcile.reconciler import Reconciler
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey
-from tests.conftest import IN_CI
-from tests.support.git.server import Work
+from tests.support.environment import IN_CI
+from tests.support.git.repository import WorkTree
 from tests.support.link_platform import LinkPlatform
 from tests.support.platform import commit_id
 
@@ -106,7 +106,7 @@ def test_the_spans_of_a_run_reach_a_collector(tmp_path: Path) -> None:
     """The command itself, with the exporter of the extra and the standard variables."""
     if find_spec("opentelemetry.exporter") is None and not IN_CI:
         pytest.skip("the OTLP exporter is not installed: make venv")
-    work = Work(tmp_path / "platform")
+    work = WorkTree(tmp_path / "platform")
     work.path.mkdir()
     work.git("init", "--quiet", "--initial-branch=main")
     commit = work.commit(one="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n")

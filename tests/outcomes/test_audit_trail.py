@@ -11,10 +11,11 @@ from typing import Any, Final
 import pytest
 
 from gitops.timestamps import timestamp
-from tests.cli.conftest import Typed, in_berlin, printed, typed
+from tests.cli.conftest import in_berlin, printed, typed
+from tests.support.cli import Typed
 from tests.support.cluster.waiting import eventually
-from tests.support.command import Running
-from tests.support.command_platform import Platform, text
+from tests.support.command import RunningCommand
+from tests.support.command_platform import CommandPlatform, text
 from tests.support.definitions import chain, link
 from tests.support.link_platform import LinkPlatform
 from tests.support.scenarios.gates import window
@@ -34,7 +35,7 @@ USES: Final = [
 """What the break-glass of `a` is used for when its image changes."""
 
 
-def read_until(daemon: Running, word: str) -> list[str]:
+def read_until(daemon: RunningCommand, word: str) -> list[str]:
     """The lines of the daemon, as far as the first that has this word."""
     lines: list[str] = []
     for line in daemon.stdout:
@@ -124,7 +125,7 @@ def test_the_event_of_a_break_glass_is_sent_once(fleet: LinkPlatform) -> None:
     reason="a pass in which everything is suspended knows no rollouts, so the next one takes all they say for new",
 )
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
-def test_the_log_tells_an_override_once(alone: Platform) -> None:
+def test_the_log_tells_an_override_once(alone: CommandPlatform) -> None:
     """Everything is suspended for a while, and resumed: the daemon has nothing new to say of what was overridden before."""
     platform, source = alone, f"source/{alone.name}"
     platform.repository.commit(

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 
 pytestmark = pytest.mark.both_servers
 
 
-def text_of(platform: Platform, name: str, field: str = ".data.text") -> str:
+def text_of(platform: CommandPlatform, name: str, field: str = ".data.text") -> str:
     """A field of a ConfigMap; empty where it does not exist."""
     return platform.kubectl(
         "get", "configmap", name, "-n", platform.namespace, "--ignore-not-found", "-o", f"jsonpath={{{field}}}"
     )
 
 
-def told_everywhere(platform: Platform, *expected: str, plan: bool = True) -> None:
+def told_everywhere(platform: CommandPlatform, *expected: str, plan: bool = True) -> None:
     """The run, `status`, `lint` and `plan` name the object and all places."""
     ran = platform.run_once(check=1)
     status = platform.levelgate("status", check=0)
@@ -35,7 +35,7 @@ def told_everywhere(platform: Platform, *expected: str, plan: bool = True) -> No
             assert word in text, f"{where} does not say {word!r}:\n{text}"
 
 
-def test_a_stray_file_does_not_win(platform: Platform) -> None:
+def test_a_stray_file_does_not_win(platform: CommandPlatform) -> None:
     """Neither file is obeyed; the object stays as it was applied, until one of them goes."""
     here = platform.namespace
     platform.repository.commit(
@@ -58,7 +58,7 @@ def test_a_stray_file_does_not_win(platform: Platform) -> None:
     assert "RenderFailed" not in platform.levelgate("status", check=0).stdout
 
 
-def test_what_is_applied_is_not_pruned_and_a_new_object_is_not_created(platform: Platform) -> None:
+def test_what_is_applied_is_not_pruned_and_a_new_object_is_not_created(platform: CommandPlatform) -> None:
     """At the first deployment there is nothing to keep, so there is nothing; all else is applied, and dependents outside go on."""
     here = platform.namespace
     files: dict[str, str | None] = {
@@ -73,7 +73,7 @@ def test_what_is_applied_is_not_pruned_and_a_new_object_is_not_created(platform:
     assert text_of(platform, "one") == "b"
 
 
-def test_two_documents_of_one_file(platform: Platform) -> None:
+def test_two_documents_of_one_file(platform: CommandPlatform) -> None:
     here = platform.namespace
     platform.repository.commit({"a.yaml": config_map(here, "one", text="good")})
     platform.run_once()
@@ -83,7 +83,7 @@ def test_two_documents_of_one_file(platform: Platform) -> None:
     assert text_of(platform, "one") == "good"
 
 
-def test_with_and_without_the_namespace_that_is_the_default(platform: Platform) -> None:
+def test_with_and_without_the_namespace_that_is_the_default(platform: CommandPlatform) -> None:
     """An object without a namespace goes to `default`, so it may be the same as one that says so."""
     name = f"one-{platform.namespace}"
     bare: dict[str, Any] = {
@@ -102,7 +102,7 @@ def test_with_and_without_the_namespace_that_is_the_default(platform: Platform) 
     platform.run_once("--adopt", "Never")
 
 
-def test_one_object_in_two_versions(platform: Platform) -> None:
+def test_one_object_in_two_versions(platform: CommandPlatform) -> None:
     """The same object whatever the version that it is written in."""
     metadata = {"name": "one", "namespace": platform.namespace}
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"}
@@ -117,7 +117,7 @@ def test_one_object_in_two_versions(platform: Platform) -> None:
     assert platform.kubectl(*path) == "3"
 
 
-def test_an_instance_is_held_and_healed(platform: Platform) -> None:
+def test_an_instance_is_held_and_healed(platform: CommandPlatform) -> None:
     """What both files say is not followed; what somebody changes by hand is put back."""
     group, here = platform.group, platform.namespace
     platform.repository.commit({"chain.json": chain(group, "ab"), "z.json": link(group, here, text="good")})
@@ -138,7 +138,7 @@ def test_an_instance_is_held_and_healed(platform: Platform) -> None:
     assert text_of(platform, "one-a") == "new"
 
 
-def test_two_definitions_of_one_kind(platform: Platform) -> None:
+def test_two_definitions_of_one_kind(platform: CommandPlatform) -> None:
     """The last revision serves on: instances follow Git as before, the definition does not change."""
     group, here = platform.group, platform.namespace
     platform.repository.commit({"z.json": chain(group, "ab"), "one.json": link(group, here, text="good")})
@@ -151,7 +151,7 @@ def test_two_definitions_of_one_kind(platform: Platform) -> None:
     assert text_of(platform, "one-c") == "new"
 
 
-def test_two_definitions_at_the_first_deployment(platform: Platform) -> None:
+def test_two_definitions_at_the_first_deployment(platform: CommandPlatform) -> None:
     group, here = platform.group, platform.namespace
     files = {"a.json": chain(group, "ab"), "b.json": chain(group, "a"), "one.json": link(group, here)}
     platform.repository.commit(files)
@@ -177,7 +177,7 @@ def plain_crd(group: str, kind: str = "Chain") -> str:
     )
 
 
-def test_a_definition_and_a_plain_crd(platform: Platform) -> None:
+def test_a_definition_and_a_plain_crd(platform: CommandPlatform) -> None:
     """The CRD stays that of the definition, which is applied."""
     group, here = platform.group, platform.namespace
     platform.repository.commit({"chain.json": chain(group, "ab"), "one.json": link(group, here, text="good")})
@@ -189,7 +189,7 @@ def test_a_definition_and_a_plain_crd(platform: Platform) -> None:
     assert text_of(platform, "one-a") == "good"
 
 
-def test_a_plain_crd_and_a_definition(platform: Platform) -> None:
+def test_a_plain_crd_and_a_definition(platform: CommandPlatform) -> None:
     """The CRD stays as the file has it, and so do its objects."""
     group, here = platform.group, platform.namespace
     platform.repository.commit({"crd.json": plain_crd(group), "one.json": link(group, here, text="good")})
@@ -205,7 +205,7 @@ def test_a_plain_crd_and_a_definition(platform: Platform) -> None:
     assert text_of(platform, "one-a") == ""
 
 
-def test_an_object_that_an_instance_makes_as_well(platform: Platform) -> None:
+def test_an_object_that_an_instance_makes_as_well(platform: CommandPlatform) -> None:
     """Whoever applied it keeps it, as it was applied."""
     group, here = platform.group, platform.namespace
     platform.repository.commit({"chain.json": chain(group, "ab"), "one.json": link(group, here, text="good")})
@@ -218,7 +218,7 @@ def test_an_object_that_an_instance_makes_as_well(platform: Platform) -> None:
     assert text_of(platform, "one-b") == "good"
 
 
-def test_an_instance_that_makes_an_object_of_a_file(platform: Platform) -> None:
+def test_an_instance_that_makes_an_object_of_a_file(platform: CommandPlatform) -> None:
     group, here = platform.group, platform.namespace
     platform.repository.commit({"a.json": config_map(here, "one-b", text="plain")})
     platform.run_once()
@@ -230,7 +230,7 @@ def test_an_instance_that_makes_an_object_of_a_file(platform: Platform) -> None:
     assert text_of(platform, "one-b") == "made"
 
 
-def test_an_instance_and_a_file_at_the_first_deployment(platform: Platform) -> None:
+def test_an_instance_and_a_file_at_the_first_deployment(platform: CommandPlatform) -> None:
     """Neither creates it, and the instance is made of all else."""
     group, here = platform.group, platform.namespace
     files = {
@@ -262,7 +262,7 @@ def outer(group: str) -> str:
     )
 
 
-def test_an_instance_that_another_one_makes_as_well(platform: Platform) -> None:
+def test_an_instance_that_another_one_makes_as_well(platform: CommandPlatform) -> None:
     """It is held, and its objects do not become those of the file."""
     group, here = platform.group, platform.namespace
     files = {"chain.json": chain(group, "ab"), "outer.json": outer(group)}
@@ -291,7 +291,7 @@ ON = freeze({"cron": "0 0 * * *"}, duration="24h")
 OVER = freeze({"once": [{"start": "2020-01-01T00:00", "end": "2020-01-02T00:00"}]})
 
 
-def test_a_stray_window_does_not_open_a_freeze(platform: Platform) -> None:
+def test_a_stray_window_does_not_open_a_freeze(platform: CommandPlatform) -> None:
     """What was accepted of the window stays in force, whichever file comes first; also where one of them is changed."""
     here = platform.namespace
     platform.repository.commit({"one.json": config_map(here, "one", text="a")})
@@ -308,7 +308,7 @@ def test_a_stray_window_does_not_open_a_freeze(platform: Platform) -> None:
     assert text_of(platform, "one") == "b"
 
 
-def test_two_windows_at_the_first_deployment_start_nothing(platform: Platform) -> None:
+def test_two_windows_at_the_first_deployment_start_nothing(platform: CommandPlatform) -> None:
     """Nobody knows which of them is meant, so neither opens anything."""
     here = platform.namespace
     files = {"a.json": OVER, "b.json": ON, "one.json": config_map(here, "one", text="a")}

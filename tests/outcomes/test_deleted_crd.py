@@ -9,7 +9,7 @@ import json
 import pytest
 
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 
 CLOSED = json.dumps(
@@ -28,41 +28,41 @@ CLOSED = json.dumps(
 )
 
 
-def children(platform: Platform) -> dict[str, str]:
+def children(platform: CommandPlatform) -> dict[str, str]:
     """The uids of the ConfigMaps of instances, by name."""
     found = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "json")
     items = (one["metadata"] for one in json.loads(found)["items"])
     return {one["name"]: one["uid"] for one in items if one["name"] not in {"kube-root-ca.crt", "kept"}}
 
 
-def instances(platform: Platform) -> set[str]:
+def instances(platform: CommandPlatform) -> set[str]:
     found = platform.kubectl("get", f"chains.{platform.group}", "-n", platform.namespace, "-o", "name", check=False)
     return {line.rpartition("/")[2] for line in found.splitlines() if line.startswith("chain.")}
 
 
-def crd_uid(platform: Platform) -> str:
+def crd_uid(platform: CommandPlatform) -> str:
     return platform.kubectl(
         "get", "crd", f"chains.{platform.group}", "--ignore-not-found", "-o", "jsonpath={.metadata.uid}"
     )
 
 
-def delete_crd(platform: Platform, *options: str) -> None:
+def delete_crd(platform: CommandPlatform, *options: str) -> None:
     platform.kubectl("delete", "crd", f"chains.{platform.group}", "--wait=false", *options)
     eventually(lambda: all(one in goes(platform) for one in instances(platform)))
 
 
-def goes(platform: Platform) -> set[str]:
+def goes(platform: CommandPlatform) -> set[str]:
     """The instances that the API server deletes."""
     found = platform.kubectl("get", f"chains.{platform.group}", "-n", platform.namespace, "-o", "json", check=False)
     items = json.loads(found)["items"] if found.startswith("{") else ()
     return {one["metadata"]["name"] for one in items if "deletionTimestamp" in one["metadata"]}
 
 
-def told(platform: Platform, *arguments: str) -> str:
+def told(platform: CommandPlatform, *arguments: str) -> str:
     return " ".join(platform.levelgate(*arguments).stdout.split())
 
 
-def held_prune(platform: Platform, *, definition_goes: bool = False) -> None:
+def held_prune(platform: CommandPlatform, *, definition_goes: bool = False) -> None:
     """`one` has left Git while its window is closed; `two` stands in Git, unless the definition has left as well."""
     files: dict[str, str | None] = {
         "chain.json": chain(platform.group, "ab"),
@@ -79,7 +79,7 @@ def held_prune(platform: Platform, *, definition_goes: bool = False) -> None:
     assert {"one-a", "one-b"} <= children(platform).keys()
 
 
-def commit_approved(platform: Platform, files: dict[str, str | None]) -> str:
+def commit_approved(platform: CommandPlatform, files: dict[str, str | None]) -> str:
     """A commit that the brake stops until a person approves it; what it said."""
     commit = platform.repository.commit(files)
     said = platform.run_once(check=3).stdout
@@ -87,7 +87,7 @@ def commit_approved(platform: Platform, files: dict[str, str | None]) -> str:
     return said
 
 
-def assert_told(platform: Platform) -> None:
+def assert_told(platform: CommandPlatform) -> None:
     """Every command names the instance, its window, its CRD and what ends it."""
     reason = "DeletionBlocked"
     status = told(platform, "status", "-o", "wide")
@@ -105,7 +105,7 @@ def assert_told(platform: Platform) -> None:
 
 
 @pytest.mark.both_servers
-def test_a_crd_that_goes_while_a_prune_is_held_waits_for_its_window_and_says_so(platform: Platform) -> None:
+def test_a_crd_that_goes_while_a_prune_is_held_waits_for_its_window_and_says_so(platform: CommandPlatform) -> None:
     """The prune stays held. The instance that Git wants is let go, its children stay; all ends when the window opens."""
     held_prune(platform)
     before, uid = children(platform), crd_uid(platform)
@@ -123,7 +123,7 @@ def test_a_crd_that_goes_while_a_prune_is_held_waits_for_its_window_and_says_so(
     assert "Everything matches Git" in told(platform, "status")
 
 
-def test_break_glass_ends_a_prune_that_holds_a_deleted_crd(platform: Platform) -> None:
+def test_break_glass_ends_a_prune_that_holds_a_deleted_crd(platform: CommandPlatform) -> None:
     """The daemon notices the deletion and the break-glass; children go in order, and only then the instance and its CRD."""
     held_prune(platform)
     uid, since = crd_uid(platform), platform.audit.mark()
@@ -141,7 +141,7 @@ def test_break_glass_ends_a_prune_that_holds_a_deleted_crd(platform: Platform) -
 
 
 def test_a_definition_that_left_git_with_its_instance_goes_with_its_crd_when_the_window_opens(
-    platform: Platform,
+    platform: CommandPlatform,
 ) -> None:
     """RGD and instance leave in one commit, the window is closed, and somebody deletes the CRD: it is not made again."""
     held_prune(platform, definition_goes=True)
@@ -156,7 +156,7 @@ def test_a_definition_that_left_git_with_its_instance_goes_with_its_crd_when_the
 
 @pytest.mark.parametrize("options", [(), ("--cascade=orphan",)])
 def test_a_crd_that_goes_alone_comes_back_with_its_instances_and_their_children(
-    platform: Platform, options: tuple[str, ...]
+    platform: CommandPlatform, options: tuple[str, ...]
 ) -> None:
     """Nothing is pruned, and nothing is told for ever; with an orphan finalizer, for which its controller has to come, that one is named."""
     files = {
@@ -181,7 +181,7 @@ def test_a_crd_that_goes_alone_comes_back_with_its_instances_and_their_children(
     assert crd_uid(platform) not in {"", uid}
 
 
-def test_children_whose_instance_left_git_while_its_crd_was_gone_are_pruned(platform: Platform) -> None:
+def test_children_whose_instance_left_git_while_its_crd_was_gone_are_pruned(platform: CommandPlatform) -> None:
     """The instance went with the CRD before a commit removed it: its children are found by the record of the source, and go in order."""
     held_prune(platform)
     delete_crd(platform)
@@ -199,7 +199,7 @@ def test_children_whose_instance_left_git_while_its_crd_was_gone_are_pruned(plat
     assert platform.run_once(check=0).stdout.count("deleted") == 0
 
 
-def test_children_of_an_instance_whose_finalizer_somebody_took_off_are_pruned(platform: Platform) -> None:
+def test_children_of_an_instance_whose_finalizer_somebody_took_off_are_pruned(platform: CommandPlatform) -> None:
     """Who takes the finalizers off, as the usual advice for a stuck CRD says, leaves no children behind that Git does not want."""
     held_prune(platform)
     delete_crd(platform)
@@ -217,7 +217,7 @@ def test_children_of_an_instance_whose_finalizer_somebody_took_off_are_pruned(pl
     assert children(platform).keys() == {"two-a", "two-b"}
 
 
-def test_a_suspended_instance_that_goes_with_its_crd_says_who_can_act(platform: Platform) -> None:
+def test_a_suspended_instance_that_goes_with_its_crd_says_who_can_act(platform: CommandPlatform) -> None:
     """Nothing of it is written, not even its finalizer; its resumption lets the CRD come back, and the children stay."""
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}

@@ -16,7 +16,7 @@ import pytest
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request, Response
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 from tests.support.link_platform import LinkPlatform
 from tests.support.objects import builtins
@@ -26,52 +26,52 @@ CONFLICTS = "levelgate.dev/conflicts"
 SCRIPT = "--field-manager=script"
 
 
-def plain(platform: Platform, conflicts: str = "", **data: str) -> str:
+def plain(platform: CommandPlatform, conflicts: str = "", **data: str) -> str:
     manifest = json.loads(config_map(platform.namespace, "plain", **(data or {"a": "ours", "b": "ours"})))
     if conflicts:
         manifest["metadata"]["annotations"] = {CONFLICTS: conflicts}
     return json.dumps(manifest)
 
 
-def deployment(platform: Platform, image: str = "") -> dict[str, Any]:
+def deployment(platform: CommandPlatform, image: str = "") -> dict[str, Any]:
     manifest: dict[str, Any] = builtins(platform.namespace)["Deployment"]
     if image:
         manifest["spec"]["template"]["spec"]["containers"][0]["image"] = image
     return manifest
 
 
-def live(platform: Platform, name: str = "configmap/plain") -> dict[str, Any]:
+def live(platform: CommandPlatform, name: str = "configmap/plain") -> dict[str, Any]:
     read: dict[str, Any] = json.loads(
         platform.kubectl("get", name, "-n", platform.namespace, "-o", "json", "--show-managed-fields")
     )
     return read
 
 
-def data(platform: Platform) -> dict[str, str]:
+def data(platform: CommandPlatform) -> dict[str, str]:
     return dict(live(platform)["data"])
 
 
 def updated(
-    platform: Platform, *, manager: str = "script", name: str = "configmap/plain", **values: str | None
+    platform: CommandPlatform, *, manager: str = "script", name: str = "configmap/plain", **values: str | None
 ) -> None:
     """Some manager changes data by an update."""
     patch = json.dumps({"data": values})
     platform.kubectl("patch", name, "-n", platform.namespace, "--type=merge", "-p", patch, f"--field-manager={manager}")
 
 
-def applied(platform: Platform, manager: str = "other", **values: str) -> None:
+def applied(platform: CommandPlatform, manager: str = "other", **values: str) -> None:
     """Some manager applies data, by force."""
     text = config_map(platform.namespace, "plain", **values)
     platform.kubectl("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}", "-f", "-", stdin=text)
 
 
-def applies(platform: Platform, since: int, name: str = "plain") -> tuple[int, int]:
+def applies(platform: CommandPlatform, since: int, name: str = "plain") -> tuple[int, int]:
     """How often an object was applied, and how often that was refused."""
     codes = [event.code for event in platform.writes(since) if (event.verb, event.name) == ("patch", name)]
     return sum(code // 100 == 2 for code in codes), sum(code == 409 for code in codes)
 
 
-def owners(platform: Platform, *path: str, name: str = "configmap/plain") -> set[str]:
+def owners(platform: CommandPlatform, *path: str, name: str = "configmap/plain") -> set[str]:
     """The managers that have a field, as managed fields name it."""
     entries = live(platform, name)["metadata"]["managedFields"]
     return {entry["manager"] for entry in entries if _has(entry["fieldsV1"], path)}
@@ -85,7 +85,7 @@ def _has(fields: dict[str, Any], path: tuple[str, ...]) -> bool:
     return True
 
 
-def told(platform: Platform, text: str) -> str:
+def told(platform: CommandPlatform, text: str) -> str:
     """What the status tells, once it tells this."""
 
     def ask() -> str:
@@ -96,7 +96,7 @@ def told(platform: Platform, text: str) -> str:
     return eventually(ask, within=20)
 
 
-def test_an_update_by_any_manager_is_healed_and_its_manager_is_named(platform: Platform) -> None:
+def test_an_update_by_any_manager_is_healed_and_its_manager_is_named(platform: CommandPlatform) -> None:
     """Conflicts: a script is a hand like kubectl; the plan names it, and a second run writes nothing."""
     platform.repository.commit({"plain.json": plain(platform)})
     platform.run_once()
@@ -112,7 +112,7 @@ def test_an_update_by_any_manager_is_healed_and_its_manager_is_named(platform: P
     assert platform.writes(quiet) == []
 
 
-def test_a_manager_that_insists_is_slowed_down_and_named(platform: Platform) -> None:
+def test_a_manager_that_insists_is_slowed_down_and_named(platform: CommandPlatform) -> None:
     """I11: a controller that changes a field back after each repair meets three repairs, and then the rule for fights."""
     platform.repository.commit({"plain.json": plain(platform)})
     with platform.start("--interval", "1h"):
@@ -126,7 +126,7 @@ def test_a_manager_that_insists_is_slowed_down_and_named(platform: Platform) -> 
         assert (data(platform)["a"], applies(platform, since)[0]) == ("theirs", 3)
 
 
-def test_what_another_manager_applies_is_a_conflict_that_is_tried_once(platform: Platform) -> None:
+def test_what_another_manager_applies_is_a_conflict_that_is_tried_once(platform: CommandPlatform) -> None:
     """Conflicts: one request for each change of the object or of Git, and none with each pass."""
     platform.repository.commit({"plain.json": plain(platform)})
     with platform.start("--interval", "1s"):
@@ -150,22 +150,22 @@ def test_what_another_manager_applies_is_a_conflict_that_is_tried_once(platform:
         assert data(platform) == {"a": "theirs", "b": "ours"}
 
 
-def holds(platform: Platform, name: str, text: str) -> bool:
+def holds(platform: CommandPlatform, name: str, text: str) -> bool:
     jsonpath = ("-o", "jsonpath={.data.a}")
     return platform.kubectl("get", "configmap", name, "-n", platform.namespace, *jsonpath, check=False) == text
 
 
-def put(platform: Platform, manifest: dict[str, Any], path: str, manager: str = "curl") -> None:
+def put(platform: CommandPlatform, manifest: dict[str, Any], path: str, manager: str = "curl") -> None:
     """Replace a whole object, as `curl -X PUT` or `kubectl replace` does."""
     platform.kubectl("replace", "--raw", f"{path}?fieldManager={manager}", "-f", "-", stdin=json.dumps(manifest))
 
 
-def replicas_and_image(platform: Platform) -> tuple[int, str]:
+def replicas_and_image(platform: CommandPlatform) -> tuple[int, str]:
     spec = live(platform, "deployment/d")["spec"]
     return spec["replicas"], spec["template"]["spec"]["containers"][0]["image"]
 
 
-def test_a_scaled_workload_is_a_conflict_and_everything_else_of_it_is_healed(platform: Platform) -> None:
+def test_a_scaled_workload_is_a_conflict_and_everything_else_of_it_is_healed(platform: CommandPlatform) -> None:
     """Conflicts: what an autoscaler or `kubectl scale` set stays, also while a script's image is taken back."""
     wanted = deployment(platform)
     image = wanted["spec"]["template"]["spec"]["containers"][0]["image"]
@@ -201,7 +201,7 @@ def test_a_scaled_workload_is_a_conflict_and_everything_else_of_it_is_healed(pla
 IMAGE = '.spec.template.spec.containers[name="app"].image'
 
 
-def test_whatever_an_update_removes_or_replaces_comes_back(platform: Platform) -> None:
+def test_whatever_an_update_removes_or_replaces_comes_back(platform: CommandPlatform) -> None:
     """Conflicts: a field without an owner, an item of a list by its key, an object replaced whole, without our marks too."""
     wanted = deployment(platform)
     platform.repository.commit({"d.json": json.dumps(wanted), "plain.json": plain(platform)})
@@ -223,7 +223,7 @@ def test_whatever_an_update_removes_or_replaces_comes_back(platform: Platform) -
     assert platform.writes(quiet) == []
 
 
-def test_client_side_apply_is_an_update_and_so_is_what_shares_a_field_with_us(platform: Platform) -> None:
+def test_client_side_apply_is_an_update_and_so_is_what_shares_a_field_with_us(platform: CommandPlatform) -> None:
     """Conflicts: the operation decides, and not the name; a field that somebody else has as well may be changed in Git."""
     platform.repository.commit({"plain.json": plain(platform)})
     platform.run_once()
@@ -240,7 +240,7 @@ def test_client_side_apply_is_an_update_and_so_is_what_shares_a_field_with_us(pl
     assert (data(platform), owners(platform, "f:data", "f:b")) == ({"a": "ours", "b": "new"}, {"levelgate"})
 
 
-def test_a_source_and_an_object_say_whose_word_counts(platform: Platform) -> None:
+def test_a_source_and_an_object_say_whose_word_counts(platform: CommandPlatform) -> None:
     """`conflicts` of a source, and the annotation on an object, which comes first; both in any case where people type them."""
     platform.repository.commit({"plain.json": plain(platform)})
     platform.run_once()
@@ -267,7 +267,7 @@ def test_a_source_and_an_object_say_whose_word_counts(platform: Platform) -> Non
     assert (data(platform)["a"], owners(platform, "f:data", "f:a")) == ("ours", {"levelgate"})
 
 
-def test_a_word_that_the_annotation_does_not_know_is_a_mistake_with_its_line(platform: Platform) -> None:
+def test_a_word_that_the_annotation_does_not_know_is_a_mistake_with_its_line(platform: CommandPlatform) -> None:
     path = platform.repository.path / "plain.yaml"
     path.write_text(
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: plain\n  annotations:\n    levelgate.dev/conflicts: always\n"
@@ -277,7 +277,7 @@ def test_a_word_that_the_annotation_does_not_know_is_a_mistake_with_its_line(pla
     assert "must be heal or report or force" in linted.stdout + linted.stderr
 
 
-def test_instances_their_children_and_their_kind_are_healed_alike(platform: Platform) -> None:
+def test_instances_their_children_and_their_kind_are_healed_alike(platform: CommandPlatform) -> None:
     """Conflicts: an instance whose spec a script changes moves nothing, and its kind gets its schema back."""
     kind = f"chains.{platform.group}"
     platform.repository.commit(
@@ -297,7 +297,7 @@ def test_instances_their_children_and_their_kind_are_healed_alike(platform: Plat
     assert live(platform, "configmap/one-a")["data"]["text"] == "one"
 
 
-def test_healing_passes_closed_windows_and_stops_where_a_person_says_so(platform: Platform) -> None:
+def test_healing_passes_closed_windows_and_stops_where_a_person_says_so(platform: CommandPlatform) -> None:
     """Rule 6: drift by a script is healed in a closed window and on a held instance; nothing is written where it is suspended."""
     times = [{"start": "2020-01-01T00:00", "end": "2090-01-01T00:00"}]
     freeze = {
@@ -318,7 +318,7 @@ def test_healing_passes_closed_windows_and_stops_where_a_person_says_so(platform
         assert live(platform, "configmap/one-a")["data"]["text"] == text
 
 
-def test_a_secret_is_healed_and_its_value_is_told_to_nobody(platform: Platform) -> None:
+def test_a_secret_is_healed_and_its_value_is_told_to_nobody(platform: CommandPlatform) -> None:
     """I10, I11: a Secret that a script changes back again and again is slowed down like others."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": platform.namespace}}
     platform.repository.commit({"s.json": json.dumps({**secret, "stringData": {"a": "ours-value"}})})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, link
 
 
 @pytest.mark.both_servers
-def test_the_head_of_a_pull_request_is_followed(platform: Platform) -> None:
+def test_the_head_of_a_pull_request_is_followed(platform: CommandPlatform) -> None:
     """The ref of a forge moves on, and the cluster with it."""
 
     def propose(text: str) -> None:
@@ -33,7 +33,7 @@ def test_the_head_of_a_pull_request_is_followed(platform: Platform) -> None:
     assert "ref refs/pull/7/head" in platform.levelgate("status", "-o", "wide").stdout
 
 
-def test_a_ref_that_does_not_exist_is_named(platform: Platform) -> None:
+def test_a_ref_that_does_not_exist_is_named(platform: CommandPlatform) -> None:
     """The message names the ref, and no traceback is shown."""
     platform.repository.commit({"chain.json": chain(platform.group, "a")})
     done = platform.run_once("--ref", "refs/pull/8/head", check=None)

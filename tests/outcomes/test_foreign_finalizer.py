@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 from tests.support.scenarios.gates import window
 
@@ -16,31 +16,31 @@ HOLD = "example.com/hold"
 BROKEN = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: [unclosed\n"
 CLOSED = {"kind": "Deny", "timeZone": "UTC", "schedule": {"cron": "0 0 * * *"}, "duration": "24h", "verbs": ["prune"]}
 
-Breaks = Callable[[Platform], dict[str, str | None]]
+Breaks = Callable[[CommandPlatform], dict[str, str | None]]
 
 
-def unparsable(platform: Platform) -> dict[str, str | None]:
+def unparsable(platform: CommandPlatform) -> dict[str, str | None]:
     return {"other.json": BROKEN}
 
 
-def does_not_compile(platform: Platform) -> dict[str, str | None]:
+def does_not_compile(platform: CommandPlatform) -> dict[str, str | None]:
     definition = chain(platform.group, "xy", kind="Other").replace("string | default", "strin | default")
     return {"other.json": definition}
 
 
-def own_definition_breaks(platform: Platform) -> dict[str, str | None]:
+def own_definition_breaks(platform: CommandPlatform) -> dict[str, str | None]:
     return {"chain.json": chain(platform.group, "ab").replace("string | default", "strin | default")}
 
 
-def own_definition_goes(platform: Platform) -> dict[str, str | None]:
+def own_definition_goes(platform: CommandPlatform) -> dict[str, str | None]:
     return {"chain.json": None}
 
 
-def own_file_breaks(platform: Platform) -> dict[str, str | None]:
+def own_file_breaks(platform: CommandPlatform) -> dict[str, str | None]:
     return {"one.json": BROKEN}
 
 
-def hold(platform: Platform, kind: str, name: str) -> None:
+def hold(platform: CommandPlatform, kind: str, name: str) -> None:
     """A program of its own puts its finalizer on it."""
     patch = json.dumps([{"op": "add", "path": "/metadata/finalizers/-", "value": HOLD}])
     whole = json.dumps({"metadata": {"finalizers": [HOLD]}})
@@ -50,18 +50,18 @@ def hold(platform: Platform, kind: str, name: str) -> None:
         platform.kubectl("patch", kind, name, "-n", platform.namespace, "--type=merge", "-p", whole)
 
 
-def told(platform: Platform, *arguments: str) -> str:
+def told(platform: CommandPlatform, *arguments: str) -> str:
     return " ".join(platform.levelgate(*arguments).stdout.split())
 
 
-def explained(platform: Platform, ref: str) -> dict[str, object]:
+def explained(platform: CommandPlatform, ref: str) -> dict[str, object]:
     found: dict[str, object] = json.loads(
         platform.levelgate("explain", ref, "-n", platform.namespace, "-o", "json").stdout
     )
     return found
 
 
-def assert_instance_told(platform: Platform) -> None:
+def assert_instance_told(platform: CommandPlatform) -> None:
     """`status`, `explain` and `plan` say that it is Terminating, and name the finalizer."""
     ref = f"chain.{platform.group}/one"
     status = json.loads(platform.levelgate("status", "-o", "json").stdout)
@@ -77,7 +77,7 @@ def assert_instance_told(platform: Platform) -> None:
     assert HOLD in told(platform, "plan", str(platform.repository.path), "--source", platform.name)
 
 
-def deploy(platform: Platform) -> None:
+def deploy(platform: CommandPlatform) -> None:
     files = {
         "chain.json": chain(platform.group, "ab"),
         "one.json": link(platform.group, platform.namespace),
@@ -89,7 +89,7 @@ def deploy(platform: Platform) -> None:
 
 @pytest.mark.parametrize("breaks", [unparsable, does_not_compile])
 def test_an_instance_that_left_git_stays_terminating_when_another_file_breaks(
-    platform: Platform, breaks: Breaks
+    platform: CommandPlatform, breaks: Breaks
 ) -> None:
     """Before and after: only the finalizer is told of it; the broken file is told of its source."""
     deploy(platform)
@@ -105,7 +105,7 @@ def test_an_instance_that_left_git_stays_terminating_when_another_file_breaks(
 
 @pytest.mark.parametrize("breaks", [unparsable, own_definition_breaks, own_definition_goes, own_file_breaks])
 def test_an_instance_that_somebody_deleted_stays_terminating_whatever_breaks(
-    platform: Platform, breaks: Breaks
+    platform: CommandPlatform, breaks: Breaks
 ) -> None:
     """Git wants it: it is made again once the finalizer is gone, and its children stay."""
     deploy(platform)
@@ -119,7 +119,7 @@ def test_an_instance_that_somebody_deleted_stays_terminating_whatever_breaks(
     assert platform.kubectl("get", "configmap", "one-a", "-n", platform.namespace, "-o", "name")
 
 
-def test_a_plain_object_that_left_git_names_its_finalizer_when_another_file_breaks(platform: Platform) -> None:
+def test_a_plain_object_that_left_git_names_its_finalizer_when_another_file_breaks(platform: CommandPlatform) -> None:
     deploy(platform)
     hold(platform, "configmap", "other")
     platform.repository.commit({"other.json": None, "kept.json": config_map(platform.namespace, "kept", text="one")})
@@ -135,7 +135,7 @@ def test_a_plain_object_that_left_git_names_its_finalizer_when_another_file_brea
         assert HOLD in told(platform, "plan", str(platform.repository.path), "--source", platform.name)
 
 
-def test_a_child_names_its_finalizer_when_its_instance_cannot_be_rendered(platform: Platform) -> None:
+def test_a_child_names_its_finalizer_when_its_instance_cannot_be_rendered(platform: CommandPlatform) -> None:
     """The instance has failed, and its child is told beside that."""
     deploy(platform)
     hold(platform, "configmap", "one-b")
@@ -150,7 +150,7 @@ def test_a_child_names_its_finalizer_when_its_instance_cannot_be_rendered(platfo
     assert HOLD in json.dumps(found["chain"])
 
 
-def test_an_instance_behind_a_closed_window_and_a_finalizer_names_both(platform: Platform) -> None:
+def test_an_instance_behind_a_closed_window_and_a_finalizer_names_both(platform: CommandPlatform) -> None:
     """It left Git while its window was closed, and somebody deletes it: children stay until the window opens, also when a file breaks."""
     deploy(platform)
     platform.repository.commit({"window.json": window("freeze", CLOSED)})
@@ -169,7 +169,7 @@ def test_an_instance_behind_a_closed_window_and_a_finalizer_names_both(platform:
 
 
 @pytest.mark.both_servers
-def test_a_namespace_that_terminates_names_what_it_still_holds(platform: Platform) -> None:
+def test_a_namespace_that_terminates_names_what_it_still_holds(platform: CommandPlatform) -> None:
     """An instance with a finalizer keeps its Namespace; both are told, also when another file breaks."""
     space = f"{platform.namespace}-z"
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}

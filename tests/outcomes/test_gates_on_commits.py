@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import link
 from tests.support.scenarios.gates import config_map, definition
 
 GATE = "${'Ticket' in target.trailers && target.author == 'Ada' && target.message.startsWith('Change') && target.commit != ''}"
 
 
-def read_text(platform: Platform) -> str:
+def read_text(platform: CommandPlatform) -> str:
     return platform.kubectl(
         "get", "configmap", "one-gated", "-n", platform.namespace, "-o", "jsonpath={.data.text}", "--ignore-not-found"
     )
 
 
 @pytest.mark.both_servers
-def test_a_gate_opens_for_the_trailer_of_the_commit_of_a_revision(platform: Platform) -> None:
+def test_a_gate_opens_for_the_trailer_of_the_commit_of_a_revision(platform: CommandPlatform) -> None:
     """S1-5: `target` is the newest revision, told by the commit that brought it, after a restart too."""
     instance = link(platform.group, platform.namespace)
 

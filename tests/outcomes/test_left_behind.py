@@ -11,18 +11,18 @@ import shlex
 import pytest
 
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 
 LABEL = "applyset.kubernetes.io/part-of"
 SETTLED = "Everything matches Git."
 
 
-def take_label(platform: Platform, name: str, kind: str = "configmap") -> None:
+def take_label(platform: CommandPlatform, name: str, kind: str = "configmap") -> None:
     platform.kubectl("label", kind, name, "-n", platform.namespace, f"{LABEL}-")
 
 
-def left(platform: Platform) -> list[str]:
+def left(platform: CommandPlatform) -> list[str]:
     """What `status` tells as left behind of this source, as kind and name."""
     document = json.loads(platform.levelgate("status", f"source/{platform.name}", "-o", "json").stdout)
     told = document["sources"][0]["leftBehind"]
@@ -30,25 +30,25 @@ def left(platform: Platform) -> list[str]:
     return [text.replace(f"/{platform.namespace}/", "/") for text in told["objects"]]
 
 
-def ways(platform: Platform, *ref: str) -> list[list[str]]:
+def ways(platform: CommandPlatform, *ref: str) -> list[list[str]]:
     """The commands of kubectl that `explain` tells, each as kubectl takes it."""
     told = platform.levelgate("explain", *ref, check=0).stdout
     commands = [line.partition("  kubectl ")[2] for line in told.splitlines() if "  kubectl " in line]
     return [shlex.split(command) for command in commands]
 
 
-def follow_way(platform: Platform, verb: str, *ref: str) -> None:
+def follow_way(platform: CommandPlatform, verb: str, *ref: str) -> None:
     """Do what `explain` tells by the command of this verb."""
     (command,) = [command for command in ways(platform, *ref) if command[0] == verb]
     platform.kubectl(*command)
 
 
-def names(platform: Platform) -> set[str]:
+def names(platform: CommandPlatform) -> set[str]:
     found = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "name").split()
     return {name.removeprefix("configmap/") for name in found} - {"kube-root-ca.crt"}
 
 
-def leave_behind(platform: Platform, *dropped: str) -> None:
+def leave_behind(platform: CommandPlatform, *dropped: str) -> None:
     """A platform of plain objects, of which these have lost their label and are dropped."""
     space = platform.namespace
     files = {f"{name}.json": config_map(space, name) for name in ("a", *dropped)}
@@ -60,7 +60,7 @@ def leave_behind(platform: Platform, *dropped: str) -> None:
 
 
 @pytest.mark.both_servers
-def test_a_plain_object_is_told_and_not_deleted(platform: Platform) -> None:
+def test_a_plain_object_is_told_and_not_deleted(platform: CommandPlatform) -> None:
     """`run`, `status`, `explain` and the Event name it; also the runs after the inventory shrank say so."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b", "namespace": platform.namespace}}
     platform.repository.commit({"a.json": config_map(platform.namespace, "a"), "b.json": json.dumps(secret)})
@@ -84,7 +84,7 @@ def test_a_plain_object_is_told_and_not_deleted(platform: Platform) -> None:
     assert [event["type"] for event in told if event["reason"] == "LeftBehind"] == ["Warning"]
 
 
-def test_deleted_by_the_command_that_is_told_it_is_forgotten(platform: Platform) -> None:
+def test_deleted_by_the_command_that_is_told_it_is_forgotten(platform: CommandPlatform) -> None:
     leave_behind(platform, "b")
     platform.run_once()
     follow_way(platform, "delete", "configmap/b", "-n", platform.namespace)
@@ -94,7 +94,7 @@ def test_deleted_by_the_command_that_is_told_it_is_forgotten(platform: Platform)
 
 
 @pytest.mark.both_servers
-def test_given_back_by_the_command_that_is_told_it_is_pruned(platform: Platform) -> None:
+def test_given_back_by_the_command_that_is_told_it_is_pruned(platform: CommandPlatform) -> None:
     leave_behind(platform, "b")
     platform.run_once()
     follow_way(platform, "label", "configmap/b", "-n", platform.namespace)
@@ -102,7 +102,7 @@ def test_given_back_by_the_command_that_is_told_it_is_pruned(platform: Platform)
     assert (left(platform), names(platform)) == ([], {"a"})
 
 
-def test_the_inventory_covers_the_last_one_of_its_kind_so_that_it_can_be_given_back(platform: Platform) -> None:
+def test_the_inventory_covers_the_last_one_of_its_kind_so_that_it_can_be_given_back(platform: CommandPlatform) -> None:
     """I1: also some runs after Git dropped it, and when nothing else of its kind is in the set."""
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b", "namespace": platform.namespace}}
     platform.repository.commit({"a.json": config_map(platform.namespace, "a"), "b.json": json.dumps(secret)})
@@ -121,7 +121,7 @@ def test_the_inventory_covers_the_last_one_of_its_kind_so_that_it_can_be_given_b
     assert record["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"] == "ConfigMap"
 
 
-def test_kept_by_the_command_that_is_told_it_is_nobodys(platform: Platform) -> None:
+def test_kept_by_the_command_that_is_told_it_is_nobodys(platform: CommandPlatform) -> None:
     leave_behind(platform, "b")
     platform.run_once()
     follow_way(platform, "annotate", "configmap/b", "-n", platform.namespace)
@@ -131,7 +131,7 @@ def test_kept_by_the_command_that_is_told_it_is_nobodys(platform: Platform) -> N
     assert "levelgate.dev" not in json.dumps(live)
 
 
-def test_wanted_by_git_again_it_is_a_member_again(platform: Platform) -> None:
+def test_wanted_by_git_again_it_is_a_member_again(platform: CommandPlatform) -> None:
     leave_behind(platform, "b")
     platform.run_once()
     platform.repository.commit({"b.json": config_map(platform.namespace, "b", text="new")})
@@ -144,7 +144,7 @@ def test_wanted_by_git_again_it_is_a_member_again(platform: Platform) -> None:
     assert names(platform) == {"a"}
 
 
-def test_of_several_each_is_explained(platform: Platform) -> None:
+def test_of_several_each_is_explained(platform: CommandPlatform) -> None:
     leave_behind(platform, "b", "c")
     platform.run_once()
     told = platform.levelgate("explain", f"source/{platform.name}", check=0).stdout
@@ -155,7 +155,7 @@ def test_of_several_each_is_explained(platform: Platform) -> None:
     assert (left(platform), names(platform)) == (["ConfigMap/c"], {"a", "c"})
 
 
-def test_a_child_that_its_definition_dropped_is_told_and_pruned_once_given_back(platform: Platform) -> None:
+def test_a_child_that_its_definition_dropped_is_told_and_pruned_once_given_back(platform: CommandPlatform) -> None:
     instance = link(platform.group, platform.namespace)
     platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": instance})
     platform.run_once()
@@ -169,7 +169,7 @@ def test_a_child_that_its_definition_dropped_is_told_and_pruned_once_given_back(
     assert (left(platform), names(platform)) == ([], {"one-a"})
 
 
-def test_a_child_of_an_instance_that_is_gone_is_told(platform: Platform) -> None:
+def test_a_child_of_an_instance_that_is_gone_is_told(platform: CommandPlatform) -> None:
     """There is no set that could take it back, so only deleting and keeping it are told."""
     files = {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
     platform.repository.commit({**files, "two.json": link(platform.group, platform.namespace, "two")})
@@ -184,7 +184,7 @@ def test_a_child_of_an_instance_that_is_gone_is_told(platform: Platform) -> None
     assert verbs == ["delete", "annotate"]
 
 
-def test_an_instance_given_back_goes_with_its_children(platform: Platform) -> None:
+def test_an_instance_given_back_goes_with_its_children(platform: CommandPlatform) -> None:
     kind, space = f"chain.{platform.group}", platform.namespace
     platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, space)})
     platform.run_once()
@@ -199,7 +199,7 @@ def test_an_instance_given_back_goes_with_its_children(platform: Platform) -> No
     assert (left(platform), names(platform)) == ([], set())
 
 
-def test_an_instance_kept_by_the_command_that_is_told_stays_with_its_children(platform: Platform) -> None:
+def test_an_instance_kept_by_the_command_that_is_told_stays_with_its_children(platform: CommandPlatform) -> None:
     kind, space = f"chain.{platform.group}", platform.namespace
     platform.repository.commit({"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, space)})
     platform.run_once()
@@ -211,7 +211,7 @@ def test_an_instance_kept_by_the_command_that_is_told_stays_with_its_children(pl
     assert (left(platform), names(platform)) == ([], {"one-a", "one-b"})
 
 
-def test_a_label_changed_to_a_set_that_does_not_exist_is_told(platform: Platform) -> None:
+def test_a_label_changed_to_a_set_that_does_not_exist_is_told(platform: CommandPlatform) -> None:
     """With the label of a set that exists, of whichever tool, the object is that set's matter."""
     space, other = platform.namespace, "applyset-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA-v1"
     platform.repository.commit({f"{name}.json": config_map(space, name) for name in "abc"})
@@ -228,7 +228,7 @@ def test_a_label_changed_to_a_set_that_does_not_exist_is_told(platform: Platform
     assert (left(platform), names(platform)) == ([], {"a", "b"})
 
 
-def test_what_was_kept_or_never_ours_is_not_told(platform: Platform) -> None:
+def test_what_was_kept_or_never_ours_is_not_told(platform: CommandPlatform) -> None:
     """A person's `prune: disabled`, a released object, one with our manager alone, one with a copied record."""
     space = platform.namespace
     platform.repository.commit({f"{name}.json": config_map(space, name) for name in ("a", "kept", "copied")})
@@ -246,7 +246,7 @@ def test_what_was_kept_or_never_ours_is_not_told(platform: Platform) -> None:
     assert (left(platform), names(platform)) == ([], {"a", "copied", "copy", "kept", "own"})
 
 
-def test_children_that_were_released_are_not_told(platform: Platform) -> None:
+def test_children_that_were_released_are_not_told(platform: CommandPlatform) -> None:
     """`deletion-policy: orphan` takes the record off as well."""
     instance = json.loads(link(platform.group, platform.namespace))
     instance["metadata"]["annotations"] = {"levelgate.dev/deletion-policy": "orphan"}
@@ -260,7 +260,7 @@ def test_children_that_were_released_are_not_told(platform: Platform) -> None:
     assert names(platform) == {"one-a", "one-b", "two-a", "two-b"}
 
 
-def test_what_a_broken_file_may_still_want_is_not_told(platform: Platform) -> None:
+def test_what_a_broken_file_may_still_want_is_not_told(platform: CommandPlatform) -> None:
     space = platform.namespace
     platform.repository.commit({"a.json": config_map(space, "a"), "b.json": config_map(space, "b")})
     platform.run_once()
@@ -273,7 +273,7 @@ def test_what_a_broken_file_may_still_want_is_not_told(platform: Platform) -> No
     assert left(platform) == ["ConfigMap/b"]
 
 
-def test_the_plan_of_the_commit_says_that_it_stays(platform: Platform) -> None:
+def test_the_plan_of_the_commit_says_that_it_stays(platform: CommandPlatform) -> None:
     space = platform.namespace
     platform.repository.commit({"a.json": config_map(space, "a"), "b.json": config_map(space, "b")})
     platform.run_once()
@@ -284,7 +284,7 @@ def test_the_plan_of_the_commit_says_that_it_stays(platform: Platform) -> None:
     assert "0 to delete" in planned
 
 
-def test_a_search_lists_metadata_of_the_places_of_the_inventory_once(platform: Platform) -> None:
+def test_a_search_lists_metadata_of_the_places_of_the_inventory_once(platform: CommandPlatform) -> None:
     """The lists of the search name the namespaces of the sets, ask for no data, and are sent once by each process."""
     leave_behind(platform, "b")
     since = platform.audit.mark()
@@ -294,7 +294,7 @@ def test_a_search_lists_metadata_of_the_places_of_the_inventory_once(platform: P
     assert len(searches) == 1
 
 
-def test_the_daemon_tells_it_at_its_start_and_forgets_it_with_a_resync(platform: Platform) -> None:
+def test_the_daemon_tells_it_at_its_start_and_forgets_it_with_a_resync(platform: CommandPlatform) -> None:
     leave_behind(platform, "b")
     with platform.start("--resync", "1s"):
         eventually(lambda: left(platform) == ["ConfigMap/b"])
@@ -302,7 +302,7 @@ def test_the_daemon_tells_it_at_its_start_and_forgets_it_with_a_resync(platform:
         eventually(lambda: left(platform) == [])
 
 
-def test_a_label_put_back_while_the_daemon_runs_is_pruned_at_once(platform: Platform) -> None:
+def test_a_label_put_back_while_the_daemon_runs_is_pruned_at_once(platform: CommandPlatform) -> None:
     leave_behind(platform, "b")
     with platform.start("--resync", "1h"):
         eventually(lambda: left(platform) == ["ConfigMap/b"])

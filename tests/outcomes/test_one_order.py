@@ -14,11 +14,11 @@ from applier.sandbox.controllers.workloads import Behaviour
 from applier.sandbox.endpoints.http import write_kubeconfig
 from applier.sandbox.server import Sandbox
 from applier.sandbox.storage.store import Store, StoredKey
-from tests.conformance.conftest import evaluate
-from tests.support.cluster.http_api import ServedApi
+from tests.support.cluster.http_api import ServedApi, evaluate
 from tests.support.cluster.kubectl import Kubectl
-from tests.support.command_platform import Platform, Repository
+from tests.support.command_platform import CommandPlatform
 from tests.support.demo.session import SAMPLE, SOURCE
+from tests.support.git.repository import Repository
 
 FIRST: Final = {("staging", "docs"), ("prod", "reports"), ("prod", "shop-db"), ("staging", "shop-db")}
 """The workloads of sample-repo that wait for nothing."""
@@ -44,7 +44,9 @@ class ReadyTogether:
         return Behaviour("ready" if set(written_workloads(self.store)) >= FIRST else "hang")
 
 
-def order_of_applications(directory: Path, repository: Repository, run: Callable[[Platform], object]) -> list[str]:
+def order_of_applications(
+    directory: Path, repository: Repository, run: Callable[[CommandPlatform], object]
+) -> list[str]:
     """Run the platform to its end on a sandbox of its own; the Deployments in the order in which the server got them."""
     directory.mkdir()
     script = ReadyTogether()
@@ -53,22 +55,22 @@ def order_of_applications(directory: Path, repository: Repository, run: Callable
     write_kubeconfig(kubeconfig, api.url)
     kubectl = Kubectl(kubeconfig, directory / "kubectl")
     try:
-        run(Platform(SOURCE, "", "", repository, kubectl, None, kubeconfig, directory / "cache"))
+        run(CommandPlatform(SOURCE, "", "", repository, kubectl, None, kubeconfig, directory / "cache"))
     finally:
         api.close()
     return [f"{space}/{name}" for space, name in written_workloads(script.store) if name in {"docs", "shop"}]
 
 
-def run_once(platform: Platform) -> None:
+def run_once(platform: CommandPlatform) -> None:
     platform.run_once(wait="5m")
 
 
-def run_daemon(platform: Platform) -> None:
+def run_daemon(platform: CommandPlatform) -> None:
     with platform.start("--interval", "1h"):
         platform.levelgate("wait", f"source/{SOURCE}", "--revision", head(platform), "--timeout", "5m", check=0)
 
 
-def head(platform: Platform) -> str:
+def head(platform: CommandPlatform) -> str:
     return platform.repository.git("rev-parse", "HEAD").strip()
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support import command as process
 from tests.support.cluster.waiting import eventually
 from tests.support.command_at_time import stand_still
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 from tests.support.scenarios.gates import HOURS, MONDAY, SATURDAY, annotate, run_at, window
 
@@ -20,7 +20,7 @@ FRIDAY = MONDAY - timedelta(days=3)
 """09:00 in Berlin."""
 
 
-def commit(platform: Platform, text: str, *names: str, **annotations: dict[str, str]) -> str:
+def commit(platform: CommandPlatform, text: str, *names: str, **annotations: dict[str, str]) -> str:
     """ConfigMaps of these names with this text, and what their annotations say; others of `first` and `second` go."""
     files: dict[str, str | None] = {}
     for name in ("first", "second"):
@@ -34,14 +34,16 @@ def commit(platform: Platform, text: str, *names: str, **annotations: dict[str, 
     return platform.repository.commit(files)
 
 
-def texts(platform: Platform) -> dict[str, str]:
+def texts(platform: CommandPlatform) -> dict[str, str]:
     """Text of each ConfigMap of the test."""
     found = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "json")
     items: list[dict[str, Any]] = json.loads(found)["items"]
     return {one["metadata"]["name"]: one["data"]["text"] for one in items if "text" in (one.get("data") or {})}
 
 
-def typed(platform: Platform, moment: datetime, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+def typed(
+    platform: CommandPlatform, moment: datetime, *arguments: str, code: int = 0
+) -> subprocess.CompletedProcess[str]:
     """A command at this time."""
     place = ("-n", platform.namespace) if arguments[0] not in {"status", "history"} else ()
     done = process.run((*arguments, *place), platform.environment, before=stand_still, given=(moment,))
@@ -49,24 +51,24 @@ def typed(platform: Platform, moment: datetime, *arguments: str, code: int = 0) 
     return done
 
 
-def explained(platform: Platform, moment: datetime, name: str) -> str:
+def explained(platform: CommandPlatform, moment: datetime, name: str) -> str:
     return typed(platform, moment, "explain", name).stdout
 
 
-def plan_text(platform: Platform, moment: datetime) -> str:
+def plan_text(platform: CommandPlatform, moment: datetime) -> str:
     arguments = ("plan", str(platform.repository.path), "--source", platform.name)
     done = process.run(arguments, platform.environment, before=stand_still, given=(moment,))
     assert done.returncode in {0, 2, 3}, done.stdout + done.stderr
     return done.stdout
 
 
-def drift(platform: Platform, name: str) -> None:
+def drift(platform: CommandPlatform, name: str) -> None:
     platform.kubectl(
         "patch", "configmap", name, "-n", platform.namespace, "--type=merge", "-p", '{"data":{"text":"by hand"}}'
     )
 
 
-def events(platform: Platform) -> list[tuple[str, str]]:
+def events(platform: CommandPlatform) -> list[tuple[str, str]]:
     found = platform.kubectl("get", "events.v1.events.k8s.io", "-A", "-o", "json")
     items: list[dict[str, Any]] = json.loads(found)["items"]
     mine = [one for one in items if one["regarding"]["name"] == f"source-{platform.name}"]
@@ -74,7 +76,7 @@ def events(platform: Platform) -> list[tuple[str, str]]:
 
 
 @pytest.mark.both_servers
-def test_a_plain_object_is_held_and_released_by_command(platform: Platform) -> None:
+def test_a_plain_object_is_held_and_released_by_command(platform: CommandPlatform) -> None:
     """It stays what it is, is healed and not pruned; the other one goes on. Who holds it, and why, is told."""
     commit(platform, "one", "first", "second")
     run_at(platform, MONDAY)
@@ -107,7 +109,7 @@ def test_a_plain_object_is_held_and_released_by_command(platform: Platform) -> N
     assert "matches Git" in explained(platform, MONDAY, "configmap/first")
 
 
-def test_a_hold_in_git_keeps_a_plain_object_until_it_is_taken_out(platform: Platform) -> None:
+def test_a_hold_in_git_keeps_a_plain_object_until_it_is_taken_out(platform: CommandPlatform) -> None:
     """The commit that says it may change the object as well: nothing of that is written."""
     commit(platform, "one", "first", "second")
     run_at(platform, MONDAY)
@@ -125,7 +127,7 @@ def test_a_hold_in_git_keeps_a_plain_object_until_it_is_taken_out(platform: Plat
 
 
 @pytest.mark.parametrize("place", ["command", "git", "source"])
-def test_what_is_held_is_healed_to_what_was_applied_last(platform: Platform, place: str) -> None:
+def test_what_is_held_is_healed_to_what_was_applied_last(platform: CommandPlatform, place: str) -> None:
     """Also where Git has changed it, or taken it out, since; deleted by hand it is created as it was."""
     commit(platform, "one", "first", "second")
     run_at(platform, MONDAY)
@@ -146,7 +148,7 @@ def test_what_is_held_is_healed_to_what_was_applied_last(platform: Platform, pla
         assert texts(platform) == {"first": "one", "second": "one"}
 
 
-def test_what_waits_for_a_window_is_healed_to_what_was_applied_last(platform: Platform) -> None:
+def test_what_waits_for_a_window_is_healed_to_what_was_applied_last(platform: CommandPlatform) -> None:
     """The window keeps changes back and no repairs."""
     platform.repository.commit({"hours.json": window("hours", HOURS)})
     commit(platform, "one", "first", "second")
@@ -160,7 +162,7 @@ def test_what_waits_for_a_window_is_healed_to_what_was_applied_last(platform: Pl
 
 
 @pytest.mark.both_servers
-def test_a_running_daemon_hears_a_hold_and_its_release(platform: Platform) -> None:
+def test_a_running_daemon_hears_a_hold_and_its_release(platform: CommandPlatform) -> None:
     """By kubectl, of an object with which nothing is wrong: it is told at once, and nothing new is written until it ends."""
     commit(platform, "one", "first", "second")
     with platform.start("--interval", "1h"):
@@ -176,7 +178,7 @@ def test_a_running_daemon_hears_a_hold_and_its_release(platform: Platform) -> No
         eventually(lambda: texts(platform) == {"first": "two", "second": "two"})
 
 
-def test_a_hold_by_kubectl_ends_by_itself(platform: Platform) -> None:
+def test_a_hold_by_kubectl_ends_by_itself(platform: CommandPlatform) -> None:
     """At `hold-until`, and without one 72 hours after it was first seen."""
     commit(platform, "one", "first", "second")
     run_at(platform, MONDAY)
@@ -196,7 +198,7 @@ def test_a_hold_by_kubectl_ends_by_itself(platform: Platform) -> None:
     assert texts(platform) == {"first": "two", "second": "two"}
 
 
-def test_a_suspended_plain_object_is_not_even_healed(platform: Platform) -> None:
+def test_a_suspended_plain_object_is_not_even_healed(platform: CommandPlatform) -> None:
     """By command, and until it is resumed."""
     commit(platform, "one", "first", "second")
     run_at(platform, MONDAY)
@@ -216,7 +218,7 @@ def test_a_suspended_plain_object_is_not_even_healed(platform: Platform) -> None
 
 
 @pytest.mark.both_servers
-def test_a_break_glass_lets_one_plain_object_past_a_closed_window(platform: Platform) -> None:
+def test_a_break_glass_lets_one_plain_object_past_a_closed_window(platform: CommandPlatform) -> None:
     """Only that one, as long as it lasts; each use is told with the person and the reason, in history and as an Event."""
     commit(platform, "one", "first", "second")
     run_at(platform, FRIDAY)
@@ -244,7 +246,7 @@ def test_a_break_glass_lets_one_plain_object_past_a_closed_window(platform: Plat
     assert "break-glass refused: over since 2026-11-21T11:00Z" in why
 
 
-def test_a_break_glass_in_git_lets_a_plain_object_past_a_closed_window(platform: Platform) -> None:
+def test_a_break_glass_in_git_lets_a_plain_object_past_a_closed_window(platform: CommandPlatform) -> None:
     """It is told as that of the commit."""
     platform.repository.commit({"hours.json": window("hours", HOURS)})
     commit(platform, "one", "first", "second")
@@ -257,7 +259,7 @@ def test_a_break_glass_in_git_lets_a_plain_object_past_a_closed_window(platform:
     assert any(f"by commit {changed[:12]}: INC-7" in note for note in notes), events(platform)
 
 
-def test_a_break_glass_that_is_too_long_opens_nothing_later_either(platform: Platform) -> None:
+def test_a_break_glass_that_is_too_long_opens_nothing_later_either(platform: CommandPlatform) -> None:
     """Four hours count from when it was first seen."""
     platform.repository.commit({"hours.json": window("hours", HOURS)})
     commit(platform, "one", "first", "second")
@@ -272,7 +274,7 @@ def test_a_break_glass_that_is_too_long_opens_nothing_later_either(platform: Pla
     assert "is more than 4h ahead" in explained(platform, night, "configmap/first")
 
 
-def test_a_break_glass_deletes_what_a_closed_window_keeps(platform: Platform) -> None:
+def test_a_break_glass_deletes_what_a_closed_window_keeps(platform: CommandPlatform) -> None:
     """Only what it names."""
     commit(platform, "one", "first", "second")
     run_at(platform, FRIDAY)
@@ -295,14 +297,14 @@ def test_a_break_glass_deletes_what_a_closed_window_keeps(platform: Platform) ->
     assert any("prune" in note and "second" in note and "INC-8" in note for note in notes)
 
 
-def commit_all(platform: Platform, text: str, **files: str) -> None:
+def commit_all(platform: CommandPlatform, text: str, **files: str) -> None:
     """A definition with an instance of this text, and a plain object beside them."""
     definition, instance = chain(platform.group, "ab"), link(platform.group, platform.namespace, text=text)
     plain = config_map(platform.namespace, "first", text=text)
     platform.repository.commit({"def.json": definition, "one.json": instance, "first.json": plain, **files})
 
 
-def test_a_source_is_held_and_released_as_a_whole(platform: Platform) -> None:
+def test_a_source_is_held_and_released_as_a_whole(platform: CommandPlatform) -> None:
     """Its instances and its plain objects: nothing new, no deletion; drift is healed."""
     source = f"source/{platform.name}"
     commit_all(platform, "one", **{"second.json": config_map(platform.namespace, "second", text="one")})
@@ -329,7 +331,7 @@ def test_a_source_is_held_and_released_as_a_whole(platform: Platform) -> None:
     assert texts(platform) == dict.fromkeys(("first", "third", "one-a", "one-b"), "two")
 
 
-def test_a_hold_of_a_source_ends_by_itself(platform: Platform) -> None:
+def test_a_hold_of_a_source_ends_by_itself(platform: CommandPlatform) -> None:
     """At `hold-until`."""
     source = f"source/{platform.name}"
     commit(platform, "one", "first", "second")
@@ -342,7 +344,7 @@ def test_a_hold_of_a_source_ends_by_itself(platform: Platform) -> None:
     assert texts(platform) == {"first": "two", "second": "two"}
 
 
-def test_a_break_glass_of_a_source_lets_everything_of_it_past_a_closed_window(platform: Platform) -> None:
+def test_a_break_glass_of_a_source_lets_everything_of_it_past_a_closed_window(platform: CommandPlatform) -> None:
     """Plain objects and instances."""
     source = f"source/{platform.name}"
     commit_all(platform, "one", **{"hours.json": window("hours", HOURS)})
@@ -362,7 +364,7 @@ def test_a_break_glass_of_a_source_lets_everything_of_it_past_a_closed_window(pl
 
 
 @pytest.mark.parametrize("command", ["hold", "suspend", "break-glass"])
-def test_who_names_a_child_is_told_its_instance(platform: Platform, command: str) -> None:
+def test_who_names_a_child_is_told_its_instance(platform: CommandPlatform, command: str) -> None:
     """And whoever names what is in no set, or does not exist, is told that."""
     commit_all(platform, "one")
     run_at(platform, MONDAY)

@@ -15,27 +15,28 @@ import pytest
 from renderer import well_known
 from tests.support import command as process
 from tests.support.command_killed import arm
-from tests.support.command_platform import Platform, Repository
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import config_map
+from tests.support.git.repository import Repository
 from tests.support.readers import BY_NAME, base, definition, instance, reader, reference, template
 
 FINALIZER = "example.com/hold"
 BY_SELECTOR = {"selector": {"matchLabels": {"team": "blue"}}}
 
 
-def hold(platform: Platform, name: str) -> None:
+def hold(platform: CommandPlatform, name: str) -> None:
     """Put a finalizer on a ConfigMap."""
     patch = json.dumps({"metadata": {"finalizers": [FINALIZER]}})
     platform.kubectl("patch", "configmap", name, "-n", platform.namespace, "--type", "merge", "-p", patch)
 
 
-def let_go(platform: Platform, name: str) -> None:
+def let_go(platform: CommandPlatform, name: str) -> None:
     """Take it off again."""
     patch = json.dumps({"metadata": {"finalizers": None}})
     platform.kubectl("patch", "configmap", name, "-n", platform.namespace, "--type", "merge", "-p", patch)
 
 
-def left(platform: Platform, *kinds: str) -> dict[str, bool]:
+def left(platform: CommandPlatform, *kinds: str) -> dict[str, bool]:
     """Members of the test's namespace, each with whether it is being deleted."""
     resources = ",".join(["configmaps", *(f"{kind.lower()}s.{platform.group}" for kind in kinds)])
     found = json.loads(
@@ -48,7 +49,7 @@ def left(platform: Platform, *kinds: str) -> dict[str, bool]:
     }
 
 
-def deleted(platform: Platform, since: int) -> list[str]:
+def deleted(platform: CommandPlatform, since: int) -> list[str]:
     """What was asked to be deleted, in the order of the requests."""
     return [
         f"{event.resource}/{event.name}"
@@ -57,7 +58,7 @@ def deleted(platform: Platform, since: int) -> list[str]:
     ]
 
 
-def assert_reader_goes_first(platform: Platform, since: int, reader: str, *read: str) -> None:
+def assert_reader_goes_first(platform: CommandPlatform, since: int, reader: str, *read: str) -> None:
     """The reader, which has a finalizer, is deleted; nothing that it reads is until it is gone."""
     wanted = deleted(platform, since)
     assert f"configmaps/{reader}" in wanted, wanted
@@ -73,7 +74,7 @@ def assert_reader_goes_first(platform: Platform, since: int, reader: str, *read:
 
 @pytest.mark.parametrize("target", [BY_NAME, BY_SELECTOR], ids=["name", "selector"])
 def test_an_instance_that_reads_goes_before_the_instance_whose_object_it_reads(
-    platform: Platform, target: Mapping[str, Any]
+    platform: CommandPlatform, target: Mapping[str, Any]
 ) -> None:
     """S0-11: also by a selector; of both the record is on the reader's child before it is needed."""
     group, namespace = platform.group, platform.namespace
@@ -95,13 +96,13 @@ def test_an_instance_that_reads_goes_before_the_instance_whose_object_it_reads(
     assert_reader_goes_first(platform, since, "a-child", "configmaps/base-shared", "bases/base")
 
 
-def record(platform: Platform, name: str) -> str:
+def record(platform: CommandPlatform, name: str) -> str:
     """What a member records to depend on."""
     found = json.loads(platform.kubectl("get", "configmap", name, "-n", platform.namespace, "-o", "json"))
     return str(found["metadata"].get("annotations", {}).get(well_known.DEPS, ""))
 
 
-def test_a_plain_object_goes_after_its_reader(platform: Platform) -> None:
+def test_a_plain_object_goes_after_its_reader(platform: CommandPlatform) -> None:
     """The target may be a plain object of the same source."""
     group, namespace = platform.group, platform.namespace
     platform.repository.commit(
@@ -122,7 +123,7 @@ def test_a_plain_object_goes_after_its_reader(platform: Platform) -> None:
     assert_reader_goes_first(platform, since, "a-child", "configmaps/base-shared")
 
 
-def test_readers_in_one_set_go_before_what_they_read(platform: Platform) -> None:
+def test_readers_in_one_set_go_before_what_they_read(platform: CommandPlatform) -> None:
     """Both are nested in one instance, and no expression of that connects them."""
     group, namespace = platform.group, platform.namespace
     nested = [
@@ -148,7 +149,7 @@ def test_readers_in_one_set_go_before_what_they_read(platform: Platform) -> None
     assert_reader_goes_first(platform, since, "a-child", "configmaps/base-shared", "bases/base")
 
 
-def test_a_reader_of_another_source_goes_before_what_it_reads(platform: Platform, tmp_path: Path) -> None:
+def test_a_reader_of_another_source_goes_before_what_it_reads(platform: CommandPlatform, tmp_path: Path) -> None:
     """Both sources lose their part at the same time; the order does not depend on their names."""
     group, namespace = platform.group, platform.namespace
     other = Repository(tmp_path / "other")
@@ -185,7 +186,7 @@ def test_a_reader_of_another_source_goes_before_what_it_reads(platform: Platform
 
 
 @pytest.mark.parametrize("restored", [False, True], ids=["unseen", "seen"])
-def test_members_from_before_the_record_keep_the_order_too(platform: Platform, restored: bool) -> None:
+def test_members_from_before_the_record_keep_the_order_too(platform: CommandPlatform, restored: bool) -> None:
     """What they read is known from the applied snapshot; a pass in between records it, and a plan shows no update for that."""
     group, namespace = platform.group, platform.namespace
     files = {
@@ -209,7 +210,7 @@ def test_members_from_before_the_record_keep_the_order_too(platform: Platform, r
     assert_reader_goes_first(platform, since, "a-child", "configmaps/base-shared", "bases/base")
 
 
-def test_readers_that_stay_hold_nothing_and_are_told(platform: Platform) -> None:
+def test_readers_that_stay_hold_nothing_and_are_told(platform: CommandPlatform) -> None:
     """`StillRead`: in the plan before, in the status while the object is there."""
     group, namespace = platform.group, platform.namespace
     files = {
@@ -236,7 +237,7 @@ def test_readers_that_stay_hold_nothing_and_are_told(platform: Platform) -> None
     assert left(platform)["ConfigMap/a-child"] is False
 
 
-def test_readers_in_a_circle_are_deleted_all_the_same(platform: Platform) -> None:
+def test_readers_in_a_circle_are_deleted_all_the_same(platform: CommandPlatform) -> None:
     """Each reads what the other one made: no order holds, and nothing waits for ever."""
     group, namespace = platform.group, platform.namespace
     first = template(
@@ -261,7 +262,7 @@ def test_readers_in_a_circle_are_deleted_all_the_same(platform: Platform) -> Non
     assert left(platform) == {}
 
 
-def test_killed_at_every_write_of_the_deletion_the_reader_goes_first(platform: Platform) -> None:
+def test_killed_at_every_write_of_the_deletion_the_reader_goes_first(platform: CommandPlatform) -> None:
     """I4: what remains in the cluster alone knows the order, also when the process dies between any two writes."""
     group, namespace = platform.group, platform.namespace
     files = {

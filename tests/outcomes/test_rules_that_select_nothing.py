@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from gitops.cli import invoke
-from tests.support.command_platform import Platform, Repository
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, link
 from tests.support.demo.session import SAMPLE
+from tests.support.git.repository import Repository
 from tests.support.scenarios.gates import rule
 
 FREEZE: dict[str, Any] = {
@@ -260,7 +261,7 @@ def test_a_plan_warns_where_the_last_that_was_selected_goes(sample: Repository, 
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
-def test_a_plan_against_a_cluster_says_the_same(alone: Platform) -> None:
+def test_a_plan_against_a_cluster_says_the_same(alone: CommandPlatform) -> None:
     """What was there before is what is live."""
     platform = alone
     other = json.loads(link(platform.group, platform.namespace, "two"))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gitops.cli import invoke
-from tests.support.command_platform import Repository
 from tests.support.definitions import config_map
+from tests.support.git.repository import Repository
 from tests.support.readers import base, instance, reader
 from tests.support.scenarios.gates import window
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import config_map
 
 
 @pytest.mark.both_servers
-def test_a_repository_of_any_name_is_followed(platform: Platform) -> None:
+def test_a_repository_of_any_name_is_followed(platform: CommandPlatform) -> None:
     """Capitals and underscores are allowed in the name of a repository, and not in that of a source."""
     name = f"Repo_{platform.namespace}.X"
     link = platform.repository.path.parent / name

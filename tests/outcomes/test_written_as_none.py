@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 
 
 def definition(group: str, kind: str, nothing: object) -> str:
@@ -35,13 +35,13 @@ def definition(group: str, kind: str, nothing: object) -> str:
     )
 
 
-def instance(platform: Platform, kind: str, name: str, **fields: object) -> str:
+def instance(platform: CommandPlatform, kind: str, name: str, **fields: object) -> str:
     metadata = {"name": name, "namespace": platform.namespace, "labels": None, "annotations": None}
     return json.dumps({"apiVersion": f"{platform.group}/v1", "kind": kind, "metadata": metadata, **fields})
 
 
 @pytest.mark.both_servers
-def test_what_is_empty_or_null_is_not_said(platform: Platform) -> None:
+def test_what_is_empty_or_null_is_not_said(platform: CommandPlatform) -> None:
     """kro accepts and deploys both forms."""
     files = {
         "empty.json": definition(platform.group, "Empty", []),

@@ -24,7 +24,7 @@ from gitops.records.rollout_records import Rollouts
 from renderer import well_known
 from renderer.identity import ObjectKey, applyset_id, source_parent
 from tests.support.properties.checked_platform import CheckedPlatform, Files
-from tests.support.properties.cluster import Write
+from tests.support.properties.cluster import ClusterWrite
 from tests.support.properties.examples import FUZZ, examples
 from tests.support.properties.meddling import MEDDLED, meddle
 from tests.support.properties.plans import CLOSED, PACE, Rule, deny, done, holder, rule, run
@@ -274,7 +274,7 @@ def others_come(platform: CheckedPlatform, source: str) -> bool:
     return any(key.group == GROUP and key not in platform.cluster.objects for key in wanted)
 
 
-def _is_of(source: str, write: Write) -> bool:
+def _is_of(source: str, write: ClusterWrite) -> bool:
     """Is it the source's, where the other one has the instance `k`? What is handed over is of both."""
     sets = {label(obj, well_known.PART_OF) for obj in (write.before, write.after) if obj} - {""}
     return bool(sets & PLATFORM) if source == "platform" else not sets or bool(sets - PLATFORM)
@@ -284,7 +284,7 @@ def _is_common(document: Object) -> bool:
     return document["kind"] in {"ResourceGraphDefinition", "PropagationWindow", "PropagationPolicy"}
 
 
-def agree(said: Said, writes: list[Write]) -> None:
+def agree(said: Said, writes: list[ClusterWrite]) -> None:
     late = {write.key for write in writes if label(write.after or write.before or {}, well_known.PART_OF) in said.late}
     found = {key: action for key, action in done(writes).items() if key not in late}
     found = {key: action for key, action in found.items() if action is not PlannedAction.DELETE or key not in said.gone}

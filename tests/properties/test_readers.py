@@ -12,7 +12,7 @@ from applier.state.observed import label
 from renderer import well_known
 from renderer.identity import ObjectKey, key_hash
 from tests.support.properties.checked_platform import CheckedPlatform, Files
-from tests.support.properties.cluster import Write
+from tests.support.properties.cluster import ClusterWrite
 from tests.support.properties.examples import examples
 from tests.support.properties.meddling import STUCK
 from tests.support.properties.repositories import config_map, definition, faults, instance, plain
@@ -54,7 +54,7 @@ class Watched:
         self._first = platform.cluster.witness
         platform.cluster.witness = self
 
-    def __call__(self, write: Write) -> None:
+    def __call__(self, write: ClusterWrite) -> None:
         self._first(write)
         if write.verb != "delete":
             return

@@ -51,7 +51,7 @@ def written(fleet: LinkPlatform, request: Request, response: Response) -> Writte
     return Written(fleet.clock.moment, kind, namespace, DEFINITION, unit, f"{plural}/{name}", content)
 
 
-class Story:
+class WatchedPlatform:
     """A fleet, its calendar, and the watch over its writes; nothing is committed twice."""
 
     def __init__(self, fleet: LinkPlatform) -> None:
@@ -126,7 +126,7 @@ def test_nothing_is_written_outside_of_an_open_window_and_in_the_end_all_is(
 ) -> None:
     """I5: by random windows and commits, from the first creation on; when the calendar is lifted, everything gets to where Git wants it."""
     with LinkPlatform(names=NAMES) as fleet:
-        story = Story(fleet)
+        story = WatchedPlatform(fleet)
         fleet.image = "image-0"
         story.calendar(windows)
         for action, name, others, minutes, are_ready in steps:
@@ -144,7 +144,7 @@ def test_nothing_is_written_outside_of_an_open_window_and_in_the_end_all_is(
 def test_the_watch_sees_what_was_written_too_early() -> None:
     """The oracle itself: the same passes under a calendar that it alone believes in."""
     with LinkPlatform(names=NAMES) as fleet:
-        story = Story(fleet)
+        story = WatchedPlatform(fleet)
         fleet.image = "image-0"
         story.watch.windows = [Daily(deny=True, start=11 * 60, minutes=120)]
         fleet.push()

@@ -8,13 +8,13 @@ import pytest
 
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link, manifest
 
 RBAC = "rbac.authorization.k8s.io"
 
 
-def configured(platform: Platform, account: str) -> tuple[str, ...]:
+def configured(platform: CommandPlatform, account: str) -> tuple[str, ...]:
     file = platform.repository.path.parent / "levelgate.json"
     source = {"name": platform.name, "url": str(platform.repository.path), "serviceAccount": account}
     config = {"apiVersion": "levelgate.dev/v1alpha1", "kind": "Config", "sources": [source]}
@@ -22,7 +22,7 @@ def configured(platform: Platform, account: str) -> tuple[str, ...]:
     return ("run", "--config", str(file), "--once", "--wait", "0s")
 
 
-def grant(platform: Platform, control_plane: ControlPlane, account: str) -> None:
+def grant(platform: CommandPlatform, control_plane: ControlPlane, account: str) -> None:
     """Config maps of this namespace, instances and CRDs; no Secrets."""
     everything = {"verbs": ["*"], "resources": ["*"]}
     core = {"apiGroups": [""], "verbs": ["*"], "resources": ["configmaps"]}
@@ -37,7 +37,7 @@ def grant(platform: Platform, control_plane: ControlPlane, account: str) -> None
 
 @pytest.mark.cluster
 def test_objects_are_written_in_the_name_of_the_account_and_of_nobody_else(
-    platform: Platform, control_plane: ControlPlane
+    platform: CommandPlatform, control_plane: ControlPlane
 ) -> None:
     """Threat 12: a tenant's object beyond its rights is refused, named, and costs nothing else; every write of content has its name."""
     here, user = platform.namespace, f"system:serviceaccount:{platform.namespace}:robot"
@@ -81,7 +81,7 @@ def test_objects_are_written_in_the_name_of_the_account_and_of_nobody_else(
 
 
 @pytest.mark.cluster
-def test_an_account_that_has_no_rights_writes_nothing(platform: Platform, control_plane: ControlPlane) -> None:
+def test_an_account_that_has_no_rights_writes_nothing(platform: CommandPlatform, control_plane: ControlPlane) -> None:
     """Not even one that does not exist."""
     platform.repository.commit({"map.json": config_map(platform.namespace, "m")})
     done = platform.levelgate(*configured(platform, "nobody"), check=1)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 from tests.support.objects import deployment
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def live(platform: Platform, kind: str = "configmap", name: str = "plain") -> dict[str, Any]:
+def live(platform: CommandPlatform, kind: str = "configmap", name: str = "plain") -> dict[str, Any]:
     found: dict[str, Any] = json.loads(
         platform.kubectl("get", kind, name, "-n", platform.namespace, "-o", "json", "--show-managed-fields")
     )
@@ -25,17 +25,17 @@ def managers(obj: dict[str, Any]) -> set[tuple[str, str]]:
     return {(entry["manager"], entry["operation"]) for entry in obj["metadata"]["managedFields"]}
 
 
-def plan(platform: Platform, adopt: str) -> str:
+def plan(platform: CommandPlatform, adopt: str) -> str:
     done = platform.levelgate("plan", str(platform.repository.path), "--source", platform.name, "--adopt", adopt)
     return done.stdout
 
 
-def by_hand(platform: Platform, *how: str, **data: str) -> None:
+def by_hand(platform: CommandPlatform, *how: str, **data: str) -> None:
     """Somebody applies a ConfigMap."""
     platform.kubectl("apply", *how, "-f", "-", stdin=config_map(platform.namespace, "plain", **data))
 
 
-def test_what_exists_is_not_touched_without_a_word(platform: Platform) -> None:
+def test_what_exists_is_not_touched_without_a_word(platform: CommandPlatform) -> None:
     """I2: the default is Never; the report says how to go on."""
     by_hand(platform, a="theirs")
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="theirs")})
@@ -47,7 +47,7 @@ def test_what_exists_is_not_touched_without_a_word(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize("how", [(), ("--server-side",)], ids=["client-side", "server-side"])
-def test_what_kubectl_applied_is_adopted_with_its_fields(platform: Platform, how: tuple[str, ...]) -> None:
+def test_what_kubectl_applied_is_adopted_with_its_fields(platform: CommandPlatform, how: tuple[str, ...]) -> None:
     """One change of the managed fields, one apply; afterwards a field removed from Git really goes away."""
     by_hand(platform, *how, a="one", b="two")
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="one", b="two")})
@@ -74,7 +74,7 @@ def test_what_kubectl_applied_is_adopted_with_its_fields(platform: Platform, how
 @pytest.mark.parametrize(
     ("git", "field"), [({"a": "two", "b": "two"}, ".data.a"), ({"a": "one"}, ".data.b")], ids=["changed", "removed"]
 )
-def test_what_would_change_is_not_adopted_as_equal(platform: Platform, git: dict[str, str], field: str) -> None:
+def test_what_would_change_is_not_adopted_as_equal(platform: CommandPlatform, git: dict[str, str], field: str) -> None:
     """IfEqual: a value that differs, and a field that Git does not say; plan and run name it, nothing is written."""
     by_hand(platform, a="one", b="two")
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", **git)})
@@ -87,7 +87,7 @@ def test_what_would_change_is_not_adopted_as_equal(platform: Platform, git: dict
     assert live(platform) == before
 
 
-def test_what_belongs_to_nobody_is_brought_to_what_git_says(platform: Platform) -> None:
+def test_what_belongs_to_nobody_is_brought_to_what_git_says(platform: CommandPlatform) -> None:
     """IfUnowned: changed fields are changed, fields that Git does not say are removed."""
     by_hand(platform, a="one", b="two")
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="ours")})
@@ -102,7 +102,7 @@ def test_what_belongs_to_nobody_is_brought_to_what_git_says(platform: Platform) 
     assert platform.kubectl("get", "configmap", "plain", "-n", platform.namespace, "--ignore-not-found") == ""
 
 
-def test_another_tools_object_is_adopted_only_if_the_tool_is_named(platform: Platform) -> None:
+def test_another_tools_object_is_adopted_only_if_the_tool_is_named(platform: CommandPlatform) -> None:
     """The tool's mark is recognised; its field manager's fields become ours."""
     manifest = json.loads(config_map(platform.namespace, "plain", a="one", b="two"))
     manifest["metadata"]["labels"] = {"kustomize.toolkit.fluxcd.io/name": "apps"}
@@ -119,7 +119,7 @@ def test_another_tools_object_is_adopted_only_if_the_tool_is_named(platform: Pla
     assert "kustomize.toolkit.fluxcd.io/name" not in adopted["metadata"]["labels"]
 
 
-def test_what_a_controller_owns_is_never_adopted(platform: Platform) -> None:
+def test_what_a_controller_owns_is_never_adopted(platform: CommandPlatform) -> None:
     by_hand(platform, a="one")
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "plain", "uid": live(platform)["metadata"]["uid"]}
     child = json.loads(config_map(platform.namespace, "child", a="one"))
@@ -131,7 +131,7 @@ def test_what_a_controller_owns_is_never_adopted(platform: Platform) -> None:
     assert live(platform, name="child")["data"] == {"a": "one"}
 
 
-def test_defaults_of_an_adopted_deployment_stay(platform: Platform) -> None:
+def test_defaults_of_an_adopted_deployment_stay(platform: CommandPlatform) -> None:
     """A client-side apply owns the defaults as well; giving them up changes nothing, and starts no new pods."""
     manifest = deployment({"name": "plain", "namespace": platform.namespace})
     platform.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
@@ -146,14 +146,14 @@ def test_defaults_of_an_adopted_deployment_stay(platform: Platform) -> None:
     assert platform.writes(quiet) == []
 
 
-def test_a_wrong_rule_is_a_mistake_of_usage(platform: Platform) -> None:
+def test_a_wrong_rule_is_a_mistake_of_usage(platform: CommandPlatform) -> None:
     wrong = platform.levelgate("plan", ".", "--adopt", "Always", check=64)
     assert "no such policy 'Always'; write Never, IfEqual, IfUnowned" in wrong.stderr
     wrong = platform.levelgate("plan", ".", "--adopt", "IfEqual:terraform", check=64)
     assert "cannot adopt from terraform; name kubectl, flux, argocd, helm, kro" in wrong.stderr
 
 
-def test_many_objects_and_their_namespace_are_adopted_together(platform: Platform) -> None:
+def test_many_objects_and_their_namespace_are_adopted_together(platform: CommandPlatform) -> None:
     """More than are read one by one; the Namespace is taken like everything else, and never deleted for it."""
     space = f"{platform.namespace}-old"
     files = {f"{number}.json": config_map(space, f"cm-{number}", a="b") for number in range(12)}
@@ -178,7 +178,7 @@ def test_many_objects_and_their_namespace_are_adopted_together(platform: Platfor
     platform.kubectl("delete", "namespace", space, "--wait=false")
 
 
-def test_an_instance_that_somebody_made_is_adopted_with_its_children(platform: Platform) -> None:
+def test_an_instance_that_somebody_made_is_adopted_with_its_children(platform: CommandPlatform) -> None:
     """One catalog: what is not in Git is not reconciled; in Git and adopted, it is an instance like any other."""
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}

@@ -10,7 +10,7 @@ import pytest
 from gitops.cli import invoke
 from renderer import well_known
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 
 APPLYSET = "applyset.kubernetes.io/"
@@ -30,7 +30,7 @@ spec:
 
 
 @pytest.fixture
-def applied(alone: Platform) -> Platform:
+def applied(alone: CommandPlatform) -> CommandPlatform:
     """One instance with the members `one-a` and `one-b`, a plain object, and a window that governs none of them."""
     alone.repository.commit(
         {
@@ -44,7 +44,7 @@ def applied(alone: Platform) -> Platform:
     return alone
 
 
-def check(platform: Platform, code: int = 0) -> list[dict[str, Any]]:
+def check(platform: CommandPlatform, code: int = 0) -> list[dict[str, Any]]:
     """Findings that are not fine."""
     done = platform.levelgate("check", "-o", "json", check=code)
     report = json.loads(done.stdout)
@@ -54,7 +54,7 @@ def check(platform: Platform, code: int = 0) -> list[dict[str, Any]]:
     return mine
 
 
-def _concerns(finding: dict[str, Any], platform: Platform) -> bool:
+def _concerns(finding: dict[str, Any], platform: CommandPlatform) -> bool:
     """Other tests of this module may have left something on the same server."""
     text = json.dumps(finding)
     return platform.namespace in text or platform.name in text
@@ -64,7 +64,7 @@ def names(finding: dict[str, Any]) -> list[str]:
     return [obj["name"] for obj in finding["objects"]]
 
 
-def test_a_new_cluster_is_fine_and_so_is_one_at_work(applied: Platform) -> None:
+def test_a_new_cluster_is_fine_and_so_is_one_at_work(applied: CommandPlatform) -> None:
     shown = applied.levelgate("check", check=0).stdout
     assert "0 problems, " in shown
     assert "permissions   all required permissions are granted" in shown
@@ -72,7 +72,7 @@ def test_a_new_cluster_is_fine_and_so_is_one_at_work(applied: Platform) -> None:
     assert check(applied) == []
 
 
-def test_inventory_that_was_changed_by_hand_is_a_problem(applied: Platform) -> None:
+def test_inventory_that_was_changed_by_hand_is_a_problem(applied: CommandPlatform) -> None:
     """I1: what the inventory leaves out is not pruned; foreign tooling is nobody's to write."""
     one = (f"chains.{applied.group}", "one", "-n", applied.namespace, "--overwrite")
     applied.kubectl("annotate", *one, f"{APPLYSET}contains-group-kinds=Secret,configmaps")
@@ -93,7 +93,7 @@ def test_inventory_that_was_changed_by_hand_is_a_problem(applied: Platform) -> N
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
-def test_members_that_are_not_what_they_seem_are_named(applied: Platform) -> None:
+def test_members_that_are_not_what_they_seem_are_named(applied: CommandPlatform) -> None:
     """I2: a label that somebody copied; a tool that applies the same object; a record that is gone."""
     selector = f"jsonpath={{.metadata.labels.{APPLYSET.replace('.', chr(92) + '.')}part-of}}"
     part_of = applied.kubectl("get", "configmap", "one-a", "-n", applied.namespace, "-o", selector)
@@ -114,7 +114,7 @@ def test_members_that_are_not_what_they_seem_are_named(applied: Platform) -> Non
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
-def test_what_an_installation_left_behind_is_named(applied: Platform) -> None:
+def test_what_an_installation_left_behind_is_named(applied: CommandPlatform) -> None:
     """The records are gone and no process runs: instances keep a finalizer that nobody serves."""
     own = ("-n", "levelgate-system")
     applied.kubectl("delete", "configmap", f"source-{applied.name}", *own)
@@ -125,7 +125,7 @@ def test_what_an_installation_left_behind_is_named(applied: Platform) -> None:
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
-def test_revisions_without_an_owner_are_named(applied: Platform) -> None:
+def test_revisions_without_an_owner_are_named(applied: CommandPlatform) -> None:
     record = {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
@@ -154,7 +154,7 @@ def test_revisions_without_an_owner_are_named(applied: Platform) -> None:
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
-def test_what_says_that_an_instance_is_gone_is_no_leftover(applied: Platform) -> None:
+def test_what_says_that_an_instance_is_gone_is_no_leftover(applied: CommandPlatform) -> None:
     """It stays as long as a pair of it lies beside others that count."""
     files = {f"{name}.json": link(applied.group, applied.namespace, name) for name in ("two", "three")}
     applied.repository.commit({**files})
@@ -167,7 +167,7 @@ def test_what_says_that_an_instance_is_gone_is_no_leftover(applied: Platform) ->
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
-def test_kro_beside_us_is_a_problem_only_where_it_manages_the_same(applied: Platform) -> None:
+def test_kro_beside_us_is_a_problem_only_where_it_manages_the_same(applied: CommandPlatform) -> None:
     """Two programs must not write one set. That kro runs, and manages others, is fine."""
     kro: dict[str, Any] = {
         "apiVersion": "apps/v1",

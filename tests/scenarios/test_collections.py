@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import link
 from tests.support.scenarios.collections import config_map, data, fleet
 
@@ -19,7 +19,7 @@ STATUS = {
 READER = config_map("reader", "reader", {"names": "${workers.map(w, w.data.name).join(',')}"})
 
 
-def test_a_collection_grows_and_shrinks_by_the_items_that_come_and_go(platform: Platform) -> None:
+def test_a_collection_grows_and_shrinks_by_the_items_that_come_and_go(platform: CommandPlatform) -> None:
     """Other items are not written when the size changes, although their indexes shift."""
 
     def desire(*names: str) -> None:
@@ -71,7 +71,7 @@ def test_a_collection_grows_and_shrinks_by_the_items_that_come_and_go(platform: 
     assert "w-" not in platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "name")
 
 
-def test_a_reference_follows_the_objects_that_carry_its_labels(platform: Platform) -> None:
+def test_a_reference_follows_the_objects_that_carry_its_labels(platform: CommandPlatform) -> None:
     """An empty list is a value; a later pass sees what came."""
     found = {
         "id": "found",

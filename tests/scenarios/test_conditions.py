@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import link
 from tests.support.scenarios.collections import config_map, fleet
 
 
-def children(platform: Platform) -> set[str]:
+def children(platform: CommandPlatform) -> set[str]:
     names = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-o", "name").split()
     return {name.partition("/")[2] for name in names} & {"optional", "behind", "always"}
 
 
-def switch(platform: Platform, patch: str) -> None:
+def switch(platform: CommandPlatform, patch: str) -> None:
     platform.kubectl("patch", "configmap", "switch", "-n", platform.namespace, "--type=merge", "-p", patch)
 
 
-def test_unknown_data_freezes_the_last_decision(platform: Platform) -> None:
+def test_unknown_data_freezes_the_last_decision(platform: CommandPlatform) -> None:
     """Contagious both ways: what reads the node comes, stays and goes with it."""
     given: dict[str, Any] = {
         "id": "given",
@@ -60,7 +60,7 @@ def test_unknown_data_freezes_the_last_decision(platform: Platform) -> None:
 
 
 @pytest.mark.both_servers
-def test_a_definition_may_bring_the_kind_that_its_later_nodes_have(platform: Platform) -> None:
+def test_a_definition_may_bring_the_kind_that_its_later_nodes_have(platform: CommandPlatform) -> None:
     """The CRD is established before the first object of its kind is sent."""
     group = f"w.{platform.group}"
     schema = {

@@ -10,8 +10,8 @@ from pathlib import Path
 from applier.sandbox.endpoints.http import write_kubeconfig
 from applier.sandbox.server import Sandbox
 from tests.support.cluster.http_api import ServedApi
-from tests.support.command import Running
-from tests.support.command_platform import Repository
+from tests.support.command import RunningCommand
+from tests.support.git.repository import Repository
 from tests.support.scenarios.terminal import Terminal
 
 CONFIG = """\
@@ -63,9 +63,9 @@ def test_a_replica_that_stands_by_says_that_the_configuration_is_refused(tmp_pat
     own = {"KUBECONFIG": str(tmp_path / "kubeconfig"), "XDG_CACHE_HOME": str(tmp_path), "LEVELGATE_LISTEN": "off"}
     following = ("run", "--config", str(file), "--log-format", "json")
     try:
-        with Running(following, {**os.environ, **own}) as leads:
+        with RunningCommand(following, {**os.environ, **own}) as leads:
             assert any('"action":"created"' in line for line in leads.stdout)
-            with Running(following, {**os.environ, **own}) as waits:
+            with RunningCommand(following, {**os.environ, **own}) as waits:
                 assert any("waits for the lease" in line for line in waits.stdout)
                 file.write_text(file.read_text().replace("url: shop", "url: shop, pth: x"))
                 assert any("refused" in line and "did you mean 'path'?" in line for line in waits.stdout)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.cluster.waiting import eventually
-from tests.support.command import Running
-from tests.support.command_platform import Platform, text
+from tests.support.command import RunningCommand
+from tests.support.command_platform import CommandPlatform, text
 from tests.support.definitions import chain, config_map, link
 
 
 @pytest.fixture
-def daemon(platform: Platform) -> Iterator[Running]:
+def daemon(platform: CommandPlatform) -> Iterator[RunningCommand]:
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
     )
@@ -23,7 +23,7 @@ def daemon(platform: Platform) -> Iterator[Running]:
 
 
 @pytest.mark.both_servers
-def test_a_commit_is_followed_and_drift_is_healed(platform: Platform, daemon: Running) -> None:
+def test_a_commit_is_followed_and_drift_is_healed(platform: CommandPlatform, daemon: RunningCommand) -> None:
     eventually(lambda: text(platform, "one-b") == "one")
     platform.repository.commit({"one.json": link(platform.group, platform.namespace, text="two")})
     eventually(lambda: text(platform, "one-b") == "two")
@@ -33,7 +33,7 @@ def test_a_commit_is_followed_and_drift_is_healed(platform: Platform, daemon: Ru
 
 @pytest.mark.both_servers
 def test_the_last_instance_of_a_definition_leaves_and_the_next_commit_is_followed(
-    platform: Platform, daemon: Running
+    platform: CommandPlatform, daemon: RunningCommand
 ) -> None:
     """A rollout without instances has no waves to tell of."""
     eventually(lambda: text(platform, "one-b") == "one")
@@ -47,7 +47,7 @@ def test_the_last_instance_of_a_definition_leaves_and_the_next_commit_is_followe
 
 
 @pytest.mark.both_servers
-def test_it_stops_at_a_signal_and_the_next_start_goes_on(platform: Platform, daemon: Running) -> None:
+def test_it_stops_at_a_signal_and_the_next_start_goes_on(platform: CommandPlatform, daemon: RunningCommand) -> None:
     eventually(lambda: text(platform, "one-b") == "one")
     daemon.send_signal(signal.SIGINT)
     output = daemon.communicate(timeout=60)
@@ -60,7 +60,7 @@ def test_it_stops_at_a_signal_and_the_next_start_goes_on(platform: Platform, dae
 
 
 @pytest.mark.both_servers
-def test_a_source_that_cannot_be_read_removes_nothing(platform: Platform) -> None:
+def test_a_source_that_cannot_be_read_removes_nothing(platform: CommandPlatform) -> None:
     """I12: "cannot fetch" is never "empty"."""
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", text="here")})
     platform.run_once()
@@ -72,7 +72,7 @@ def test_a_source_that_cannot_be_read_removes_nothing(platform: Platform) -> Non
     platform.run_once()
 
 
-def test_without_a_cluster_it_says_what_it_looked_at(platform: Platform) -> None:
+def test_without_a_cluster_it_says_what_it_looked_at(platform: CommandPlatform) -> None:
     missing = platform.levelgate(
         "run", "--source", str(platform.repository.path), "--once", "--kubeconfig", "/nowhere/config", check=1
     )

@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 
 from tests.support.cluster.audit import AuditEvent
-from tests.support.command_platform import Platform, make_available
+from tests.support.command_platform import CommandPlatform, make_available
 from tests.support.definitions import chain, config_map, link, shop, web
 
 
-def state(platform: Platform, resource: str, name: str) -> str:
+def state(platform: CommandPlatform, resource: str, name: str) -> str:
     return platform.kubectl(
         "get", f"{resource}.{platform.group}", name, "-n", platform.namespace, "-o", "jsonpath={.status.state}"
     )
@@ -24,7 +24,7 @@ def order(events: list[AuditEvent], verb: str, resource: str) -> list[str]:
     ]
 
 
-def test_a_definition_and_an_instance_become_a_running_application(platform: Platform) -> None:
+def test_a_definition_and_an_instance_become_a_running_application(platform: CommandPlatform) -> None:
     """S0-1, S0-8, S0-9: level after level, each only when the one before is ready; status and columns as kro's users know them."""
     platform.repository.commit(
         {"web.yaml": web(platform.group), "shop.yaml": shop(platform.group, platform.namespace, public=True)}
@@ -53,7 +53,7 @@ def test_a_definition_and_an_instance_become_a_running_application(platform: Pla
     )
 
 
-def test_a_changed_commit_moves_an_application_in_order_of_its_levels(platform: Platform) -> None:
+def test_a_changed_commit_moves_an_application_in_order_of_its_levels(platform: CommandPlatform) -> None:
     """S0-9, I3: a node below waits until the node above is updated and ready *again*, not merely still ready."""
     files = {"web.yaml": web(platform.group), "shop.yaml": shop(platform.group, platform.namespace)}
     platform.repository.commit(files)
@@ -87,7 +87,7 @@ def test_a_changed_commit_moves_an_application_in_order_of_its_levels(platform: 
     )
 
 
-def test_a_chain_removed_in_one_commit_goes_from_its_end(platform: Platform) -> None:
+def test_a_chain_removed_in_one_commit_goes_from_its_end(platform: CommandPlatform) -> None:
     """S0-11, I4: D, C, B, A, each seen to be absent before the next is deleted: requests sent together would come one after the other as well."""
     files = {"chain.json": chain(platform.group, "abcde"), "one.json": link(platform.group, platform.namespace)}
     platform.repository.commit(files)
@@ -105,7 +105,7 @@ def test_a_chain_removed_in_one_commit_goes_from_its_end(platform: Platform) -> 
     ).split() == ["configmap/one-e"]
 
 
-def test_a_finalizer_at_the_end_of_a_chain_holds_back_everything_before_it(platform: Platform) -> None:
+def test_a_finalizer_at_the_end_of_a_chain_holds_back_everything_before_it(platform: CommandPlatform) -> None:
     """S0-16, I4: absent, not merely marked; nothing is skipped, and the report names the finalizer."""
     platform.repository.commit(
         {"chain.json": chain(platform.group), "one.json": link(platform.group, platform.namespace)}
@@ -141,7 +141,7 @@ def test_a_finalizer_at_the_end_of_a_chain_holds_back_everything_before_it(platf
     assert platform.kubectl("get", f"chains.{platform.group}", "-n", platform.namespace, "-o", "name") == ""
 
 
-def test_an_instance_removed_from_git_goes_after_its_children(platform: Platform) -> None:
+def test_an_instance_removed_from_git_goes_after_its_children(platform: CommandPlatform) -> None:
     """S0-15, S0-17: the same code with nothing desired; the instance leaves when its last child is gone."""
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
@@ -163,7 +163,7 @@ def test_an_instance_removed_from_git_goes_after_its_children(platform: Platform
     assert platform.kubectl("get", f"chains.{platform.group}", "-n", platform.namespace, "-o", "name") == ""
 
 
-def test_a_second_pass_over_an_unchanged_commit_writes_nothing(platform: Platform) -> None:
+def test_a_second_pass_over_an_unchanged_commit_writes_nothing(platform: CommandPlatform) -> None:
     """I7, rule 5: no write without a difference, and one list for each kind, not one read for each object."""
     instances = {f"{name}.json": link(platform.group, platform.namespace, name) for name in ("one", "two", "three")}
     plain = {"plain.json": config_map(platform.namespace, "plain", key="value")}
@@ -188,7 +188,7 @@ def test_a_second_pass_over_an_unchanged_commit_writes_nothing(platform: Platfor
     ]
 
 
-def test_drift_by_hand_is_healed(platform: Platform) -> None:
+def test_drift_by_hand_is_healed(platform: CommandPlatform) -> None:
     """Rule 6: what somebody edits or deletes comes back, and only that is written."""
     platform.repository.commit(
         {"chain.json": chain(platform.group), "one.json": link(platform.group, platform.namespace)}
@@ -207,7 +207,7 @@ def test_drift_by_hand_is_healed(platform: Platform) -> None:
     )
 
 
-def test_a_secret_follows_its_values_without_telling_them(platform: Platform) -> None:
+def test_a_secret_follows_its_values_without_telling_them(platform: CommandPlatform) -> None:
     """I10: what is written about a Secret is no function of its values; a changed value is still found, and a quiet one left alone."""
 
     def secret(value: str) -> str:
@@ -235,7 +235,7 @@ def test_a_secret_follows_its_values_without_telling_them(platform: Platform) ->
 
 
 @pytest.mark.both_servers
-def test_what_a_server_quotes_of_a_secret_is_told_nowhere(platform: Platform) -> None:
+def test_what_a_server_quotes_of_a_secret_is_told_nowhere(platform: CommandPlatform) -> None:
     """I10: a label that was copied from a Secret is refused; the words of the refusal are told, the value is not."""
     canary = "c4nary of a password!"
     copied = {
@@ -273,7 +273,7 @@ def test_what_a_server_quotes_of_a_secret_is_told_nowhere(platform: Platform) ->
 
 
 @pytest.mark.both_servers
-def test_the_tree_of_an_instance_shows_its_members_by_level(platform: Platform) -> None:
+def test_the_tree_of_an_instance_shows_its_members_by_level(platform: CommandPlatform) -> None:
     """docs/reference.md: from the cluster alone; a kind is named as kubectl would, and what does not exist is said."""
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
@@ -297,7 +297,7 @@ def test_the_tree_of_an_instance_shows_its_members_by_level(platform: Platform) 
 
 
 @pytest.mark.both_servers
-def test_the_pairs_of_a_first_deployment_are_stored_together(platform: Platform) -> None:
+def test_the_pairs_of_a_first_deployment_are_stored_together(platform: CommandPlatform) -> None:
     """Not with a request for each instance; a change of one costs one more, and what changes nothing none."""
     count = 250
     files = {f"i{number:03}.json": link(platform.group, platform.namespace, f"i{number:03}") for number in range(count)}
@@ -316,7 +316,7 @@ def test_the_pairs_of_a_first_deployment_are_stored_together(platform: Platform)
     assert [name.rpartition("/")[2] for name in added] == ["i007"]
 
 
-def stored_pairs(platform: Platform) -> dict[str, list[str]]:
+def stored_pairs(platform: CommandPlatform) -> dict[str, list[str]]:
     """The instances of each record of applied pairs of this platform."""
     selector = ("-l", "internal.levelgate.dev/record=applied", "-o", "json")
     found = json.loads(platform.kubectl("get", "controllerrevisions", "-n", "levelgate-system", *selector))["items"]

@@ -14,11 +14,11 @@ import pytest
 
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link, manifest, shop, web
 
 
-def denying(platform: Platform) -> None:
+def denying(platform: CommandPlatform) -> None:
     """A policy that denies ConfigMaps named `denied` in the test's namespace; in force on return."""
     api = "admissionregistration.k8s.io/v1"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
@@ -40,7 +40,7 @@ def denying(platform: Platform) -> None:
 
 
 @pytest.fixture
-def refused(platform: Platform) -> dict[str, str]:
+def refused(platform: CommandPlatform) -> dict[str, str]:
     """Files, by what is told of each."""
     here = platform.namespace
     return {
@@ -64,7 +64,9 @@ def refused(platform: Platform) -> dict[str, str]:
     }
 
 
-def test_all_refusals_of_a_commit_are_told_and_the_rest_goes_on(platform: Platform, refused: dict[str, str]) -> None:
+def test_all_refusals_of_a_commit_are_told_and_the_rest_goes_on(
+    platform: CommandPlatform, refused: dict[str, str]
+) -> None:
     """S0-20, rule 8: an author's mistake, a policy, an absent namespace and an unknown kind, side by side with what is fine. A write that is refused
     is sent once.
     """
@@ -84,7 +86,7 @@ def test_all_refusals_of_a_commit_are_told_and_the_rest_goes_on(platform: Platfo
     platform.run_once()
 
 
-def test_a_quota_is_a_refusal_that_ends_when_there_is_room(platform: Platform) -> None:
+def test_a_quota_is_a_refusal_that_ends_when_there_is_room(platform: CommandPlatform) -> None:
     """403 is not only missing rights: the message says which quota; the next run goes on."""
     quota = manifest("v1", "ResourceQuota", "few", platform.namespace, spec={"hard": {"count/secrets": "0"}})
     platform.kubectl("create", "-f", "-", stdin=quota)
@@ -103,7 +105,7 @@ def test_a_quota_is_a_refusal_that_ends_when_there_is_room(platform: Platform) -
     eventually(lambda: platform.run_once(check=None).returncode == 0)
 
 
-def test_a_namespace_that_goes_away_is_waited_for_and_no_failure(platform: Platform) -> None:
+def test_a_namespace_that_goes_away_is_waited_for_and_no_failure(platform: CommandPlatform) -> None:
     """403 with the cause NamespaceTerminating: time will bring it, nobody has to act."""
     space = f"{platform.namespace}-going"
     platform.kubectl("create", "namespace", space)
@@ -121,7 +123,7 @@ def test_a_namespace_that_goes_away_is_waited_for_and_no_failure(platform: Platf
 
 
 def test_an_object_that_others_write_all_the_time_is_deleted_all_the_same(
-    platform: Platform, control_plane: ControlPlane
+    platform: CommandPlatform, control_plane: ControlPlane
 ) -> None:
     """A delete carries the resourceVersion that was seen; where it has moved on, it is looked at again and tried again, after three times by uid."""
     platform.repository.commit(
@@ -159,7 +161,7 @@ def test_an_object_that_others_write_all_the_time_is_deleted_all_the_same(
     assert [event.code for event in deletes].count(200) == 1
 
 
-def without_secrets(platform: Platform, control_plane: ControlPlane) -> None:
+def without_secrets(platform: CommandPlatform, control_plane: ControlPlane) -> None:
     """The user `tenant` may do everything in the test's group, and to what instances are made of, but nothing to Secrets."""
     everything = {"verbs": ["*"], "resources": ["*"]}
     core = {"apiGroups": [""], "verbs": ["*"], "resources": ["configmaps", "namespaces", "events"]}
@@ -191,7 +193,7 @@ def reading_secrets(group: str, kind: str, **metadata: Any) -> str:
     ("metadata", "verb"), [({"selector": {"matchLabels": {"a": "b"}}}, "list"), ({"name": "given"}, "get")]
 )
 def test_what_may_not_be_read_is_an_error_of_who_refers_to_it(
-    platform: Platform, control_plane: ControlPlane, metadata: dict[str, Any], verb: str
+    platform: CommandPlatform, control_plane: ControlPlane, metadata: dict[str, Any], verb: str
 ) -> None:
     """Rule 8, rgd 1.4: a missing permission is named, on that instance alone; the other one becomes ACTIVE."""
     here, group = platform.namespace, platform.group
@@ -229,7 +231,7 @@ def test_what_may_not_be_read_is_an_error_of_who_refers_to_it(
 
 
 @pytest.mark.both_servers
-def test_what_cannot_be_rendered_says_by_file_and_line_where_the_mistake_stands(platform: Platform) -> None:
+def test_what_cannot_be_rendered_says_by_file_and_line_where_the_mistake_stands(platform: CommandPlatform) -> None:
     """Rule 10: the expression in the definition and the object that it fails for; or the field that does not fit, of one that exists and of one that
     does not.
     """
@@ -261,7 +263,7 @@ def test_what_cannot_be_rendered_says_by_file_and_line_where_the_mistake_stands(
         assert f"{name}.json:9: spec.text: 5 is not text" in explained(name)
 
 
-def test_why_pods_do_not_run_is_told_by_explain(platform: Platform) -> None:
+def test_why_pods_do_not_run_is_told_by_explain(platform: CommandPlatform) -> None:
     """Rule 10: an image that cannot be pulled, a container that ends, a Pod that no node takes; by name, and not once for each Pod."""
     here, labels = platform.namespace, {"app": "shop"}
     platform.repository.commit({"web.yaml": web(platform.group), "shop.json": shop(platform.group, here)})

@@ -24,7 +24,8 @@ from renderer.kinds import is_built_in
 from renderer.render.render import render
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.kubectl import Kubectl
-from tests.support.command_platform import Platform, Repository
+from tests.support.command_platform import CommandPlatform
+from tests.support.git.repository import Repository
 
 EXAMPLES = os.environ.get("LEVELGATE_EXAMPLES", "")
 SAMPLE = Path(__file__).parents[2] / "sample-repo"
@@ -104,7 +105,7 @@ def needed(catalog: Catalog) -> Iterator[dict[str, Any]]:
                 yield given.get(kind.kind) or open_crd(kind, node.version)
 
 
-def script(platform: Platform, done: set[tuple[str, int]]) -> None:
+def script(platform: CommandPlatform, done: set[tuple[str, int]]) -> None:
     """Play the controllers: write the status of everything that has one, once for each of its generations."""
     for kind, status in STATUS.items():
         found = platform.kubectl("get", kind, "-A", "-o", "json", check=False)
@@ -122,7 +123,7 @@ def script(platform: Platform, done: set[tuple[str, int]]) -> None:
             platform.kubectl("patch", kind, metadata["name"], *where)
 
 
-def states(platform: Platform, catalog: Catalog) -> dict[str, str]:
+def states(platform: CommandPlatform, catalog: Catalog) -> dict[str, str]:
     """The state of every instance that stands in the commit."""
     found = {}
     for declared in catalog.objects:
@@ -134,10 +135,10 @@ def states(platform: Platform, catalog: Catalog) -> dict[str, str]:
 
 
 @pytest.fixture
-def alone(repository: Repository, tmp_path: Path) -> Iterator[Platform]:
+def alone(repository: Repository, tmp_path: Path) -> Iterator[CommandPlatform]:
     """A platform on an API server of its own: examples call their kinds alike."""
     with ControlPlane.start(tmp_path / "server", controllers=()) as server:
-        yield Platform(
+        yield CommandPlatform(
             name="examples",
             namespace="default",
             group="kro.run",
@@ -151,7 +152,7 @@ def alone(repository: Repository, tmp_path: Path) -> Iterator[Platform]:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("folder", [SAMPLE, *folders()], ids=lambda folder: folder.name)
-def test_instances_become_active(alone: Platform, folder: Path) -> None:
+def test_instances_become_active(alone: CommandPlatform, folder: Path) -> None:
     """Rgd 6, 7.2, S0-1: definitions as people write them, from files to ACTIVE, without an error on the way."""
     content = files(folder)
     catalog = load(content)

@@ -7,23 +7,23 @@ import json
 import pytest
 
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import config_map
 from tests.support.objects import builtins
 
 
-def value(platform: Platform) -> str:
+def value(platform: CommandPlatform) -> str:
     return platform.kubectl(
         "get", "configmap", "plain", "-n", platform.namespace, "-o", "jsonpath={.data.a}", check=False
     )
 
 
-def applies(platform: Platform, since: int) -> int:
+def applies(platform: CommandPlatform, since: int) -> int:
     """How often the ConfigMap `plain` was applied; refusals of a first try without force are not counted."""
     return sum((event.verb, event.name, event.code // 100) == ("patch", "plain", 2) for event in platform.writes(since))
 
 
-def test_a_field_that_is_changed_back_again_and_again_is_named_and_left_for_a_while(platform: Platform) -> None:
+def test_a_field_that_is_changed_back_again_and_again_is_named_and_left_for_a_while(platform: CommandPlatform) -> None:
     """I11: three repairs at once, then the fight is reported with field and manager, and the rate of writes is bounded."""
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="ours")})
     with platform.start("--interval", "1h"):
@@ -48,7 +48,7 @@ def test_a_field_that_is_changed_back_again_and_again_is_named_and_left_for_a_wh
     assert ".data.a is changed by kubectl-cron, repeatedly: healed 3 times" in told
 
 
-def conflict(platform: Platform) -> str:
+def conflict(platform: CommandPlatform) -> str:
     """What the status tells of one; empty while it tells of none."""
     told = platform.levelgate("status", "-o", "json").stdout
     return told if "Conflict" in told else ""
@@ -60,7 +60,7 @@ MUTATIONS = {
 }
 
 
-def mutated(platform: Platform, expression: str) -> None:
+def mutated(platform: CommandPlatform, expression: str) -> None:
     """An admission policy for ConfigMaps of the test's namespace that carry the label `mutate`; in force on return."""
     api = "admissionregistration.k8s.io/v1"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
@@ -91,14 +91,14 @@ def mutated(platform: Platform, expression: str) -> None:
     )
 
 
-def labelled(platform: Platform, name: str, text: str) -> str:
+def labelled(platform: CommandPlatform, name: str, text: str) -> str:
     manifest = json.loads(config_map(platform.namespace, name, a=text))
     manifest["metadata"]["labels"] = {"mutate": "please"}
     return json.dumps(manifest)
 
 
 @pytest.mark.parametrize("mutation", sorted(MUTATIONS))
-def test_what_admission_makes_of_a_write_is_no_difference(platform: Platform, mutation: str) -> None:
+def test_what_admission_makes_of_a_write_is_no_difference(platform: CommandPlatform, mutation: str) -> None:
     """Rule 5: a mutating policy changes what is applied; the field stays ours, so nothing is written again, after updates too."""
     mutated(platform, MUTATIONS[mutation])
     for text in ("one", "two"):
@@ -112,7 +112,7 @@ def test_what_admission_makes_of_a_write_is_no_difference(platform: Platform, mu
         assert platform.writes(quiet) == []
 
 
-def test_a_second_run_over_many_kinds_writes_nothing(platform: Platform) -> None:
+def test_a_second_run_over_many_kinds_writes_nothing(platform: CommandPlatform) -> None:
     """Rule 5: defaults, quantities in another form, empty lists, list maps: none of them is a difference."""
     kinds = {name: manifest for name, manifest in builtins(platform.namespace).items() if name != "metadata"}
     files = {f"{name.replace(' ', '-')}.json": json.dumps(manifest) for name, manifest in kinds.items()}
@@ -131,7 +131,7 @@ def test_a_second_run_over_many_kinds_writes_nothing(platform: Platform) -> None
         platform.kubectl("delete", "--wait=false", "--ignore-not-found", "-f", "-", stdin=listed, check=False)
 
 
-def test_an_object_that_somebody_deletes_again_and_again_is_left_for_a_while(platform: Platform) -> None:
+def test_an_object_that_somebody_deletes_again_and_again_is_left_for_a_while(platform: CommandPlatform) -> None:
     """I11: also absence is repaired a few times, and then rarely."""
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", a="ours")})
     with platform.start("--interval", "1h"):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cluster.kubectl import Kubectl
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Repository
+from tests.support.git.repository import Repository
 from tests.support.scenarios.terminal import Terminal
 
 

@@ -12,7 +12,7 @@ from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
 from tests.support.definitions import config_map
 from tests.support.fleet_platform import FleetPlatform, cluster, document, everything, fleet
-from tests.support.scenarios.daemon import Daemon, following
+from tests.support.scenarios.daemon import DaemonClient, following
 
 __all__ = ["fleet"]
 
@@ -77,7 +77,7 @@ def test_a_cluster_that_hangs_delays_no_other(fleet: FleetPlatform) -> None:
         assert fleet.writes("c1", since) == []
 
 
-def passes_of(daemon: Daemon, name: str) -> float:
+def passes_of(daemon: DaemonClient, name: str) -> float:
     """How many whole passes over a cluster have ended."""
     head = f'levelgate_stage_duration_seconds_count{{cluster="{name}",stage="pass"}} '
     lines = daemon.get("/metrics")[1].splitlines()

@@ -18,7 +18,7 @@ from renderer.identity import OWN_NAMESPACE
 from tests.support.cluster.audit import AuditEvent, AuditLog
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
-from tests.support.command import Running
+from tests.support.command import RunningCommand
 from tests.support.definitions import config_map
 from tests.support.fleet_platform import EVERYWHERE, FleetPlatform, cluster, document, fleet
 
@@ -147,11 +147,11 @@ def test_a_second_hub_writes_nothing(fleet: FleetPlatform, control_plane: Contro
     second = "other" if first == "hub" else "hub"
     arguments = ("run", "--config", str(fleet.config), "--listen", "off")
     try:
-        with Running(arguments, environments[first]):
+        with RunningCommand(arguments, environments[first]):
             eventually(lambda: fleet.text("c0", "plain") == "here", within=90)
             eventually(lambda: fleet.is_settled("c0"))
             since = fleet.mark("c0")
-            with Running(arguments, environments[second]) as running:
+            with RunningCommand(arguments, environments[second]) as running:
                 for line in iter(running.stdout.readline, ""):
                     if line.strip():
                         started = time.monotonic()

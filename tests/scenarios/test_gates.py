@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.support.command_killed import KILLED, run_killed
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, link
 from tests.support.scenarios.gates import (
     HOURS,
@@ -40,11 +40,11 @@ def slow(node: str, **fields: Any) -> dict[str, Any]:
     )
 
 
-def make_ready(platform: Platform, name: str, text: str) -> None:
+def make_ready(platform: CommandPlatform, name: str, text: str) -> None:
     annotate(platform, f"configmap/{name}", f"ready={text}")
 
 
-def content_writes(platform: Platform, mark: int) -> list[str]:
+def content_writes(platform: CommandPlatform, mark: int) -> list[str]:
     """The ConfigMaps of the test that were written or deleted, in order."""
     return [
         event.name
@@ -62,7 +62,7 @@ def content_writes(platform: Platform, mark: int) -> list[str]:
     ],
 )
 def test_barriers(
-    platform: Platform, barrier: str, at_once: list[str], when_ready: list[str], when_open: list[str]
+    platform: CommandPlatform, barrier: str, at_once: list[str], when_ready: list[str], when_open: list[str]
 ) -> None:
     """S0-9, S0-26: `second` depends on `first` alone; with Level it also waits for `slow`, with All for what a gate holds as well."""
     first, second = config_map("first"), config_map("second", reads="${first.metadata.name}")
@@ -88,7 +88,7 @@ def test_barriers(
     assert [sorted(found[0]), *found[1:]] == [at_once, when_ready, when_open]
 
 
-def test_a_commit_on_saturday_starts_on_monday_at_the_minute(platform: Platform) -> None:
+def test_a_commit_on_saturday_starts_on_monday_at_the_minute(platform: CommandPlatform) -> None:
     """S1-10, W2, I5: nothing of it on the weekend, nor a second before; then all, without a new commit."""
     files = {"def.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
     platform.repository.commit({**files, "hours.json": window("hours", HOURS)})
@@ -103,7 +103,7 @@ def test_a_commit_on_saturday_starts_on_monday_at_the_minute(platform: Platform)
     assert content_writes(platform, mark) == ["one-a", "one-b"]
 
 
-def rollout(platform: Platform, text: str, names: str = "abcd", **rules: str) -> None:
+def rollout(platform: CommandPlatform, text: str, names: str = "abcd", **rules: str) -> None:
     """Commit instances whose definition says `text`, a canary first, and files with rules."""
     app = slow("app")
     app["template"]["data"]["text"] = text
@@ -116,7 +116,7 @@ def rollout(platform: Platform, text: str, names: str = "abcd", **rules: str) ->
     platform.repository.commit(files)
 
 
-def reasons(platform: Platform) -> dict[str, str]:
+def reasons(platform: CommandPlatform) -> dict[str, str]:
     listed = platform.kubectl("get", f"chains.{platform.group}", "-n", platform.namespace, "-o", "json")
     return {
         one["metadata"]["name"]: condition["reason"]
@@ -126,7 +126,7 @@ def reasons(platform: Platform) -> dict[str, str]:
     }
 
 
-def test_people_order_by_kubectl(platform: Platform) -> None:
+def test_people_order_by_kubectl(platform: CommandPlatform) -> None:
     """Surface 1.2, 2.4, S1-12: halt, resume and approve on the record of the rollout, a hold on an instance; the log shows who moved when."""
     record, ours = f"configmap/rollout-chains.{platform.group}", "levelgate-system"
     rollout(platform, "one")
@@ -178,7 +178,7 @@ TEN = "abcdefghij"
     ids=["one of ten never becomes ready", "more fail than may"],
 )
 def test_a_bad_revision_halts_and_the_revert_repairs_what_had_moved(
-    platform: Platform,
+    platform: CommandPlatform,
     names: str,
     spec: dict[str, Any],
     sick: str,
@@ -209,25 +209,25 @@ def test_a_bad_revision_halts_and_the_revert_repairs_what_had_moved(
     assert set(reasons(platform).values()) == {"Settled"}
 
 
-def moved(platform: Platform, moment: datetime, codes: Collection[int] = (0, 3)) -> str:
+def moved(platform: CommandPlatform, moment: datetime, codes: Collection[int] = (0, 3)) -> str:
     """Whose ConfigMap one pass has written, as one text."""
     mark = platform.audit.mark()
     run_at(platform, moment, codes)
     return "".join(sorted(name.removesuffix("-app") for name in content_writes(platform, mark)))
 
 
-def annotate_all(platform: Platform, names: Iterable[str], text: str) -> None:
+def annotate_all(platform: CommandPlatform, names: Iterable[str], text: str) -> None:
     """All these are ready."""
     if members := [f"{name}-app" for name in names]:
         platform.kubectl("annotate", "--overwrite", "configmap", *members, f"ready={text}", "-n", platform.namespace)
 
 
-def decisions(platform: Platform) -> list[dict[str, str]]:
+def decisions(platform: CommandPlatform) -> list[dict[str, str]]:
     found: list[dict[str, str]] = json.loads(rollout_record(platform)["data"]["decisions"])
     return found
 
 
-def test_after_the_canary_a_person_has_to_agree(platform: Platform) -> None:
+def test_after_the_canary_a_person_has_to_agree(platform: CommandPlatform) -> None:
     """Surface 1.2, 6: the wave bakes, then waits for an approval; the commands say who and why, and nothing else is opened by it."""
     waves = [
         {"name": tier, "selector": {"matchLabels": {"tier": tier}}, "bake": bake, "shape": {"linear": {"n": 3}}}
@@ -261,14 +261,14 @@ def test_after_the_canary_a_person_has_to_agree(platform: Platform) -> None:
     assert told == {("approved", "looks good"), ("halted", "INC-7"), ("resumed", "INC-7 is over")}
 
 
-def order(platform: Platform, command: str, *arguments: str) -> None:
+def order(platform: CommandPlatform, command: str, *arguments: str) -> None:
     platform.levelgate(command, f"rollout/chains.{platform.group}", *arguments, check=0)
 
 
 DRAINS = ("Instance", "Level", "None", "Rollout", "Unit")
 
 
-def test_a_window_that_closes_midway_and_a_break_glass(platform: Platform) -> None:
+def test_a_window_that_closes_midway_and_a_break_glass(platform: CommandPlatform) -> None:
     """3.3, 8, W26, W29, I5: each instance is in a window of its own, with the drain that it is called by; `glass` goes past one like that of `unit`.
 
     `app` is written while the windows are open, and ready after they have closed; `beside` is on its level and was kept back, `after` comes next.
@@ -311,7 +311,7 @@ def test_a_window_that_closes_midway_and_a_break_glass(platform: Platform) -> No
     assert len(set(content_writes(platform, mark))) >= len(apps)
 
 
-def midway(platform: Platform, closes: datetime, opens: datetime) -> dict[str, str | None]:
+def midway(platform: CommandPlatform, closes: datetime, opens: datetime) -> dict[str, str | None]:
     """A definition, and windows by the label `drain` that are open until `closes` and from `opens` on; `beside` is kept back until then."""
     far = timedelta(days=30)
     open_until = [span(closes - far, closes), span(opens, opens + far)]
@@ -335,7 +335,7 @@ def span(start: datetime, end: datetime) -> dict[str, str]:
     return {"start": f"{start:%Y-%m-%dT%H:%M}", "end": f"{end:%Y-%m-%dT%H:%M}"}
 
 
-def instances(platform: Platform, text: str) -> dict[str, str | None]:
+def instances(platform: CommandPlatform, text: str) -> dict[str, str | None]:
     """One for each drain, and one that somebody lets past its window."""
     drains = {**{drain.lower(): drain for drain in DRAINS}, "glass": "Unit"}
     files: dict[str, str | None] = {}
@@ -346,17 +346,17 @@ def instances(platform: Platform, text: str) -> dict[str, str | None]:
     return files
 
 
-def all_ready(platform: Platform, text: str) -> None:
+def all_ready(platform: CommandPlatform, text: str) -> None:
     names = [f"{name}-app" for name in (*map(str.lower, DRAINS), "glass")]
     platform.kubectl("annotate", "--overwrite", "configmap", *names, f"ready={text}", "-n", platform.namespace)
 
 
-def rollout_record(platform: Platform) -> Any:
+def rollout_record(platform: CommandPlatform) -> Any:
     name = f"configmap/rollout-chains.{platform.group}"
     return json.loads(platform.kubectl("get", name, "-n", "levelgate-system", "-o", "json"))
 
 
-def test_killed_at_every_write_of_a_rollout_nothing_moves_out_of_turn(platform: Platform) -> None:
+def test_killed_at_every_write_of_a_rollout_nothing_moves_out_of_turn(platform: CommandPlatform) -> None:
     """S1-28: one after the other also where the process dies after each single write."""
     names = ("a", "b")
     files: dict[str, str | None] = {f"{name}.json": link(platform.group, platform.namespace, name) for name in names}
@@ -375,7 +375,7 @@ def test_killed_at_every_write_of_a_rollout_nothing_moves_out_of_turn(platform: 
     assert content_writes(platform, mark) == ["a-b", "b-b"]
 
 
-def test_no_content_is_written_outside_of_an_open_window(platform: Platform) -> None:
+def test_no_content_is_written_outside_of_an_open_window(platform: CommandPlatform) -> None:
     """I5: a week of random windows, commits and drift (drawn once), every write of content held against the calendar of its moment."""
     draw = Random(5)
     names = ["a", "b", "c"]
@@ -414,7 +414,7 @@ def test_no_content_is_written_outside_of_an_open_window(platform: Platform) -> 
     assert set(reasons(platform).values()) == {"Settled"}
 
 
-def written(platform: Platform, mark: int, moment: datetime) -> list[Written]:
+def written(platform: CommandPlatform, mark: int, moment: datetime) -> list[Written]:
     """What the audit log tells of contents, as the oracle counts it."""
     kinds = {"configmaps": "ConfigMap", "chains": f"Chain.{platform.group}"}
     found = []

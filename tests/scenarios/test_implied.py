@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 
 
 def manifest(api_version: str, kind: str, metadata: dict[str, Any], **content: Any) -> str:
     return json.dumps({"apiVersion": api_version, "kind": kind, "metadata": metadata, **content})
 
 
-def files(platform: Platform) -> dict[str, str]:
+def files(platform: CommandPlatform) -> dict[str, str]:
     """A webhook with what answers for it, and the rights that this needs; file names in the wrong order."""
     here = {"namespace": platform.namespace}
     labels = {"app": "hook"}
@@ -46,13 +46,13 @@ def files(platform: Platform) -> dict[str, str]:
     }
 
 
-def order(platform: Platform, since: int, verb: str) -> list[str]:
+def order(platform: CommandPlatform, since: int, verb: str) -> list[str]:
     """Resources in the order in which the server answered writes to them, records of the source left out."""
     found = [event.resource for event in platform.writes(since) if event.verb == verb]
     return [resource for resource in dict.fromkeys(found) if resource != "configmaps"]
 
 
-def test_a_webhook_comes_after_the_healthy_workload_behind_it_and_goes_before_it(platform: Platform) -> None:
+def test_a_webhook_comes_after_the_healthy_workload_behind_it_and_goes_before_it(platform: CommandPlatform) -> None:
     """With failurePolicy Fail, a webhook that nobody answers refuses every write, also ours; RBAC is there first and goes last."""
     platform.repository.commit(files(platform))
     since = platform.audit.mark()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.support.command_killed import KILLED, run_killed
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, link
 
 
@@ -18,7 +18,7 @@ def kill_at(moment: str, killed: int) -> int:
     return 1 + killed % 2 if moment == "after" else killed + 2
 
 
-def content(platform: Platform) -> dict[str, object]:
+def content(platform: CommandPlatform) -> dict[str, object]:
     """Everything of the test's namespace that Levelgate decides: data, labels, annotations but for uids and times."""
     found = json.loads(
         platform.kubectl("get", f"configmaps,chains.{platform.group}", "-n", platform.namespace, "-o", "json")
@@ -36,7 +36,9 @@ def content(platform: Platform) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_killed_at_every_write_of_an_apply_it_ends_as_if_it_had_not_been(platform: Platform, moment: str) -> None:
+def test_killed_at_every_write_of_an_apply_it_ends_as_if_it_had_not_been(
+    platform: CommandPlatform, moment: str
+) -> None:
     """I1, I3: at every crash point the parent's scope covers what is live, and no level is left out."""
     platform.repository.commit(
         {"chain.json": chain(platform.group), "one.json": link(platform.group, platform.namespace)}
@@ -59,7 +61,7 @@ def test_killed_at_every_write_of_an_apply_it_ends_as_if_it_had_not_been(platfor
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_killed_at_every_write_of_a_prune_it_keeps_the_order(platform: Platform, moment: str) -> None:
+def test_killed_at_every_write_of_a_prune_it_keeps_the_order(platform: CommandPlatform, moment: str) -> None:
     """I4, S0-13: D, C, B, A also with a crash between any two; what remains in the cluster alone knows the order."""
     platform.repository.commit(
         {"chain.json": chain(platform.group, "abcde"), "one.json": link(platform.group, platform.namespace)}
@@ -80,7 +82,7 @@ def test_killed_at_every_write_of_a_prune_it_keeps_the_order(platform: Platform,
     assert [name for name in content(platform) if "/one-" in name] == ["ConfigMap/one-e"]
 
 
-def assert_scope_covers_members(platform: Platform) -> None:
+def assert_scope_covers_members(platform: CommandPlatform) -> None:
     """I1: whatever carries the set's label lives in a kind that the parent names."""
     listed = platform.kubectl("get", f"chains.{platform.group}", "-n", platform.namespace, "-o", "json", check=False)
     if not listed.startswith("{"):

@@ -10,7 +10,7 @@ import pytest
 from renderer.identity import ObjectKey, applyset_id
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.kubectl import Kubectl
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 
 PREFIX = "applyset.kubernetes.io/"
@@ -27,7 +27,7 @@ def person(control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.fixture
-def applied(platform: Platform) -> Platform:
+def applied(platform: CommandPlatform) -> CommandPlatform:
     """One instance with the members `one-a` and `one-b`."""
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
@@ -36,7 +36,7 @@ def applied(platform: Platform) -> Platform:
     return platform
 
 
-def apply(platform: Platform, person: Kubectl, *, check: bool = True) -> str:
+def apply(platform: CommandPlatform, person: Kubectl, *, check: bool = True) -> str:
     """kubectl applies `one-a` alone to the instance's set, so that `one-b` is to be pruned."""
     return person(
         *("apply", "--server-side", "--force-conflicts", "--prune", f"--applyset=chains.{platform.group}/one"),
@@ -46,17 +46,17 @@ def apply(platform: Platform, person: Kubectl, *, check: bool = True) -> str:
     )
 
 
-def edit(platform: Platform, what: str, change: str) -> None:
+def edit(platform: CommandPlatform, what: str, change: str) -> None:
     platform.kubectl(what, f"chains.{platform.group}", "one", "-n", platform.namespace, "--overwrite", change)
 
 
-def parent(platform: Platform) -> dict[str, dict[str, str]]:
+def parent(platform: CommandPlatform) -> dict[str, dict[str, str]]:
     found = platform.kubectl("get", f"chains.{platform.group}", "one", "-n", platform.namespace, "-o", "json")
     metadata: dict[str, dict[str, str]] = json.loads(found)["metadata"]
     return metadata
 
 
-def members(platform: Platform) -> dict[str, str]:
+def members(platform: CommandPlatform) -> dict[str, str]:
     """ConfigMaps of the set by name, with their text."""
     selector = f"{PREFIX}part-of={parent(platform)['labels'][ID]}"
     found = platform.kubectl("get", "configmaps", "-n", platform.namespace, "-l", selector, "-o", "json")
@@ -74,7 +74,7 @@ REFUSALS = [
 ]
 
 
-def test_kubectl_refuses_a_set_that_is_not_its_own_or_damaged(applied: Platform, person: Kubectl) -> None:
+def test_kubectl_refuses_a_set_that_is_not_its_own_or_damaged(applied: CommandPlatform, person: Kubectl) -> None:
     """KEP-3659: every refusal of kubectl, in its words, and without a write."""
     before = parent(applied)
     for what, key, value, told in REFUSALS:
@@ -91,7 +91,7 @@ def test_kubectl_refuses_a_set_that_is_not_its_own_or_damaged(applied: Platform,
     assert members(applied) == {"one-a": "one", "one-b": "one"}
 
 
-def test_kubectl_takes_a_set_over_and_hands_it_back(applied: Platform, person: Kubectl) -> None:
+def test_kubectl_takes_a_set_over_and_hands_it_back(applied: CommandPlatform, person: Kubectl) -> None:
     """KEP-3659: the tooling annotation is a person's word. kubectl prunes from our records; while the set is kubectl's nothing of it is
     written by us; handed back, it is brought to what Git says.
     """
@@ -116,7 +116,7 @@ def test_kubectl_takes_a_set_over_and_hands_it_back(applied: Platform, person: K
     assert applied.writes(quiet) == []
 
 
-def test_a_set_that_kubectl_made_is_taken_over_with_what_it_applied(platform: Platform, person: Kubectl) -> None:
+def test_a_set_that_kubectl_made_is_taken_over_with_what_it_applied(platform: CommandPlatform, person: Kubectl) -> None:
     """KEP-3659: the other direction. The tooling annotation is the word for it; until then nothing of the set is written, and adopting the
     instance leaves its keys alone. What kubectl had applied and Git does not say goes away.
     """
@@ -150,7 +150,7 @@ def test_a_set_that_kubectl_made_is_taken_over_with_what_it_applied(platform: Pl
     assert platform.writes(quiet) == []
 
 
-def test_kubectl_reads_the_additional_namespaces_that_we_write(applied: Platform, person: Kubectl) -> None:
+def test_kubectl_reads_the_additional_namespaces_that_we_write(applied: CommandPlatform, person: Kubectl) -> None:
     """KEP-3659: the scope on the parent is what kubectl lists, other namespaces too; it drops what is not used."""
     edit(applied, "annotate", f"{NAMESPACES}=default")
     edit(applied, "annotate", f"{TOOLING}=kubectl/v1.36.0")
@@ -165,7 +165,7 @@ def test_kubectl_reads_the_additional_namespaces_that_we_write(applied: Platform
     assert parent(applied)["annotations"][NAMESPACES] == ""
 
 
-def test_a_set_of_kubectl_is_not_taken_without_a_word(platform: Platform, person: Kubectl) -> None:
+def test_a_set_of_kubectl_is_not_taken_without_a_word(platform: CommandPlatform, person: Kubectl) -> None:
     """Members of a set that we do not know are never taken, adoption or not; once kubectl lets them go, they may be adopted."""
     person(
         *("apply", "--server-side", "--prune", "--applyset=configmaps/theirs", "-n", platform.namespace, "-f", "-"),

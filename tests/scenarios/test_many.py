@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_platform import Platform, Repository
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
+from tests.support.git.repository import Repository
 
 
 @pytest.fixture
@@ -69,12 +70,12 @@ def tenant(group: str) -> str:
     )
 
 
-def get(platform: Platform, *what: str, output: str = "name") -> str:
+def get(platform: CommandPlatform, *what: str, output: str = "name") -> str:
     return platform.kubectl("get", *what, "-o", output).strip()
 
 
 @pytest.mark.both_servers
-def test_two_sources_keep_to_themselves_and_share_one_catalog(platform: Platform, second: Repository) -> None:
+def test_two_sources_keep_to_themselves_and_share_one_catalog(platform: CommandPlatform, second: Repository) -> None:
     """One catalog: an instance in one source of a definition in another; removing it from one touches nothing of the other."""
     other = f"other-{platform.namespace}"
     platform.repository.commit(
@@ -98,7 +99,7 @@ def test_two_sources_keep_to_themselves_and_share_one_catalog(platform: Platform
 
 
 def test_an_object_moved_to_another_source_is_handed_over_and_never_deleted(
-    platform: Platform, second: Repository
+    platform: CommandPlatform, second: Repository
 ) -> None:
     """Hand-over: B waits while A still wants it; once A does not, B takes it, with its uid."""
     other = f"other-{platform.namespace}"
@@ -119,7 +120,7 @@ def test_an_object_moved_to_another_source_is_handed_over_and_never_deleted(
     platform.kubectl("-n", "levelgate-system", "delete", "configmap", f"source-{other}")
 
 
-def test_nested_cross_namespace_and_cluster_scoped_children_come_and_go_in_order(platform: Platform) -> None:
+def test_nested_cross_namespace_and_cluster_scoped_children_come_and_go_in_order(platform: CommandPlatform) -> None:
     """S0-15, implied edges: the namespace before what is in it, the nested instance with its own children, all pruned in reverse."""
     space = f"{platform.namespace}-x"
     instance = {
@@ -157,7 +158,7 @@ def test_nested_cross_namespace_and_cluster_scoped_children_come_and_go_in_order
     platform.kubectl("delete", "namespace", space, "--wait=false")
 
 
-def test_plain_objects_follow_their_implied_edges(platform: Platform) -> None:
+def test_plain_objects_follow_their_implied_edges(platform: CommandPlatform) -> None:
     """docs/architecture.md: role before binding, account before both; the annotation depends-on waits for health."""
     space = platform.namespace
     rbac = "rbac.authorization.k8s.io"
@@ -190,7 +191,7 @@ def test_plain_objects_follow_their_implied_edges(platform: Platform) -> None:
 
 
 @pytest.mark.both_servers
-def test_unrelated_branches_go_on_where_one_waits(platform: Platform) -> None:
+def test_unrelated_branches_go_on_where_one_waits(platform: CommandPlatform) -> None:
     """S0-20, rule 1: a node that fails stops what is below it and nothing else, and every error is reported."""
     definition = json.loads(chain(platform.group, "abc"))
     bad = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "bad"}, "spec": {"ports": [{"port": 99999}]}}

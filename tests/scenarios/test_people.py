@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform, text
+from tests.support.command_platform import CommandPlatform, text
 from tests.support.definitions import chain, link
 
 
-def events(platform: Platform) -> list[dict[str, Any]]:
+def events(platform: CommandPlatform) -> list[dict[str, Any]]:
     found = platform.kubectl("get", "events.v1.events.k8s.io", "-n", platform.namespace, "-o", "json")
     items: list[dict[str, Any]] = json.loads(found)["items"]
     return [one for one in items if one["reportingController"] == "levelgate"]
 
 
 @pytest.mark.both_servers
-def test_a_day_with_levelgate(platform: Platform) -> None:
+def test_a_day_with_levelgate(platform: CommandPlatform) -> None:
     """surface 1.2, 5.2: wait, reconcile, history, events, logs, pin and unpin, on what the daemon writes down."""
     source = f"source/{platform.name}"
     first = platform.repository.commit(

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.support.cluster.audit import AuditEvent
-from tests.support.command_platform import Platform, Repository
+from tests.support.command_platform import CommandPlatform
+from tests.support.git.repository import Repository
 
 COMMITS = 8
 CANARY = "canary-4711-of-the-scenario"
@@ -17,10 +18,10 @@ TURN = {"PaceReached", "WaveNotReached", "Progressing", "Baking"}
 
 
 @dataclass
-class Story:
+class RandomCommits:
     """Commits that add, change, rename and remove whatever there is; `files` is what the repository holds."""
 
-    platform: Platform
+    platform: CommandPlatform
     dice: random.Random
     files: dict[str, str] = field(default_factory=dict)
 
@@ -133,7 +134,7 @@ class Plan:
     held: set[str]
 
 
-def planned(platform: Platform, config: Path, *more: str) -> Plan:
+def planned(platform: CommandPlatform, config: Path, *more: str) -> Plan:
     place = ("plan", str(platform.repository.path), "--source", platform.name, "--config", str(config), "-o", "json")
     done = platform.levelgate(*place, *more, check=0)
     assert CANARY not in done.stdout + done.stderr
@@ -175,13 +176,13 @@ def _written(events: list[AuditEvent]) -> Iterator[tuple[str, str]]:
             yield ("create" if event.code == 201 else "update"), name
 
 
-def test_the_run_does_what_the_plan_says_and_nothing_else(platform: Platform, tmp_path: Path) -> None:
+def test_the_run_does_what_the_plan_says_and_nothing_else(platform: CommandPlatform, tmp_path: Path) -> None:
     config = tmp_path / "levelgate.yaml"
     source = {"name": platform.name, "url": str(platform.repository.path), "brake": {"deletions": 1000}}
     source["adopt"] = "IfUnowned"
     head = {"apiVersion": "levelgate.dev/v1alpha1", "kind": "Config"}
     config.write_text(json.dumps({**head, "sources": [source]}))
-    story = Story(platform, random.Random(4711))
+    story = RandomCommits(platform, random.Random(4711))
     found_there = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m0", "namespace": platform.namespace}}
     platform.kubectl("create", "-f", "-", stdin=json.dumps(found_there))
     story.define()
@@ -205,7 +206,7 @@ def test_the_run_does_what_the_plan_says_and_nothing_else(platform: Platform, tm
     assert planned(platform, config).now == set()
 
 
-def links(platform: Platform, text: str) -> str:
+def links(platform: CommandPlatform, text: str) -> str:
     """A definition of two ConfigMaps, of which the second has this text."""
     first = {"id": "first", "template": node("first", text="${schema.spec.text}")}
     second = {"id": "second", "template": node("second", of="${first.metadata.name}", text=text)}
@@ -220,7 +221,7 @@ def node(name: str, **data: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-def link(platform: Platform, name: str, text: str) -> str:
+def link(platform: CommandPlatform, name: str, text: str) -> str:
     metadata = {"name": name, "namespace": platform.namespace}
     head = {"apiVersion": f"{platform.group}/v1alpha1", "kind": "Link", "metadata": metadata}
     return json.dumps({**head, "spec": {"text": text}})
@@ -234,7 +235,9 @@ APPROVED = {
 }
 
 
-def test_so_it_does_of_instances_whose_definition_is_in_another_source(platform: Platform, tmp_path: Path) -> None:
+def test_so_it_does_of_instances_whose_definition_is_in_another_source(
+    platform: CommandPlatform, tmp_path: Path
+) -> None:
     """*One catalog per cluster*: the definition, its policy and the first of the rollout are the platform team's, the rest is the shop's."""
     shop = replace(platform, name=f"{platform.name}-shop", repository=Repository(tmp_path / "shop"))
     shop.repository.path.mkdir()

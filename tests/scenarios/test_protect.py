@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_platform import Platform, Repository
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
+from tests.support.git.repository import Repository
 
 BROKEN = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: [unclosed\n"
 
 
-def names(platform: Platform) -> set[str]:
+def names(platform: CommandPlatform) -> set[str]:
     """ConfigMaps of the test's namespace that are members of a set."""
     found = platform.kubectl(
         "get", "configmaps", "-n", platform.namespace, "-l", "applyset.kubernetes.io/part-of", "-o", "name"
@@ -21,17 +22,17 @@ def names(platform: Platform) -> set[str]:
     return {line.removeprefix("configmap/") for line in found.split()}
 
 
-def state(platform: Platform, name: str) -> str:
+def state(platform: CommandPlatform, name: str) -> str:
     return platform.kubectl(
         "get", f"chains.{platform.group}", name, "-n", platform.namespace, "-o", "jsonpath={.status.state}"
     )
 
 
-def text(platform: Platform, name: str) -> str:
+def text(platform: CommandPlatform, name: str) -> str:
     return platform.kubectl("get", "configmap", name, "-n", platform.namespace, "-o", "jsonpath={.data.text}")
 
 
-def test_one_broken_instance_file_among_five_leaves_four_at_work_and_removes_nothing(platform: Platform) -> None:
+def test_one_broken_instance_file_among_five_leaves_four_at_work_and_removes_nothing(platform: CommandPlatform) -> None:
     """S1-23, rule 8: the broken file's instance stays as it is, the others move on at once, also after a restart."""
     instances = {
         f"{name}.json": link(platform.group, platform.namespace, name)
@@ -57,7 +58,7 @@ def test_one_broken_instance_file_among_five_leaves_four_at_work_and_removes_not
 
 
 @pytest.mark.both_servers
-def test_an_instance_file_that_was_renamed_while_broken_is_not_removed_from_git(platform: Platform) -> None:
+def test_an_instance_file_that_was_renamed_while_broken_is_not_removed_from_git(platform: CommandPlatform) -> None:
     """A member whose file is gone is no orphan while some file of the commit cannot be read: it may have moved there."""
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "old.json": link(platform.group, platform.namespace)}
@@ -75,7 +76,7 @@ def test_an_instance_file_that_was_renamed_while_broken_is_not_removed_from_git(
 
 
 @pytest.mark.both_servers
-def test_a_broken_definition_strands_and_loses_no_instance(platform: Platform) -> None:
+def test_a_broken_definition_strands_and_loses_no_instance(platform: CommandPlatform) -> None:
     """S0-3, S1-23: its last revision serves on, also for an instance that changes or goes; the commit's mistake is reported."""
     other = chain(platform.group, "xy", kind="Other")
     files = {
@@ -99,7 +100,7 @@ def test_a_broken_definition_strands_and_loses_no_instance(platform: Platform) -
     assert columns[:6] == ["one", "ACTIVE", "True", "True", "1", "Settled"]
 
 
-def test_a_missing_definition_strands_and_loses_no_instance(platform: Platform) -> None:
+def test_a_missing_definition_strands_and_loses_no_instance(platform: CommandPlatform) -> None:
     """The instance is never applied as a plain object, its children stay, and deleting it still prunes them."""
     plain = config_map(platform.namespace, "plain", key="value")
     files = {
@@ -126,7 +127,7 @@ def test_a_missing_definition_strands_and_loses_no_instance(platform: Platform) 
 
 
 @pytest.mark.both_servers
-def test_an_instance_deleted_by_hand_comes_back_with_its_children_untouched(platform: Platform) -> None:
+def test_an_instance_deleted_by_hand_comes_back_with_its_children_untouched(platform: CommandPlatform) -> None:
     """Its owner still wants it: the children are not pruned and not rewritten, the new object adopts them by the same id."""
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
@@ -150,7 +151,7 @@ def test_an_instance_deleted_by_hand_comes_back_with_its_children_untouched(plat
 
 
 @pytest.mark.both_servers
-def test_a_vanished_path_deletes_nothing(platform: Platform) -> None:
+def test_a_vanished_path_deletes_nothing(platform: CommandPlatform) -> None:
     """Rule 12: an empty or vanished path is held."""
     platform.repository.commit({"apps/plain.json": config_map(platform.namespace, "plain", key="value")})
     platform.run_once("--path", "apps")
@@ -163,7 +164,7 @@ def test_a_vanished_path_deletes_nothing(platform: Platform) -> None:
     assert names(platform) == {"plain"}
 
 
-def test_objects_of_others_are_never_taken(platform: Platform) -> None:
+def test_objects_of_others_are_never_taken(platform: CommandPlatform) -> None:
     """I2: an object that exists and is not ours is a conflict that names it; it survives unchanged, the rest goes on."""
     platform.kubectl("create", "configmap", "theirs", "-n", platform.namespace, "--from-literal=text=theirs")
     files = {
@@ -181,7 +182,7 @@ def test_objects_of_others_are_never_taken(platform: Platform) -> None:
     assert text(platform, "theirs") == "theirs"
 
 
-def test_a_forged_label_does_not_make_an_object_ours(platform: Platform) -> None:
+def test_a_forged_label_does_not_make_an_object_ours(platform: CommandPlatform) -> None:
     """Anybody may add our label to an object; only what we applied ourselves is ever deleted."""
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", key="value")})
     platform.run_once()
@@ -196,7 +197,7 @@ def test_a_forged_label_does_not_make_an_object_ours(platform: Platform) -> None
     assert names(platform) == {"plain", "bystander"}
 
 
-def test_a_breaking_change_of_a_definition_is_refused_unless_it_is_allowed(platform: Platform) -> None:
+def test_a_breaking_change_of_a_definition_is_refused_unless_it_is_allowed(platform: CommandPlatform) -> None:
     """kro's compatibility guard: the CRD and the instances stay; the annotation on the definition allows it."""
     definition = chain(platform.group, "ab")
     platform.repository.commit({"chain.json": definition, "one.json": link(platform.group, platform.namespace)})
@@ -218,7 +219,7 @@ def test_a_breaking_change_of_a_definition_is_refused_unless_it_is_allowed(platf
 
 
 @pytest.mark.both_servers
-def test_a_definition_that_breaks_while_it_has_no_instances_keeps_its_crd(platform: Platform) -> None:
+def test_a_definition_that_breaks_while_it_has_no_instances_keeps_its_crd(platform: CommandPlatform) -> None:
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "plain.json": config_map(platform.namespace, "plain", a="b")}
     )
@@ -233,7 +234,7 @@ def test_a_definition_that_breaks_while_it_has_no_instances_keeps_its_crd(platfo
 
 
 @pytest.mark.both_servers
-def test_annotations_on_the_live_object_stop_a_deletion_and_a_write(platform: Platform) -> None:
+def test_annotations_on_the_live_object_stop_a_deletion_and_a_write(platform: CommandPlatform) -> None:
     """docs/reference.md: `prune: disabled` and `reconcile: disabled` are read from the live object, so kubectl can set them."""
     files = {f"{name}.json": config_map(platform.namespace, name, text="one") for name in ("kept", "frozen", "other")}
     platform.repository.commit(files)
@@ -252,7 +253,9 @@ def test_annotations_on_the_live_object_stop_a_deletion_and_a_write(platform: Pl
     assert text(platform, "frozen") == "two"
 
 
-def test_a_namespace_is_deleted_only_where_that_is_allowed_and_nothing_foreign_is_in_it(platform: Platform) -> None:
+def test_a_namespace_is_deleted_only_where_that_is_allowed_and_nothing_foreign_is_in_it(
+    platform: CommandPlatform,
+) -> None:
     """`levelgate.dev/prune: allowed` on the live object, and a list of everything under it first."""
     space = f"{platform.namespace}-z"
     namespace = {
@@ -279,7 +282,7 @@ def test_a_namespace_is_deleted_only_where_that_is_allowed_and_nothing_foreign_i
 
 
 @pytest.mark.both_servers
-def test_a_set_that_another_tool_took_over_is_left_alone_until_it_is_handed_back(platform: Platform) -> None:
+def test_a_set_that_another_tool_took_over_is_left_alone_until_it_is_handed_back(platform: CommandPlatform) -> None:
     """KEP-3659: the tooling annotation names who may write a set; kubectl's takeover is a person's word."""
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
@@ -297,7 +300,7 @@ def test_a_set_that_another_tool_took_over_is_left_alone_until_it_is_handed_back
 
 
 @pytest.mark.both_servers
-def test_kubectl_finds_every_member_by_the_id_of_its_parent(platform: Platform) -> None:
+def test_kubectl_finds_every_member_by_the_id_of_its_parent(platform: CommandPlatform) -> None:
     """KEP-3659: `id` on the parent, `part-of` on the members, and group-kinds as kubectl reads them."""
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
@@ -314,7 +317,7 @@ def test_kubectl_finds_every_member_by_the_id_of_its_parent(platform: Platform) 
 
 
 @pytest.mark.both_servers
-def test_many_deletions_at_once_wait_for_a_person(platform: Platform) -> None:
+def test_many_deletions_at_once_wait_for_a_person(platform: CommandPlatform) -> None:
     """Sources: more than 5 and more than 20 % is held; the approval names the commit, so it lapses with the next one."""
     files = {f"{number}.json": config_map(platform.namespace, f"cm-{number}", a="b") for number in range(8)}
     platform.repository.commit(files)
@@ -330,7 +333,7 @@ def test_many_deletions_at_once_wait_for_a_person(platform: Platform) -> None:
     assert names(platform) == {"cm-7"}
 
 
-def test_what_stays_because_another_object_cannot_be_written_says_so(platform: Platform) -> None:
+def test_what_stays_because_another_object_cannot_be_written_says_so(platform: CommandPlatform) -> None:
     """S0-10, rule 10: one object that is refused keeps what Git no longer wants of its kind; every command names it, and who keeps it."""
     platform.repository.commit({"old.json": config_map(platform.namespace, "old", a="b")})
     platform.run_once()
@@ -353,7 +356,7 @@ def test_what_stays_because_another_object_cannot_be_written_says_so(platform: P
 
 
 @pytest.mark.both_servers
-def test_an_approval_counts_for_the_path_that_it_was_given_for(platform: Platform) -> None:
+def test_an_approval_counts_for_the_path_that_it_was_given_for(platform: CommandPlatform) -> None:
     """Rule 12: below another path the same commit deletes other objects, which nobody has agreed to; also in the passes after that."""
     apps = {f"apps/{number}.json": config_map(platform.namespace, f"app-{number}", a="b") for number in range(14)}
     platform.repository.commit({**apps, "other/plain.json": config_map(platform.namespace, "plain", a="b")})
@@ -372,7 +375,9 @@ def test_an_approval_counts_for_the_path_that_it_was_given_for(platform: Platfor
 
 
 @pytest.mark.both_servers
-def test_another_repository_under_the_same_name_deletes_nothing_unasked(platform: Platform, tmp_path: Path) -> None:
+def test_another_repository_under_the_same_name_deletes_nothing_unasked(
+    platform: CommandPlatform, tmp_path: Path
+) -> None:
     """The name is a source's identity; a second repository called the same must not sweep away the first one's platform."""
     platform.repository.commit(
         {f"{number}.json": config_map(platform.namespace, f"cm-{number}", a="b") for number in range(8)}
@@ -388,7 +393,7 @@ def test_another_repository_under_the_same_name_deletes_nothing_unasked(platform
 
 
 @pytest.mark.both_servers
-def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(platform: Platform) -> None:
+def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(platform: CommandPlatform) -> None:
     """No theft between instances, in whatever order they come; both are told."""
     definition = chain(platform.group, "ab").replace("${schema.metadata.name}-", "shared-")
     platform.repository.commit(
@@ -404,7 +409,7 @@ def test_an_object_that_two_sets_want_stays_with_the_one_that_has_it(platform: P
 
 
 @pytest.mark.both_servers
-def test_a_window_that_cannot_be_read_closes_its_source(platform: Platform) -> None:
+def test_a_window_that_cannot_be_read_closes_its_source(platform: CommandPlatform) -> None:
     """Rule 6: a gate is fail-closed."""
     window = {
         "apiVersion": "levelgate.dev/v1alpha1",
@@ -421,7 +426,7 @@ def test_a_window_that_cannot_be_read_closes_its_source(platform: Platform) -> N
     assert names(platform) == set()
 
 
-def test_where_a_crd_is_deleted_by_hand_the_children_of_its_instances_stay(platform: Platform) -> None:
+def test_where_a_crd_is_deleted_by_hand_the_children_of_its_instances_stay(platform: CommandPlatform) -> None:
     """Its instances go with it, once their scope is on record. It is said to come back, and who asks for an instance is led to its source."""
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
@@ -437,7 +442,7 @@ def test_where_a_crd_is_deleted_by_hand_the_children_of_its_instances_stay(platf
 
 
 @pytest.mark.both_servers
-def test_a_source_whose_record_was_deleted_finds_its_members_again(platform: Platform) -> None:
+def test_a_source_whose_record_was_deleted_finds_its_members_again(platform: CommandPlatform) -> None:
     """Sets: a parent that is gone is rebuilt from a list of everything, so that what left Git meanwhile is still found."""
     secret = {
         "apiVersion": "v1",
@@ -455,7 +460,7 @@ def test_a_source_whose_record_was_deleted_finds_its_members_again(platform: Pla
     assert names(platform) == {"plain"}
 
 
-def test_an_instance_that_is_not_in_git_is_told_so_once_and_left_alone(platform: Platform) -> None:
+def test_an_instance_that_is_not_in_git_is_told_so_once_and_left_alone(platform: CommandPlatform) -> None:
     """One catalog: a custom resource that no source and no parent wants is not reconciled."""
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
@@ -476,7 +481,7 @@ def test_an_instance_that_is_not_in_git_is_told_so_once_and_left_alone(platform:
 
 
 @pytest.mark.both_servers
-def test_children_of_an_instance_stay_where_its_deletion_policy_says_so(platform: Platform) -> None:
+def test_children_of_an_instance_stay_where_its_deletion_policy_says_so(platform: CommandPlatform) -> None:
     """`deletion-policy: orphan`: the instance goes, its children lose our marks and nothing else; in Git again, they are taken up again."""
     orphaned = json.loads(link(platform.group, platform.namespace))
     orphaned["metadata"]["annotations"] = {"levelgate.dev/deletion-policy": "orphan"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.documentation import ROOT, normalised, steps
-from tests.support.git.server import GIT_ENVIRONMENT
+from tests.support.git.repository import GIT_ENVIRONMENT
 
 END: Final = "end of command"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import config_map
 
 REPLACE, CONFLICTS = "levelgate.dev/replace", "levelgate.dev/conflicts"
 
 
-def frozen(platform: Platform, name: str, value: str, **annotations: str) -> str:
+def frozen(platform: CommandPlatform, name: str, value: str, **annotations: str) -> str:
     """A ConfigMap whose data the server never changes."""
     metadata = {"name": name, "namespace": platform.namespace, "annotations": annotations}
     return json.dumps(
@@ -19,19 +19,19 @@ def frozen(platform: Platform, name: str, value: str, **annotations: str) -> str
     )
 
 
-def live(platform: Platform, name: str) -> dict[str, Any]:
+def live(platform: CommandPlatform, name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(
         platform.kubectl("get", "configmap", name, "-n", platform.namespace, "-o", "json")
     )
     return found
 
 
-def changes(platform: Platform, since: int, name: str) -> list[tuple[str, int]]:
+def changes(platform: CommandPlatform, since: int, name: str) -> list[tuple[str, int]]:
     """Verbs and answers of the writes to one ConfigMap."""
     return [(event.verb, event.code) for event in platform.writes(since) if event.name == name]
 
 
-def test_an_object_that_cannot_be_changed_fails_and_stays(platform: Platform) -> None:
+def test_an_object_that_cannot_be_changed_fails_and_stays(platform: CommandPlatform) -> None:
     """Immutable fields: by default the node fails, what depends on it waits, and the report names the way out."""
     follower = json.loads(config_map(platform.namespace, "follower", a="one"))
     follower["metadata"]["annotations"] = {
@@ -51,7 +51,7 @@ def test_an_object_that_cannot_be_changed_fails_and_stays(platform: Platform) ->
     assert changes(platform, since, "follower") == []
 
 
-def test_an_object_that_may_be_replaced_is_deleted_proven_and_created_again(platform: Platform) -> None:
+def test_an_object_that_may_be_replaced_is_deleted_proven_and_created_again(platform: CommandPlatform) -> None:
     """Immutable fields: delete with uid and resourceVersion, absence, create; then nothing more is written."""
     platform.repository.commit({"fixed.json": frozen(platform, "fixed", "one")})
     platform.run_once()
@@ -74,7 +74,7 @@ def test_an_object_that_may_be_replaced_is_deleted_proven_and_created_again(plat
     assert platform.writes(quiet) == []
 
 
-def test_a_replaced_object_with_a_finalizer_is_waited_for(platform: Platform) -> None:
+def test_a_replaced_object_with_a_finalizer_is_waited_for(platform: CommandPlatform) -> None:
     """Immutable fields: created again only when the old one is really gone, also after a restart; the annotation may be set with kubectl."""
     platform.repository.commit({"fixed.json": frozen(platform, "fixed", "one")})
     platform.run_once()
@@ -93,7 +93,7 @@ def test_a_replaced_object_with_a_finalizer_is_waited_for(platform: Platform) ->
     assert REPLACE not in live(platform, "fixed")["metadata"]["annotations"]
 
 
-def test_an_object_that_must_not_be_deleted_is_not_replaced(platform: Platform) -> None:
+def test_an_object_that_must_not_be_deleted_is_not_replaced(platform: CommandPlatform) -> None:
     """`prune: disabled` on the live object stands above `replace: allowed`."""
     platform.repository.commit({"fixed.json": frozen(platform, "fixed", "one")})
     platform.run_once()
@@ -104,7 +104,7 @@ def test_an_object_that_must_not_be_deleted_is_not_replaced(platform: Platform) 
     assert set(changes(platform, since, "fixed")) == {("patch", 422)}
 
 
-def test_a_plan_shows_what_the_server_would_refuse(platform: Platform) -> None:
+def test_a_plan_shows_what_the_server_would_refuse(platform: CommandPlatform) -> None:
     """The plan asks the server by a dry run: it shows the same refusal that the run would meet, and writes nothing."""
     platform.repository.commit({"fixed.json": frozen(platform, "fixed", "one")})
     platform.run_once()
@@ -116,7 +116,7 @@ def test_a_plan_shows_what_the_server_would_refuse(platform: Platform) -> None:
     assert platform.writes(since) == []
 
 
-def taken(platform: Platform, manager: str) -> None:
+def taken(platform: CommandPlatform, manager: str) -> None:
     """Somebody sets the field to another value in the name of `manager`."""
     patch = '{"data":{"a":"theirs"}}'
     platform.kubectl(
@@ -132,13 +132,13 @@ def taken(platform: Platform, manager: str) -> None:
     )
 
 
-def plain(platform: Platform, **annotations: str) -> str:
+def plain(platform: CommandPlatform, **annotations: str) -> str:
     manifest = json.loads(config_map(platform.namespace, "plain", a="ours"))
     manifest["metadata"]["annotations"] = annotations
     return json.dumps(manifest)
 
 
-def test_a_field_of_another_manager_is_taken_only_by_word(platform: Platform) -> None:
+def test_a_field_of_another_manager_is_taken_only_by_word(platform: CommandPlatform) -> None:
     """Conflicts: reported with manager, field and the way out; `force` on the object takes the field, once."""
     platform.repository.commit({"plain.json": plain(platform)})
     platform.run_once()
@@ -156,7 +156,7 @@ def test_a_field_of_another_manager_is_taken_only_by_word(platform: Platform) ->
     assert platform.writes(quiet) == []
 
 
-def test_a_plan_names_what_was_changed_by_hand_and_by_whom(platform: Platform) -> None:
+def test_a_plan_names_what_was_changed_by_hand_and_by_whom(platform: CommandPlatform) -> None:
     platform.repository.commit({"plain.json": plain(platform)})
     platform.run_once()
     taken(platform, "kubectl-patch")
@@ -164,7 +164,7 @@ def test_a_plan_names_what_was_changed_by_hand_and_by_whom(platform: Platform) -
     assert f"~ ConfigMap/plain  in {platform.namespace}   .data.a is changed by kubectl-patch" in planned.stdout
 
 
-def test_a_change_by_hand_is_only_reported_where_that_was_asked_for(platform: Platform) -> None:
+def test_a_change_by_hand_is_only_reported_where_that_was_asked_for(platform: CommandPlatform) -> None:
     """Conflicts: `report` leaves also kubectl's changes alone, and says so."""
     platform.repository.commit({"plain.json": plain(platform, **{CONFLICTS: "report"})})
     platform.run_once()

@@ -12,7 +12,7 @@ import yaml
 
 from gitops.cli import invoke
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform, text
+from tests.support.command_platform import CommandPlatform, text
 from tests.support.definitions import chain, link
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -52,7 +52,7 @@ ORDERS = {
 }
 
 
-def granted(platform: Platform, user: str, roles: list[dict[str, Any]]) -> None:
+def granted(platform: CommandPlatform, user: str, roles: list[dict[str, Any]]) -> None:
     """These roles, under names of their own, to this user."""
     kubectl, name = platform.kubectl, f"{user}.{platform.namespace}"
     subjects = [{"apiGroup": RBAC, "kind": "User", "name": name}]
@@ -69,7 +69,7 @@ def granted(platform: Platform, user: str, roles: list[dict[str, Any]]) -> None:
         kubectl("create", "-f", "-", stdin=json.dumps(both))
 
 
-def speaking(platform: Platform, user: str) -> Path:
+def speaking(platform: CommandPlatform, user: str) -> Path:
     """A kubeconfig with which one is this user."""
     found = yaml.safe_load(platform.kubeconfig.read_text())
     for one in found["users"]:
@@ -79,7 +79,7 @@ def speaking(platform: Platform, user: str) -> Path:
     return file
 
 
-def roles_of(platform: Platform, *names: str) -> list[dict[str, Any]]:
+def roles_of(platform: CommandPlatform, *names: str) -> list[dict[str, Any]]:
     text = (DEPLOY / "people.yaml").read_text().replace("platform.example.com", platform.group)
     text = text.replace("webapp.kro.run", f"chains.{platform.group}").replace(
         "source-platform", f"source-{platform.name}"
@@ -87,7 +87,7 @@ def roles_of(platform: Platform, *names: str) -> list[dict[str, Any]]:
     return [one for one in yaml.safe_load_all(text) if one["metadata"]["name"] in names]
 
 
-def of_other_tests(platform: Platform) -> dict[str, Any]:
+def of_other_tests(platform: CommandPlatform) -> dict[str, Any]:
     """Reading what they left in this cluster, which has its definitions from them all."""
     found = json.loads(platform.kubectl("get", "customresourcedefinitions", "-o", "json"))["items"]
     groups = sorted({one["spec"]["group"] for one in found} - {platform.group})
@@ -96,7 +96,7 @@ def of_other_tests(platform: Platform) -> dict[str, Any]:
 
 
 @pytest.fixture
-def deployed(platform: Platform) -> tuple[Platform, str]:
+def deployed(platform: CommandPlatform) -> tuple[CommandPlatform, str]:
     files = {"chain.json": chain(platform.group), "one.json": link(platform.group, platform.namespace)}
     commit = platform.repository.commit(files)
     platform.run_once()
@@ -105,7 +105,7 @@ def deployed(platform: Platform) -> tuple[Platform, str]:
 
 @pytest.mark.cluster
 def test_each_role_of_people_is_enough_for_its_commands_and_needed(
-    deployed: tuple[Platform, str], capsys: pytest.CaptureFixture[str]
+    deployed: tuple[CommandPlatform, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """docs/people.md, "Who may look"; surface 5.2: whoever may patch the object may give the order."""
     platform, commit = deployed
@@ -137,7 +137,7 @@ def test_each_role_of_people_is_enough_for_its_commands_and_needed(
 
 @pytest.mark.cluster
 def test_the_role_that_is_generated_of_a_definition_is_what_its_instances_need(
-    deployed: tuple[Platform, str], capsys: pytest.CaptureFixture[str]
+    deployed: tuple[CommandPlatform, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """docs/operations.md, "Run it in a cluster": beside the roles of deploy/kubernetes.yaml."""
     platform, _ = deployed

@@ -14,14 +14,14 @@ from urllib.request import Request
 import pytest
 
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 from tests.support.git.server import serving
-from tests.support.scenarios.daemon import Daemon, following
+from tests.support.scenarios.daemon import DaemonClient, following
 
 
 @pytest.fixture
-def daemon(platform: Platform) -> Iterator[Daemon]:
+def daemon(platform: CommandPlatform) -> Iterator[DaemonClient]:
     platform.repository.commit(
         {"chain.json": chain(platform.group, "ab"), "one.json": link(platform.group, platform.namespace)}
     )
@@ -31,7 +31,7 @@ def daemon(platform: Platform) -> Iterator[Daemon]:
 
 
 @pytest.mark.both_servers
-def test_probes_metrics_and_the_page_say_how_it_is(platform: Platform, daemon: Daemon) -> None:
+def test_probes_metrics_and_the_page_say_how_it_is(platform: CommandPlatform, daemon: DaemonClient) -> None:
     """S4-14: not ready before the first pass is over."""
     eventually(lambda: daemon.get("/readyz") == (200, "ok\n"))
     assert daemon.get("/healthz") == (200, "ok\n")
@@ -50,7 +50,7 @@ def test_probes_metrics_and_the_page_say_how_it_is(platform: Platform, daemon: D
     assert daemon.send(Request(f"{daemon.url}/hooks/generic", data=b"{}", method="POST"))[0] == 404
 
 
-def test_an_address_that_is_taken_is_an_error(platform: Platform, daemon: Daemon) -> None:
+def test_an_address_that_is_taken_is_an_error(platform: CommandPlatform, daemon: DaemonClient) -> None:
     where = daemon.url.removeprefix("http://")
     told = platform.levelgate("run", "--source", str(platform.repository.path), "--listen", where, check=1)
     assert f"cannot listen on {where}" in told.stderr
@@ -58,7 +58,7 @@ def test_an_address_that_is_taken_is_an_error(platform: Platform, daemon: Daemon
 
 
 @pytest.mark.both_servers
-def test_a_hook_brings_a_commit_long_before_the_next_poll(platform: Platform, tmp_path: Path) -> None:
+def test_a_hook_brings_a_commit_long_before_the_next_poll(platform: CommandPlatform, tmp_path: Path) -> None:
     """Whichever of two replicas is called: the one that leads, or the one that stands by, which passes it on."""
     platform.repository.commit({"plain.json": config_map(platform.namespace, "plain", text="one")})
     (tmp_path / "secret").write_text("secret")
@@ -85,17 +85,17 @@ def test_a_hook_brings_a_commit_long_before_the_next_poll(platform: Platform, tm
                     eventually(partial(says, platform, said))
 
 
-def says(platform: Platform, said: str) -> bool:
+def says(platform: CommandPlatform, said: str) -> bool:
     return text(platform) == said
 
 
-def text(platform: Platform) -> str:
+def text(platform: CommandPlatform) -> str:
     return platform.kubectl(
         "get", "configmap", "plain", "-n", platform.namespace, "-o", "jsonpath={.data.text}", check=False
     )
 
 
-def test_the_manifests_are_what_the_server_takes(platform: Platform) -> None:
+def test_the_manifests_are_what_the_server_takes(platform: CommandPlatform) -> None:
     """`deploy/kubernetes.yaml`, every field of it."""
     platform.kubectl("create", "namespace", "levelgate-system", check=False)
     deploy = Path(__file__).parents[2] / "deploy" / "kubernetes.yaml"

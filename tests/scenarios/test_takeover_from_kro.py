@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from renderer.identity import ObjectKey, applyset_id
-from tests.support.command_platform import Platform, make_available
+from tests.support.command_platform import CommandPlatform, make_available
 from tests.support.definitions import shop, web
 
 Json = dict[str, Any]
@@ -21,18 +21,18 @@ KRO = "IfUnowned:kro"
 OWNED = {"kro.run/owned": "true", "kro.run/kro-version": "v0.9.0"}
 
 
-def set_id(platform: Platform) -> str:
+def set_id(platform: CommandPlatform) -> str:
     return applyset_id(ObjectKey(platform.group, "Shop", platform.namespace, "shop"))
 
 
-def apply(platform: Platform, manifest: Json, manager: str) -> None:
+def apply(platform: CommandPlatform, manifest: Json, manager: str) -> None:
     platform.kubectl(
         *("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}", "-f", "-"),
         stdin=json.dumps(manifest),
     )
 
 
-def live(platform: Platform, kind: str, name: str = "shop") -> Json:
+def live(platform: CommandPlatform, kind: str, name: str = "shop") -> Json:
     text = platform.kubectl("get", kind, name, "-n", platform.namespace, "-o", "json", "--show-managed-fields")
     found: Json = json.loads(text)
     return found
@@ -42,7 +42,7 @@ def managers(obj: Json) -> set[str]:
     return {entry["manager"] for entry in obj["metadata"]["managedFields"] if not entry.get("subresource")}
 
 
-def crd(platform: Platform) -> Json:
+def crd(platform: CommandPlatform) -> Json:
     """As kro writes it: the same names and schema, without what is ours."""
     file = platform.repository.path / "shops.yaml"
     made: Json = json.loads(platform.levelgate("generate", "crd", str(file), "-o", "json", check=0).stdout)
@@ -54,7 +54,7 @@ def crd(platform: Platform) -> Json:
     return found
 
 
-def child(platform: Platform, node: str, manifest: Json, order: int) -> Json:
+def child(platform: CommandPlatform, node: str, manifest: Json, order: int) -> Json:
     labels = {
         **OWNED,
         "app.kubernetes.io/managed-by": "kro",
@@ -71,7 +71,7 @@ def child(platform: Platform, node: str, manifest: Json, order: int) -> Json:
     return {**manifest, "metadata": metadata}
 
 
-def take_over(platform: Platform) -> str:
+def take_over(platform: CommandPlatform) -> str:
     """Until everything is as Git says."""
     first = platform.run_once("--adopt", KRO, check=3).stdout
     make_available(platform, "shop", 1)
@@ -79,7 +79,7 @@ def take_over(platform: Platform) -> str:
 
 
 @pytest.fixture
-def left_by_kro(platform: Platform) -> Platform:
+def left_by_kro(platform: CommandPlatform) -> CommandPlatform:
     platform.repository.commit(
         {"shops.yaml": web(platform.group), "shop.yaml": shop(platform.group, platform.namespace)}
     )
@@ -135,7 +135,7 @@ def left_by_kro(platform: Platform) -> Platform:
     return platform
 
 
-def test_everything_of_kro_is_taken_over_and_no_workload_changes(left_by_kro: Platform) -> None:
+def test_everything_of_kro_is_taken_over_and_no_workload_changes(left_by_kro: CommandPlatform) -> None:
     """Rulings on kro: the same id, only the tooling changes hands; S0-7; one pass more writes nothing."""
     platform = left_by_kro
     before = {kind: live(platform, kind) for kind in ("deployment", "service")}
@@ -166,7 +166,7 @@ def test_everything_of_kro_is_taken_over_and_no_workload_changes(left_by_kro: Pl
     assert platform.writes(quiet) == []
 
 
-def test_what_was_taken_over_is_ours_to_change_and_to_delete(left_by_kro: Platform) -> None:
+def test_what_was_taken_over_is_ours_to_change_and_to_delete(left_by_kro: CommandPlatform) -> None:
     """I4: fields that kro had applied are removed, and members pruned, as if we had made them."""
     platform = left_by_kro
     take_over(platform)
@@ -181,14 +181,14 @@ def test_what_was_taken_over_is_ours_to_change_and_to_delete(left_by_kro: Platfo
     assert left == ""
 
 
-def lease(platform: Platform, *, age: timedelta) -> Json:
+def lease(platform: CommandPlatform, *, age: timedelta) -> Json:
     renewed = (datetime.now(UTC) - age).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": "kro-abc", "leaseDurationSeconds": 600, "renewTime": renewed}
     metadata = {"name": "6f0f64a5.kro.run", "namespace": platform.namespace}
     return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
 
 
-def test_nothing_is_taken_while_kro_runs(left_by_kro: Platform) -> None:
+def test_nothing_is_taken_while_kro_runs(left_by_kro: CommandPlatform) -> None:
     """Its Lease is held: nothing of kro's is written, not even a status, and the report says what to stop. An old Lease is no proof of life."""
     platform = left_by_kro
     platform.kubectl("create", "-f", "-", stdin=json.dumps(lease(platform, age=timedelta())))
@@ -201,7 +201,7 @@ def test_nothing_is_taken_while_kro_runs(left_by_kro: Platform) -> None:
     assert "taken over" in take_over(platform)
 
 
-def test_without_a_word_kros_objects_stay_kros(left_by_kro: Platform) -> None:
+def test_without_a_word_kros_objects_stay_kros(left_by_kro: CommandPlatform) -> None:
     """I2: neither the default nor another tool's name takes them."""
     platform = left_by_kro
     before = live(platform, f"shops.{platform.group}")
@@ -211,7 +211,7 @@ def test_without_a_word_kros_objects_stay_kros(left_by_kro: Platform) -> None:
     assert live(platform, f"shops.{platform.group}") == before
 
 
-def test_a_member_that_git_does_not_want_is_reported_and_stays(left_by_kro: Platform) -> None:
+def test_a_member_that_git_does_not_want_is_reported_and_stays(left_by_kro: CommandPlatform) -> None:
     """Membership that we did not write is no proof: listed, never deleted (I2)."""
     platform = left_by_kro
     extra = {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 81}]}}

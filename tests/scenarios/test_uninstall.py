@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cluster.kubectl import Kubectl
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
 from tests.support.objects import deployment
 
@@ -45,7 +45,7 @@ def traces(found: dict[tuple[str, str, str], Json]) -> list[tuple[str, str, str]
     return [key for key, text in words.items() if "levelgate" in text or "applyset" in text]
 
 
-def files(platform: Platform) -> dict[str, str]:
+def files(platform: CommandPlatform) -> dict[str, str]:
     web = deployment(
         {"name": "web", "namespace": platform.namespace, "annotations": {"levelgate.dev/health": "ignore"}}
     )
@@ -61,7 +61,7 @@ def files(platform: Platform) -> dict[str, str]:
 
 
 @pytest.fixture
-def applied(alone: Platform) -> Platform:
+def applied(alone: CommandPlatform) -> CommandPlatform:
     """A definition, an instance, plain objects; one of them was there before and was adopted."""
     assert eventually(lambda: not is_leaving(alone)), "what the test before left"
     alone.kubectl("apply", "--server-side", "-f", "-", stdin=config_map(alone.namespace, "plain", a="b"))
@@ -70,15 +70,15 @@ def applied(alone: Platform) -> Platform:
     return alone
 
 
-def is_away(platform: Platform) -> bool:
+def is_away(platform: CommandPlatform) -> bool:
     return "NotFound" in platform.kubectl("get", "namespace", "levelgate-system", check=False)
 
 
-def is_leaving(platform: Platform) -> bool:
+def is_leaving(platform: CommandPlatform) -> bool:
     return "Terminating" in platform.kubectl("get", "namespace", "levelgate-system", check=False)
 
 
-def test_nothing_of_ours_is_left_and_workloads_are_untouched(alone: Platform) -> None:
+def test_nothing_of_ours_is_left_and_workloads_are_untouched(alone: CommandPlatform) -> None:
     """I2, I10: compared is everything that the server holds, before the first run, with Levelgate, and after it left."""
     alone.kubectl("apply", "--server-side", "-f", "-", stdin=config_map(alone.namespace, "plain", a="b"))
     before = dump(alone.kubectl)
@@ -109,7 +109,7 @@ def test_nothing_of_ours_is_left_and_workloads_are_untouched(alone: Platform) ->
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
-def test_what_was_released_serves_others_and_is_deleted_without_us(applied: Platform) -> None:
+def test_what_was_released_serves_others_and_is_deleted_without_us(applied: CommandPlatform) -> None:
     """An instance goes at once and its children stay; the next tool meets no field of ours."""
     applied.levelgate("uninstall", "--yes", check=0)
     here = ("-n", applied.namespace)
@@ -123,7 +123,7 @@ def test_what_was_released_serves_others_and_is_deleted_without_us(applied: Plat
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
-def test_a_second_installation_takes_up_what_was_released(applied: Platform) -> None:
+def test_a_second_installation_takes_up_what_was_released(applied: CommandPlatform) -> None:
     """Left and come back: what exists is adopted by word only, and then everything is as it was."""
     applied.levelgate("uninstall", "--yes", check=0)
     assert eventually(lambda: is_away(applied))
@@ -135,7 +135,7 @@ def test_a_second_installation_takes_up_what_was_released(applied: Platform) -> 
     assert instance["status"]["state"] == "ACTIVE"
 
 
-def test_workloads_go_in_reverse_where_they_are_to_go(applied: Platform) -> None:
+def test_workloads_go_in_reverse_where_they_are_to_go(applied: CommandPlatform) -> None:
     """S0-11, S0-15: with --with-workloads members go before what they use; Namespaces and CRDs stay, without a trace."""
     applied.levelgate("uninstall", "--with-workloads", "--yes", check=0)
     here = ("-n", applied.namespace)
@@ -153,7 +153,7 @@ def test_workloads_go_in_reverse_where_they_are_to_go(applied: Platform) -> None
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
-def test_a_set_that_kubectl_took_over_stays_kubectls(applied: Platform) -> None:
+def test_a_set_that_kubectl_took_over_stays_kubectls(applied: CommandPlatform) -> None:
     """KEP-3659: the tooling annotation says whose set it is; its keys are not ours to remove, our finalizer is."""
     one = (f"chains.{applied.group}", "one", "-n", applied.namespace)
     applied.kubectl("annotate", *one, "--overwrite", "applyset.kubernetes.io/tooling=kubectl/v1.36.0")
@@ -166,7 +166,7 @@ def test_a_set_that_kubectl_took_over_stays_kubectls(applied: Platform) -> None:
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
-def test_our_namespace_stays_where_others_use_it(applied: Platform) -> None:
+def test_our_namespace_stays_where_others_use_it(applied: CommandPlatform) -> None:
     applied.kubectl("apply", "--server-side", "-f", "-", stdin=config_map("levelgate-system", "theirs", a="b"))
     applied.levelgate("uninstall", "--yes", check=0)
     own = ("-n", "levelgate-system")
@@ -176,7 +176,7 @@ def test_our_namespace_stays_where_others_use_it(applied: Platform) -> None:
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
-def test_it_does_nothing_while_somebody_works(applied: Platform) -> None:
+def test_it_does_nothing_while_somebody_works(applied: CommandPlatform) -> None:
     """A daemon would take everything up again."""
     with applied.start() as daemon:
         lease = ("get", "lease", "levelgate", "-n", "levelgate-system", "-o", "jsonpath={.spec.holderIdentity}")

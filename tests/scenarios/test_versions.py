@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import link
 from tests.support.scenarios.collections import config_map, data, fleet
 
@@ -24,7 +24,7 @@ def scaler(name: str, **metadata: str) -> dict[str, Any]:
     }
 
 
-def test_expressions_and_comparisons_see_the_version_that_git_writes(platform: Platform) -> None:
+def test_expressions_and_comparisons_see_the_version_that_git_writes(platform: CommandPlatform) -> None:
     """Rule 5, and adoption: neither what was read nor what was written says another version than the manifest."""
     own = json.dumps(scaler("plain", namespace=platform.namespace))
     platform.kubectl("apply", "-f", "-", stdin=own)

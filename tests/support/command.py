@@ -48,7 +48,7 @@ def run(
 LONGEST = 900.0
 
 
-class Running:
+class RunningCommand:
     """A command that goes on; `stdout` is what it prints, errors among it. At the end of a `with` it is dead, and after `LONGEST` seconds: who waits
     for a line that does not come reads its end.
     """
@@ -92,7 +92,7 @@ class Running:
         limit.cancel()
         return said
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> RunningCommand:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:

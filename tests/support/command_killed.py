@@ -9,7 +9,7 @@ from typing import Any
 from applier.kube.cluster import KubeCluster
 from renderer.identity import ObjectKey
 from tests.support import command as process
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 
 
 def arm(at: int, moment: str) -> None:
@@ -46,7 +46,7 @@ def _is_of_the_lease(what: ObjectKey | dict[str, Any], *_: Any) -> bool:
 KILLED = -9
 
 
-def run_killed(platform: Platform, at: int, moment: str) -> int:
+def run_killed(platform: CommandPlatform, at: int, moment: str) -> int:
     """One `run --once` that is killed at its `at`-th write; its exit code."""
     arguments = ("run", "--source", f"{platform.name}={platform.repository.path}", "--once", "--wait", "0s")
     done = process.run(arguments, platform.environment, before=arm, given=(at, moment))

@@ -5,44 +5,17 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import textwrap
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support import command as process
 from tests.support.cluster.audit import AuditEvent, AuditLog
 from tests.support.cluster.kubectl import Kubectl
-from tests.support.git.server import COMMIT, committed
+from tests.support.git.repository import Repository
 
 
 @dataclass(frozen=True)
-class Repository:
-    """A Git repository that a test writes commits to."""
-
-    path: Path
-
-    def commit(self, files: Mapping[str, str | None], message: str = "change") -> str:
-        """Write these files (None removes one), commit, and give the commit's id."""
-        for name, text in files.items():
-            file = self.path / name
-            if text is None:
-                file.unlink()
-            else:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(textwrap.dedent(text))
-        self.git("add", "--all")
-        return committed(self.git(*COMMIT, message))
-
-    def git(self, *arguments: str) -> str:
-        identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
-        return subprocess.run(
-            ("git", *identity, *arguments), cwd=self.path, check=True, capture_output=True, text=True
-        ).stdout
-
-
-@dataclass(frozen=True)
-class Platform:
+class CommandPlatform:
     """One source and its command line. `name` is the source's name; `group` is a group of kinds that no other test uses."""
 
     name: str
@@ -68,9 +41,11 @@ class Platform:
             "run", "--source", f"{self.name}={self.repository.path}", "--once", "--wait", wait, *arguments, check=check
         )
 
-    def start(self, *arguments: str) -> process.Running:
+    def start(self, *arguments: str) -> process.RunningCommand:
         """The daemon, or `--once`, as a process that the test ends."""
-        return process.Running(("run", "--source", f"{self.name}={self.repository.path}", *arguments), self.environment)
+        return process.RunningCommand(
+            ("run", "--source", f"{self.name}={self.repository.path}", *arguments), self.environment
+        )
 
     @property
     def audit(self) -> AuditLog:
@@ -99,14 +74,14 @@ class Platform:
         return any(self.namespace in text or self.name in text or self.group in text for text in names)
 
 
-def text(platform: Platform, name: str) -> str:
+def text(platform: CommandPlatform, name: str) -> str:
     """Return the key `text` of a ConfigMap, "" if there is none."""
     return platform.kubectl(
         "get", "configmap", name, "-n", platform.namespace, "-o", "jsonpath={.data.text}", check=False
     )
 
 
-def make_available(platform: Platform, name: str, replicas: int) -> None:
+def make_available(platform: CommandPlatform, name: str, replicas: int) -> None:
     """Write the status that the Deployment controller would write; it does not run here."""
     generation = int(
         platform.kubectl("get", "deployment", name, "-n", platform.namespace, "-o", "jsonpath={.metadata.generation}")

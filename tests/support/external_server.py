@@ -17,7 +17,7 @@ MINUTE = timedelta(minutes=1)
 
 
 @dataclass
-class Answers:
+class ExternalServer:
     """The answer of the server to every request, and the count of requests."""
 
     text: str = "true\n"
@@ -35,7 +35,7 @@ class Answers:
         return web.Response(text=self.text, status=self.status, headers=self.headers)
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[Answers]:
+    async def serving(self) -> AsyncIterator[ExternalServer]:
         """Serve on loopback until the end of the `with`."""
         app = web.Application()
         app.router.add_get("/ok", self.answer)

@@ -14,12 +14,13 @@ import pytest
 
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE
-from tests.scenarios.conftest import new_namespace, of_real
 from tests.support.cluster.audit import AuditEvent, AuditLog
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.command import Running, run
-from tests.support.command_platform import Platform, Repository
+from tests.support.cluster.scenario_server import new_namespace, of_real
+from tests.support.command import RunningCommand, run
+from tests.support.command_platform import CommandPlatform
 from tests.support.definitions import chain, config_map, link
+from tests.support.git.repository import Repository
 
 REGIONS = {"c0": "eu", "c1": "us", "c2": "us"}
 
@@ -41,7 +42,7 @@ EVERYWHERE = {"matchExpressions": [{"key": "region", "operator": "Exists"}]}
 class FleetPlatform:
     """A hub and its clusters, all with a namespace of the same name."""
 
-    platform: Platform
+    platform: CommandPlatform
     clusters: Mapping[str, ControlPlane]
     config: Path
 
@@ -52,8 +53,8 @@ class FleetPlatform:
     def commit(self, files: Mapping[str, str | None]) -> str:
         return self.platform.repository.commit(files)
 
-    def start(self) -> Running:
-        return Running(("run", "--config", str(self.config)), self.platform.environment)
+    def start(self) -> RunningCommand:
+        return RunningCommand(("run", "--config", str(self.config)), self.platform.environment)
 
     def run_once(self) -> subprocess.CompletedProcess[str]:
         return run(("run", "--once", "--config", str(self.config)), self.platform.environment)
@@ -124,7 +125,7 @@ def fleet(
         "sources": [{"name": source, "url": str(repository.path), "interval": "1h"}],
     }
     config.write_text(json.dumps(settings))
-    platform = Platform(
+    platform = CommandPlatform(
         name=source,
         namespace=namespace,
         group=f"{namespace}.test",

@@ -40,7 +40,7 @@ def found(*, changed: bool = False, moving: bool = False) -> ReconcileResult:
 
 
 @dataclass(kw_only=True)
-class Aside:
+class IdleReconciler:
     """A reconciler without a cluster's state and without work, but for `reconcile`."""
 
     cluster: Cluster = field(default_factory=lambda: cluster_of(Sandbox().answer))
@@ -75,7 +75,7 @@ class Aside:
 
 
 @dataclass
-class Listed:
+class ListedMirror:
     """A mirror with one commit. It writes each question to `log`, which several mirrors may share."""
 
     name: str

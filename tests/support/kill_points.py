@@ -27,10 +27,10 @@ class KilledError(BaseException):
     """The process is gone; nothing can catch it."""
 
 
-class Door:
+class KillableSandbox:
     """A sandbox that kills who calls it at write number `last`, counted from 0, before or after it is `carried_out`."""
 
-    def __init__(self, before: Door | None = None) -> None:
+    def __init__(self, before: KillableSandbox | None = None) -> None:
         """As it stands `before`; what happens here does not happen there."""
         self._numbers: count[int] = copy(before._numbers) if before else count()
         self.sandbox: Sandbox = Sandbox(
@@ -77,14 +77,14 @@ class Door:
         return found
 
 
-def deaths(begun: Door, act: Callable[[Door], object]) -> Iterator[tuple[Door, str]]:
+def deaths(begun: KillableSandbox, act: Callable[[KillableSandbox], object]) -> Iterator[tuple[KillableSandbox, str]]:
     """What `act` leaves behind when it is killed at each of its writes, before and after that was carried out; with the words for it. What one
     death leaves after a write is mostly what another one leaves before the next: the same is not given twice.
     """
     seen: list[list[bytes]] = []
     for point in count():
         for carried_out in (False, True):
-            door = Door(begun)
+            door = KillableSandbox(begun)
             door.kill_at(point, carried_out=carried_out)
             try:
                 act(door)

@@ -22,7 +22,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @dataclass
-class Committed:
+class CommittedMirror:
     """A mirror of the last commit of a platform."""
 
     fleet: LinkPlatform
@@ -67,7 +67,7 @@ async def operating(
     """Run a follower on the platform, and yield it after its first full reconciliation."""
     reconciler = reconciling(fleet.cluster, "0", fleet.clock, LOCAL)
     follower = Follower(
-        {"platform": cast(Mirror, Committed(fleet))}, reconciler, fleet.clock, elapsed=fleet.clock.seconds, **more
+        {"platform": cast(Mirror, CommittedMirror(fleet))}, reconciler, fleet.clock, elapsed=fleet.clock.seconds, **more
     )
     found = Operation(fleet, follower)
     follower.on_pass = found.passed

@@ -40,7 +40,7 @@ def config(text: str = "1") -> Object:
     }
 
 
-class World:
+class FaultyCluster:
     """A sandbox behind faults, a cluster that speaks to it, and the seconds that anybody would have waited."""
 
     def __init__(self, *faults: InjectedFault) -> None:
@@ -59,7 +59,7 @@ class World:
 
 
 async def test_without_faults_it_is_a_cluster() -> None:
-    world = World()
+    world = FaultyCluster()
     stored = await world.cluster.apply(config(), manager="m")
     assert await world.cluster.get(KEY) == stored
     assert await world.cluster.list(CONFIG_MAP, "default") == [stored]
@@ -70,7 +70,7 @@ async def test_without_faults_it_is_a_cluster() -> None:
 
 
 async def test_too_many_requests_are_waited_for() -> None:
-    world = World(InjectedFault(RefusedRequest(429, retry_after=7), verb="patch", times=2))
+    world = FaultyCluster(InjectedFault(RefusedRequest(429, retry_after=7), verb="patch", times=2))
     await world.cluster.apply(config(), manager="m")
     assert world.waited == [7.0, 7.0]
     assert len(world.faulty.injected) == 2
@@ -78,7 +78,7 @@ async def test_too_many_requests_are_waited_for() -> None:
 
 @pytest.mark.parametrize(("code", "error"), [(500, UnknownOutcome), (503, Unavailable), (403, Denied)])
 async def test_a_server_that_refuses(code: int, error: type[Exception]) -> None:
-    world = World(InjectedFault(RefusedRequest(code), verb="patch"))
+    world = FaultyCluster(InjectedFault(RefusedRequest(code), verb="patch"))
     with pytest.raises(error):
         await world.cluster.apply(config(), manager="m")
     assert not world.stored
@@ -86,26 +86,26 @@ async def test_a_server_that_refuses(code: int, error: type[Exception]) -> None:
 
 @pytest.mark.parametrize("carried_out", [False, True])
 async def test_a_reset_leaves_it_open_whether_a_write_was_made(carried_out: bool) -> None:
-    world = World(InjectedFault(ConnectionReset(carried_out), verb="patch"))
+    world = FaultyCluster(InjectedFault(ConnectionReset(carried_out), verb="patch"))
     with pytest.raises(UnknownOutcome):
         await world.cluster.apply(config(), manager="m")
     assert world.stored is carried_out
 
 
 async def test_a_reset_of_a_read_is_tried_again() -> None:
-    world = World(InjectedFault(ConnectionReset(False), verb="get", times=1))
+    world = FaultyCluster(InjectedFault(ConnectionReset(False), verb="get", times=1))
     await world.cluster.apply(config(), manager="m")
     assert await world.cluster.get(KEY) is not None
 
 
 async def test_latency() -> None:
-    world = World(InjectedFault(DelayedRequest(3.0), verb="patch"))
+    world = FaultyCluster(InjectedFault(DelayedRequest(3.0), verb="patch"))
     await world.cluster.apply(config(), manager="m")
     assert world.waited == [3.0]
 
 
 async def test_a_stale_list() -> None:
-    world = World(InjectedFault(StaleRead(), verb="list", plural="configmaps", skip=1))
+    world = FaultyCluster(InjectedFault(StaleRead(), verb="list", plural="configmaps", skip=1))
     assert await world.cluster.list(CONFIG_MAP, "default") == []
     await world.cluster.apply(config(), manager="m")
     assert await world.cluster.list(CONFIG_MAP, "default") == []
@@ -114,7 +114,7 @@ async def test_a_stale_list() -> None:
 
 
 async def test_a_finalizer_that_nobody_takes_away() -> None:
-    world = World(InjectedFault(StuckFinalizer(), verb="patch", plural="configmaps"))
+    world = FaultyCluster(InjectedFault(StuckFinalizer(), verb="patch", plural="configmaps"))
     await world.cluster.apply(config(), manager="m")
     again = await world.cluster.apply(config(), manager="m")
     assert again["metadata"]["finalizers"] == ["example.com/stuck"]
@@ -130,7 +130,7 @@ async def test_a_finalizer_that_nobody_takes_away() -> None:
 
 
 async def test_what_is_only_rehearsed_gets_no_finalizer() -> None:
-    world = World(InjectedFault(StuckFinalizer(), verb="patch", skip=1))
+    world = FaultyCluster(InjectedFault(StuckFinalizer(), verb="patch", skip=1))
     await world.cluster.apply(config(), manager="m")
     await world.cluster.apply(config("2"), manager="m", dry_run=True)
     assert len(world.faulty.injected) == 1
@@ -140,7 +140,7 @@ async def test_what_is_only_rehearsed_gets_no_finalizer() -> None:
 
 
 async def test_a_fault_is_for_some_objects_only() -> None:
-    world = World(InjectedFault(RefusedRequest(403), plural="configmaps", namespace="default", name="b*"))
+    world = FaultyCluster(InjectedFault(RefusedRequest(403), plural="configmaps", namespace="default", name="b*"))
     await world.cluster.apply(config(), manager="m")
     other = config() | {"metadata": {"name": "bad", "namespace": "default"}}
     with pytest.raises(Denied):
@@ -149,17 +149,17 @@ async def test_a_fault_is_for_some_objects_only() -> None:
 
 async def test_not_found_is_the_objects_absence() -> None:
     """An answer by script has no details of an object, and must not look like a proof of absence."""
-    world = World(InjectedFault(RefusedRequest(404), verb="get"))
+    world = FaultyCluster(InjectedFault(RefusedRequest(404), verb="get"))
     with pytest.raises(Exception, match="by script") as caught:
         await world.cluster.get(KEY)
     assert not isinstance(caught.value, NotFound)
 
 
-def watch(world: World) -> Request:
+def watch(world: FaultyCluster) -> Request:
     return Request("GET", "/api/v1/namespaces/default/configmaps?watch=1")
 
 
-async def told(world: World, count: int) -> Sequence[str]:
+async def told(world: FaultyCluster, count: int) -> Sequence[str]:
     """Types of the events of a watch: of what is there, and of what is changed while it goes on."""
     response = await world.faulty.answer(watch(world))
     assert response.stream is not None
@@ -173,13 +173,13 @@ async def told(world: World, count: int) -> Sequence[str]:
 
 
 async def test_a_watch_that_is_cut() -> None:
-    world = World(InjectedFault(EndedWatch(2), verb="watch"))
+    world = FaultyCluster(InjectedFault(EndedWatch(2), verb="watch"))
     await world.cluster.apply(config(), manager="m")
     assert await told(world, 9) == ["ADDED", "MODIFIED"]
 
 
 async def test_a_watch_that_falls_silent() -> None:
-    world = World(InjectedFault(SilentWatch(1), verb="watch"))
+    world = FaultyCluster(InjectedFault(SilentWatch(1), verb="watch"))
     await world.cluster.apply(config(), manager="m")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):

@@ -32,7 +32,7 @@ def key(name: str) -> ObjectKey:
 
 
 @dataclass
-class Lab:
+class WritingProcess:
     """One process; `tries` are the times at which each object was written, `heard` (`worth` another look or not) and `again` what it was told."""
 
     tries: dict[str, list[float]] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def busy(seconds: float | None = None) -> Unavailable:
 
 def test_a_round_does_not_wait_for_a_write_that_takes_long() -> None:
     """I9: what is answered is taken, the rest is being written, and nothing is begun for it again."""
-    lab = Lab()
+    lab = WritingProcess()
 
     async def story() -> None:
         batch = lab.batch()
@@ -111,7 +111,7 @@ def test_a_round_does_not_wait_for_a_write_that_takes_long() -> None:
 
 
 def test_who_insists_waits_for_all() -> None:
-    lab = Lab()
+    lab = WritingProcess()
 
     async def story() -> None:
         batch = lab.batch(insists=True)
@@ -128,7 +128,7 @@ def test_who_insists_waits_for_all() -> None:
 @pytest.mark.parametrize(("takes", "found"), [(3, ["second"]), (5, []), (60, [])])
 def test_who_takes_long_to_decide_waits_longer_before_he_decides_again(takes: float, found: list[str]) -> None:
     """I9: ten thousand objects are not decided on anew whenever a busy server says nothing for a moment; what hangs is left."""
-    lab = Lab()
+    lab = WritingProcess()
 
     async def story() -> None:
         batch = lab.batch()
@@ -145,7 +145,7 @@ def test_who_takes_long_to_decide_waits_longer_before_he_decides_again(takes: fl
 @pytest.mark.parametrize(("late", "waited"), [(1, 0.4), (5, 2), (9, 3.6)])
 def test_the_fewer_are_late_the_shorter_the_others_wait_for_them(late: int, waited: float) -> None:
     """I9: where a thousand take two seconds to decide on, nobody wants to hear of the last five for four."""
-    lab = Lab()
+    lab = WritingProcess()
 
     async def story() -> None:
         batch = lab.batch()
@@ -162,7 +162,7 @@ def test_the_fewer_are_late_the_shorter_the_others_wait_for_them(late: int, wait
 
 def test_answers_that_come_one_after_the_other_are_all_waited_for() -> None:
     """A server that takes 0.25 s for each is slow, and nobody is late: who has waited for some of them knows."""
-    lab = Lab()
+    lab = WritingProcess()
 
     async def story() -> None:
         lock = asyncio.Lock()
@@ -186,7 +186,7 @@ def test_answers_that_come_one_after_the_other_are_all_waited_for() -> None:
 
 def test_what_is_put_off_is_left_to_a_later_pass_which_does_not_come_before_the_time() -> None:
     """I11: the server's word counts, and ours grows each time; a pass that is over sends nothing."""
-    lab, waits = Lab(), [busy(7), *[busy()] * 12]
+    lab, waits = WritingProcess(), [busy(7), *[busy()] * 12]
 
     async def story() -> None:
         for error in waits:
@@ -208,7 +208,7 @@ def test_what_is_put_off_is_left_to_a_later_pass_which_does_not_come_before_the_
 @pytest.mark.parametrize("again", [True, False])
 def test_what_is_put_off_for_minutes_is_a_failure_and_is_still_tried(again: bool) -> None:
     """A webhook that nobody answers, for one: time alone will not help, and somebody has to be told."""
-    lab, silent = Lab(), Unavailable("failed calling webhook", status=500, is_transient=again)
+    lab, silent = WritingProcess(), Unavailable("failed calling webhook", status=500, is_transient=again)
 
     async def story() -> None:
         told = dict[float, Cause]()
@@ -228,7 +228,7 @@ def test_what_is_put_off_for_minutes_is_a_failure_and_is_still_tried(again: bool
 
 def test_who_is_in_a_hurry_waits_for_no_time_to_come() -> None:
     """`levelgate reconcile`; what is put off once more waits as long as before, and longer."""
-    lab = Lab()
+    lab = WritingProcess()
 
     async def story() -> None:
         for _ in range(3):
@@ -242,7 +242,7 @@ def test_who_is_in_a_hurry_waits_for_no_time_to_come() -> None:
 
 def test_a_failure_that_nobody_waited_for_is_told_once_to_who_looks_at_its_set() -> None:
     """I12: the next pass says what went wrong."""
-    lab = Lab()
+    lab = WritingProcess()
 
     async def story() -> None:
         batch = lab.batch()
@@ -259,7 +259,7 @@ def test_a_failure_that_nobody_waited_for_is_told_once_to_who_looks_at_its_set()
 
 @pytest.mark.parametrize("takes", [0.0, 20.0])
 def test_what_is_no_failure_of_a_write_ends_the_pass_or_the_next_one(takes: float) -> None:
-    lab = Lab()
+    lab = WritingProcess()
 
     async def story() -> None:
         batch = lab.batch()
@@ -279,7 +279,7 @@ def test_what_is_no_failure_of_a_write_ends_the_pass_or_the_next_one(takes: floa
 
 
 def test_the_end_of_a_process_waits_for_what_was_sent_and_not_for_ever() -> None:
-    lab = Lab()
+    lab = WritingProcess()
 
     async def story() -> None:
         batch = lab.batch()

@@ -53,7 +53,7 @@ class Slow(WitnessedCluster):
 
 
 @dataclass
-class Lab:
+class ReadingProcess:
     """`heard` are the times at which a kind answered again; since `written` something was written of every kind."""
 
     cluster: Slow = field(default_factory=Slow)
@@ -89,7 +89,7 @@ class Lab:
 
 def test_a_kind_that_never_answers_keeps_nobody_waiting_but_once() -> None:
     """I9: the others are read, later questions about the kind cost nothing, and it is asked no second time meanwhile."""
-    lab = Lab(Slow(takes={WIDGET: [1e6]}))
+    lab = ReadingProcess(Slow(takes={WIDGET: [1e6]}))
 
     async def story() -> None:
         others = asyncio.gather(*(lab.reads.list(CONFIG_MAP) for _ in range(5)))
@@ -106,7 +106,7 @@ def test_a_kind_that_never_answers_keeps_nobody_waiting_but_once() -> None:
 
 def test_a_kind_that_is_overtaken_is_waited_for_no_longer() -> None:
     """I9: passes over parts go on reading meanwhile, and are no sign that it will answer."""
-    lab = Lab(Slow(takes={WIDGET: [1e6]}))
+    lab = ReadingProcess(Slow(takes={WIDGET: [1e6]}))
 
     async def parts() -> None:
         while True:
@@ -123,7 +123,7 @@ def test_a_kind_that_is_overtaken_is_waited_for_no_longer() -> None:
 
 def test_the_last_of_many_that_are_answered_one_after_the_other_is_waited_for() -> None:
     """A start with many kinds, or a server that is slow: nobody is late."""
-    lab, lock = Lab(), asyncio.Lock()
+    lab, lock = ReadingProcess(), asyncio.Lock()
 
     async def in_turn(_: GroupKind) -> None:
         async with lock:
@@ -139,7 +139,7 @@ def test_the_last_of_many_that_are_answered_one_after_the_other_is_waited_for() 
 
 def test_an_answer_that_comes_late_is_told_to_who_asks_next_and_the_one_after_asks_anew() -> None:
     """I9: so a kind that always takes long is read all the same."""
-    lab = Lab(Slow(takes={WIDGET: [25, 25, 0.01]}))
+    lab = ReadingProcess(Slow(takes={WIDGET: [25, 25, 0.01]}))
 
     async def story() -> None:
         await lab.silent()
@@ -157,7 +157,7 @@ def test_an_answer_that_comes_late_is_told_to_who_asks_next_and_the_one_after_as
 @pytest.mark.parametrize("selector", ["", "other"])
 def test_a_late_answer_to_another_question_or_from_before_a_write_counts_for_nothing(selector: str) -> None:
     """I2, I4: stale reads never decide a deletion."""
-    lab = Lab(Slow(takes={WIDGET: [25]}))
+    lab = ReadingProcess(Slow(takes={WIDGET: [25]}))
 
     async def story() -> None:
         await lab.silent()
@@ -170,7 +170,7 @@ def test_a_late_answer_to_another_question_or_from_before_a_write_counts_for_not
 
 def test_what_fails_while_nobody_waits_is_asked_again_ever_more_rarely() -> None:
     """I11; and it is said why it cannot be read."""
-    lab = Lab(Slow(takes={WIDGET: [5]}, says=[Unavailable("the service is down")] * 3))
+    lab = ReadingProcess(Slow(takes={WIDGET: [5]}, says=[Unavailable("the service is down")] * 3))
 
     async def story() -> None:
         await lab.silent()
@@ -187,7 +187,7 @@ def test_what_fails_while_nobody_waits_is_asked_again_ever_more_rarely() -> None
 
 
 def test_a_refusal_that_comes_late_is_an_answer() -> None:
-    lab = Lab(Slow(takes={WIDGET: [5]}, says=[Denied("no right to list")]))
+    lab = ReadingProcess(Slow(takes={WIDGET: [5]}, says=[Denied("no right to list")]))
 
     async def story() -> None:
         await lab.silent()
@@ -201,7 +201,7 @@ def test_a_refusal_that_comes_late_is_an_answer() -> None:
 
 def test_what_lately_took_long_is_waited_for() -> None:
     """A large kind that takes seconds each time is read by every pass; one that takes longer than that teaches nothing."""
-    lab = Lab(Slow(takes={WIDGET: [4, 4, 30], CONFIG_MAP: [1e6]}))
+    lab = ReadingProcess(Slow(takes={WIDGET: [4, 4, 30], CONFIG_MAP: [1e6]}))
 
     async def story() -> None:
         await lab.silent()
@@ -219,7 +219,7 @@ def test_what_lately_took_long_is_waited_for() -> None:
 
 def test_our_own_records_are_waited_for() -> None:
     """Without them nothing can be decided; and other objects of their kind may be as slow as they like."""
-    lab = Lab(Slow(takes={CONFIG_MAP: [1e6, 40, 40]}))
+    lab = ReadingProcess(Slow(takes={CONFIG_MAP: [1e6, 40, 40]}))
 
     async def story() -> None:
         await lab.silent(CONFIG_MAP)
@@ -231,7 +231,7 @@ def test_our_own_records_are_waited_for() -> None:
 
 
 def test_who_insists_waits_for_all() -> None:
-    lab = Lab(Slow(takes={WIDGET: [40]}))
+    lab = ReadingProcess(Slow(takes={WIDGET: [40]}))
     lab.reads.waits_for_responses = lambda: True
 
     async def story() -> None:
@@ -244,7 +244,7 @@ def test_who_insists_waits_for_all() -> None:
 def test_many_kinds_that_do_not_answer_are_asked_a_few_at_a_time() -> None:
     """I9: all those of an API server of their own, say, do not take the places of what answers; each has its turn, and is heard."""
     kinds = [GroupKind("example.com", f"Widget{number}") for number in range(10)]
-    lab = Lab(Slow(takes={kind: [30, 0.1] for kind in kinds}))
+    lab = ReadingProcess(Slow(takes={kind: [30, 0.1] for kind in kinds}))
 
     def in_flight() -> int:
         coroutines = [task.get_coro() for task in asyncio.all_tasks()]
@@ -261,7 +261,7 @@ def test_many_kinds_that_do_not_answer_are_asked_a_few_at_a_time() -> None:
 
 
 def test_a_pass_that_is_broken_off_asks_no_more() -> None:
-    lab = Lab(Slow(takes={WIDGET: [1e6, 1e6]}))
+    lab = ReadingProcess(Slow(takes={WIDGET: [1e6, 1e6]}))
 
     async def story() -> None:
         asking = asyncio.ensure_future(lab.reads.list(WIDGET))

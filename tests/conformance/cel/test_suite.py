@@ -8,7 +8,7 @@ import pytest
 
 from renderer.cel import TypeValue, UInt
 from tests.support.cel.suite import FAILED, MESSAGES, Case, cases, right, same
-from tests.support.cel.textproto import Malformed, Word, parse
+from tests.support.cel.textproto import MalformedText, Word, parse
 
 FILE = r"""
 name: "sample"  # a comment
@@ -98,5 +98,5 @@ def test_fields_repeat_and_lists_are_the_same() -> None:
 
 @pytest.mark.parametrize("text", ["a", "a {", 'a: "', "a: }", "}", "a: {b: 1"])
 def test_malformed_files_are_told_with_the_line(text: str) -> None:
-    with pytest.raises(Malformed, match=r"line \d+: expected"):
+    with pytest.raises(MalformedText, match=r"line \d+: expected"):
         parse(text)

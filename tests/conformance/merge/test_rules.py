@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.conformance import merge_schema as things
-from tests.support.conformance.merge_servers import OneObject, Outcome, Write
+from tests.support.conformance.merge_servers import MergeWrite, OneObject, Outcome
 
 Json = dict[str, Any]
 New = Callable[[str], OneObject]
@@ -34,16 +34,16 @@ class Thing:
         }
 
     def apply(self, manager: str, content: Json, *, force: bool = False, metadata: Json | None = None) -> Outcome:
-        return self._obj.write(Write("apply", manager, self.body(content, metadata), force))
+        return self._obj.write(MergeWrite("apply", manager, self.body(content, metadata), force))
 
     def update(self, manager: str, content: Json, *, metadata: Json | None = None) -> Outcome:
-        return self._obj.write(Write("update", manager, self.body(content, metadata)))
+        return self._obj.write(MergeWrite("update", manager, self.body(content, metadata)))
 
     def patch(self, manager: str, patch: Json) -> Outcome:
-        return self._obj.write(Write("patch", manager, patch))
+        return self._obj.write(MergeWrite("patch", manager, patch))
 
     def apply_status(self, manager: str, content: Json) -> Outcome:
-        return self._obj.write(Write("apply", manager, self.body(content), subresource="status"))
+        return self._obj.write(MergeWrite("apply", manager, self.body(content), subresource="status"))
 
     @property
     def live(self) -> Json:

@@ -14,8 +14,8 @@ from tests.support.conformance import merge_schema as things
 from tests.support.conformance.merge_servers import (
     Connection,
     InProcess,
+    MergeWrite,
     OneObject,
-    Write,
     comparable,
     content,
     ownership,
@@ -28,7 +28,7 @@ managers = st.sampled_from(["m1", "m2", "m3"])
 _numbers = count()
 
 
-def agree(real: OneObject, ours: OneObject, writes: list[Write]) -> None:
+def agree(real: OneObject, ours: OneObject, writes: list[MergeWrite]) -> None:
     """Ends where only the real server's validation refuses what was merged: the sandbox knows fewer rules."""
     for write in writes:
         note(f"{write}")
@@ -54,14 +54,14 @@ def bodies(api_version: str, kind: str, content: st.SearchStrategy[Json]) -> st.
 
 
 def histories(
-    objects: st.SearchStrategy[Json], broken: st.SearchStrategy[Json], *more: st.SearchStrategy[Write]
-) -> st.SearchStrategy[list[Write]]:
+    objects: st.SearchStrategy[Json], broken: st.SearchStrategy[Json], *more: st.SearchStrategy[MergeWrite]
+) -> st.SearchStrategy[list[MergeWrite]]:
     """A first apply, then writes of all sorts, most of them applies."""
-    applies = st.builds(Write, st.just("apply"), managers, objects, st.booleans())
-    updates = st.builds(Write, st.just("update"), managers, objects)
-    merges = st.builds(Write, st.just("patch"), managers, patches(objects))
-    mistakes = st.builds(Write, st.just("apply"), managers, broken, st.booleans())
-    rare = st.sampled_from([Write("delete"), Write("patch", "m1", {"metadata": {"managedFields": [{}]}})])
+    applies = st.builds(MergeWrite, st.just("apply"), managers, objects, st.booleans())
+    updates = st.builds(MergeWrite, st.just("update"), managers, objects)
+    merges = st.builds(MergeWrite, st.just("patch"), managers, patches(objects))
+    mistakes = st.builds(MergeWrite, st.just("apply"), managers, broken, st.booleans())
+    rare = st.sampled_from([MergeWrite("delete"), MergeWrite("patch", "m1", {"metadata": {"managedFields": [{}]}})])
     write = st.one_of(*[applies] * 8, *[updates] * 3, *[merges] * 3, mistakes, rare, *more)
     return st.builds(lambda first, rest: [first, *rest], applies, st.lists(write, min_size=4, max_size=9))
 
@@ -92,12 +92,12 @@ def _spots(value: Json, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
             yield from _spots(child, (*path, name))
 
 
-def named(write: Write, name: str) -> Write:
+def named(write: MergeWrite, name: str) -> MergeWrite:
     body = write.body
     if body is None or write.verb == "patch":
         return write
     body = {**body, "metadata": {"name": name, "namespace": "default", **body["metadata"]}}
-    return Write(write.verb, write.manager, body, write.force, write.subresource)
+    return MergeWrite(write.verb, write.manager, body, write.force, write.subresource)
 
 
 thing_objects = bodies(f"{things.GROUP}/v1", "Thing", st.builds(lambda spec: {"spec": spec}, things.specs))
@@ -108,12 +108,12 @@ broken_things = bodies(
 
 statuses = bodies(f"{things.GROUP}/v1", "Thing", st.builds(lambda status: {"status": status}, things.statuses))
 status_writes = st.one_of(
-    st.builds(Write, st.just("apply"), managers, statuses, st.booleans(), st.just("status")),
-    st.builds(Write, st.just("patch"), managers, patches(statuses), st.just(False), st.just("status")),
+    st.builds(MergeWrite, st.just("apply"), managers, statuses, st.booleans(), st.just("status")),
+    st.builds(MergeWrite, st.just("patch"), managers, patches(statuses), st.just(False), st.just("status")),
 )
 
 
-def compare(connection: Connection, sandbox: InProcess, path: str, history: list[Write]) -> None:
+def compare(connection: Connection, sandbox: InProcess, path: str, history: list[MergeWrite]) -> None:
     name = f"t{next(_numbers)}"
     writes = [named(write, name) for write in history]
     agree(OneObject(connection, path, name), OneObject(sandbox, path, name), writes)
@@ -121,19 +121,19 @@ def compare(connection: Connection, sandbox: InProcess, path: str, history: list
 
 @settings(examples(40), report_multiple_bugs=False)
 @given(histories(thing_objects, broken_things, status_writes))
-def test_custom_resources(connection: Connection, embedded: InProcess, history: list[Write]) -> None:
+def test_custom_resources(connection: Connection, embedded: InProcess, history: list[MergeWrite]) -> None:
     compare(connection, embedded, things.PATH, history)
 
 
 @settings(examples(25), report_multiple_bugs=False)
 @given(histories(bodies("v1", "ConfigMap", things.config_maps), bodies("v1", "ConfigMap", things.broken_config_maps)))
-def test_config_maps(connection: Connection, embedded: InProcess, history: list[Write]) -> None:
+def test_config_maps(connection: Connection, embedded: InProcess, history: list[MergeWrite]) -> None:
     compare(connection, embedded, things.CONFIG_MAPS, history)
 
 
 @settings(examples(25), report_multiple_bugs=False)
 @given(histories(bodies("v1", "Service", things.services), bodies("v1", "Service", things.broken_services)))
-def test_services(connection: Connection, embedded: InProcess, history: list[Write]) -> None:
+def test_services(connection: Connection, embedded: InProcess, history: list[MergeWrite]) -> None:
     compare(connection, embedded, things.SERVICES, history)
 
 
@@ -143,5 +143,5 @@ def test_services(connection: Connection, embedded: InProcess, history: list[Wri
         bodies("apps/v1", "Deployment", things.deployments), bodies("apps/v1", "Deployment", things.broken_deployments)
     )
 )
-def test_deployments(connection: Connection, embedded: InProcess, history: list[Write]) -> None:
+def test_deployments(connection: Connection, embedded: InProcess, history: list[MergeWrite]) -> None:
     compare(connection, embedded, things.DEPLOYMENTS, history)

@@ -26,16 +26,16 @@ from gitops.reconcile.reconciler import Reconciler
 from gitops.reconcile.sources import SourceState
 from gitops.rollouts.state import Halt, Revert, RolloutState, TargetRevision
 from tests.support.clock import START
-from tests.support.external_server import Answers
-from tests.support.follower import Aside, found
-from tests.support.git.server import Work
+from tests.support.external_server import ExternalServer
+from tests.support.follower import IdleReconciler, found
+from tests.support.git.repository import WorkTree
 from tests.support.link_platform import LinkPlatform
 
 T = TypeVar("T")
 
 
 @dataclass
-class Passes(Aside):
+class Passes(IdleReconciler):
     """Stands where the cluster is: what each pass was given."""
 
     given: asyncio.Queue[dict[str, SourceState]] = field(default_factory=asyncio.Queue)
@@ -70,7 +70,7 @@ async def _first(queue: asyncio.Queue[T], fits: Callable[[T], bool]) -> T:
 
 
 @dataclass
-class Platform:
+class ConfiguredSources:
     """A configuration file and the repositories that it names."""
 
     directory: Path
@@ -79,8 +79,8 @@ class Platform:
     def file(self) -> Path:
         return self.directory / "levelgate.yaml"
 
-    def repository(self, name: str) -> Work:
-        work = Work(self.directory / name)
+    def repository(self, name: str) -> WorkTree:
+        work = WorkTree(self.directory / name)
         work.path.mkdir()
         work.git("init", "--quiet", "--initial-branch=main")
         work.commit(a="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
@@ -122,12 +122,14 @@ class Platform:
 
 
 @pytest.fixture
-def platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Platform:
+def platform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConfiguredSources:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return Platform(tmp_path)
+    return ConfiguredSources(tmp_path)
 
 
-async def test_a_source_that_is_added_is_followed_and_one_that_is_taken_out_is_left_alone(platform: Platform) -> None:
+async def test_a_source_that_is_added_is_followed_and_one_that_is_taken_out_is_left_alone(
+    platform: ConfiguredSources,
+) -> None:
     platform.repository("one")
     platform.repository("two")
     platform.configure("name: one, url: one")
@@ -143,7 +145,7 @@ async def test_a_source_that_is_added_is_followed_and_one_that_is_taken_out_is_l
         assert run.passes.follows == {"two"}
 
 
-async def test_a_commit_to_a_repository_that_was_added_is_seen_at_once(platform: Platform) -> None:
+async def test_a_commit_to_a_repository_that_was_added_is_seen_at_once(platform: ConfiguredSources) -> None:
     platform.repository("one")
     platform.configure("name: one, url: one")
     async with platform.running() as run:
@@ -156,7 +158,7 @@ async def test_a_commit_to_a_repository_that_was_added_is_seen_at_once(platform:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_commit_is_seen_at_once_after_the_watch_of_its_repository_died(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
+    platform: ConfiguredSources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The death is told under the name of the source. Its interval of an hour has no part in it."""
     from watchdog.observers.api import EventEmitter
@@ -180,7 +182,9 @@ async def test_a_commit_is_seen_at_once_after_the_watch_of_its_repository_died(
             await run.passed(lambda given: given["one"].catalog.commit == commit)
 
 
-async def test_a_repository_of_several_sources_is_asked_as_often_as_the_most_eager_wants(platform: Platform) -> None:
+async def test_a_repository_of_several_sources_is_asked_as_often_as_the_most_eager_wants(
+    platform: ConfiguredSources,
+) -> None:
     """One question for all of its sources; two of them may follow different refs."""
     one = platform.repository("one")
     one.git("branch", "next")
@@ -196,7 +200,7 @@ async def test_a_repository_of_several_sources_is_asked_as_often_as_the_most_eag
         assert given["one"].catalog.commit != commit
 
 
-async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: Platform) -> None:
+async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: ConfiguredSources) -> None:
     one = platform.repository("one")
     platform.configure("name: one, url: one, path: .")
     async with platform.running() as run:
@@ -217,7 +221,7 @@ async def test_a_broken_file_is_told_and_what_was_taken_before_stays(platform: P
         assert given["one"].catalog.commit == commit
 
 
-async def test_everything_is_read_anew_from_time_to_time_though_nothing_is_told(platform: Platform) -> None:
+async def test_everything_is_read_anew_from_time_to_time_though_nothing_is_told(platform: ConfiguredSources) -> None:
     """T8, I7: an event that never arrives costs time, for as long as `resync` says."""
     platform.repository("one")
     platform.configure("name: one, url: one", more="resync: 1s\n")
@@ -226,7 +230,7 @@ async def test_everything_is_read_anew_from_time_to_time_though_nothing_is_told(
             await run.passed(lambda given: set(given) == {"one"})
 
 
-async def test_a_timer_wakes_what_time_alone_lets_go_on(platform: Platform) -> None:
+async def test_a_timer_wakes_what_time_alone_lets_go_on(platform: ConfiguredSources) -> None:
     """The end of a suspension, the edge of a window: a pass is run then, though nothing is told and nothing was committed."""
     work = platform.repository("one")
     platform.configure("name: one, url: one")
@@ -239,7 +243,9 @@ async def test_a_timer_wakes_what_time_alone_lets_go_on(platform: Platform) -> N
         await run.passed(lambda _: SystemClock().now() >= due)
 
 
-async def test_who_stands_by_takes_changes_too_and_leads_with_what_was_in_force_last(platform: Platform) -> None:
+async def test_who_stands_by_takes_changes_too_and_leads_with_what_was_in_force_last(
+    platform: ConfiguredSources,
+) -> None:
     """Surface 2.5, S2-12: two replicas see one file; a takeover brings back nothing that had been changed before."""
     platform.repository("one")
     platform.repository("two")
@@ -256,7 +262,7 @@ async def test_who_stands_by_takes_changes_too_and_leads_with_what_was_in_force_
         assert run.daemon.live_config.refusal
 
 
-async def test_another_path_is_read_although_the_commit_is_the_same(platform: Platform) -> None:
+async def test_another_path_is_read_although_the_commit_is_the_same(platform: ConfiguredSources) -> None:
     one = platform.repository("one")
     one.write("apps/b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n")
     one.commit("apps")
@@ -268,7 +274,7 @@ async def test_another_path_is_read_although_the_commit_is_the_same(platform: Pl
         assert [item.manifest["metadata"]["name"] for item in given["one"].catalog.objects] == ["b"]
 
 
-async def test_what_counts_from_the_next_start_on_is_told(platform: Platform) -> None:
+async def test_what_counts_from_the_next_start_on_is_told(platform: ConfiguredSources) -> None:
     platform.repository("one")
     platform.configure("name: one, url: one")
     async with platform.running() as run:
@@ -277,7 +283,7 @@ async def test_what_counts_from_the_next_start_on_is_told(platform: Platform) ->
         await run.says("take effect at the next start")
 
 
-async def test_a_mounted_configmap_changes_by_a_link(platform: Platform) -> None:
+async def test_a_mounted_configmap_changes_by_a_link(platform: ConfiguredSources) -> None:
     """The kubelet writes new contents beside the old ones and moves the link `..data` to them."""
     platform.repository("one")
     platform.repository("two")
@@ -290,7 +296,7 @@ async def test_a_mounted_configmap_changes_by_a_link(platform: Platform) -> None
     (mount / "..data").symlink_to("..1")
     platform.file.unlink()
     platform.file.symlink_to(mount / "..data" / "levelgate.yaml")
-    mounted = Platform(mount)
+    mounted = ConfiguredSources(mount)
     mounted.file.symlink_to("..data/levelgate.yaml")
     async with mounted.running() as run:
         await run.passed(lambda given: set(given) == {"one"})
@@ -299,9 +305,11 @@ async def test_a_mounted_configmap_changes_by_a_link(platform: Platform) -> None
         await run.passed(lambda given: set(given) == {"two"})
 
 
-async def test_facts_are_asked_for_before_the_first_pass_and_a_new_one_when_it_is_declared(platform: Platform) -> None:
+async def test_facts_are_asked_for_before_the_first_pass_and_a_new_one_when_it_is_declared(
+    platform: ConfiguredSources,
+) -> None:
     platform.repository("one")
-    async with Answers().serving() as server:
+    async with ExternalServer().serving() as server:
         budget, freeze = (
             f'- {{name: {name}, maxAge: 1h, http: {{url: "{server.url}", expect: "true"}}}}\n'
             for name in ("budget", "freeze")
@@ -319,7 +327,9 @@ async def test_facts_are_asked_for_before_the_first_pass_and_a_new_one_when_it_i
             assert server.asked == 2
 
 
-async def test_a_halt_that_wants_a_revert_is_taken_up_and_again_with_what_was_missing(platform: Platform) -> None:
+async def test_a_halt_that_wants_a_revert_is_taken_up_and_again_with_what_was_missing(
+    platform: ConfiguredSources,
+) -> None:
     """S1-33: the configuration says where it is proposed, also one that is changed while the daemon runs."""
     platform.repository("one")
     platform.configure("name: one, url: one")

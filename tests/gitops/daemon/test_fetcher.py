@@ -20,11 +20,11 @@ from renderer import well_known
 from renderer.identity import source_parent
 from renderer.render.model import RenderedApplySet
 from tests.support.clock import StillClock
-from tests.support.follower import Listed, found
+from tests.support.follower import ListedMirror, found
 
 
 @dataclass
-class Failing(Listed):
+class Failing(ListedMirror):
     """A server that says no, as long as `error` is set."""
 
     error: SourceError | None = None
@@ -39,7 +39,7 @@ class Failing(Listed):
 def asked(error: SourceError, *, minutes: int) -> tuple[list[str], list[str]]:
     """The questions that two servers get in so many minutes, asked every second; one of them fails."""
     clock, bad, good = StillClock(), list[str](), list[str]()
-    mirrors = {"bad": Failing("bad", bad, "s", error=error), "good": Listed("good", good, "t")}
+    mirrors = {"bad": Failing("bad", bad, "s", error=error), "good": ListedMirror("good", good, "t")}
     fetcher = Fetcher(mirrors, {}, cluster_of(Sandbox().answer), LOCAL, clock, lambda _source, _text: None)  # type: ignore[arg-type]
 
     async def story() -> None:

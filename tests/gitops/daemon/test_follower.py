@@ -33,7 +33,7 @@ from gitops.source import SourceTarget, Tip
 from renderer.catalog.catalog import Catalog
 from renderer.identity import ObjectKey, source_parent
 from tests.support.cluster.waiting import until
-from tests.support.follower import KEY, Aside, Listed, found
+from tests.support.follower import KEY, IdleReconciler, ListedMirror, found
 
 
 class VirtualClock:
@@ -54,7 +54,7 @@ class VirtualClock:
 
 
 @dataclass
-class Script(Aside):
+class Script(IdleReconciler):
     """Answers passes one after the other, the last one for ever."""
 
     answers: list[ReconcileResult | Exception]
@@ -159,7 +159,7 @@ async def test_a_source_that_cannot_be_read_is_told_once_and_left_out() -> None:
 
 async def test_one_server_is_asked_once_for_all_of_its_sources_that_are_due() -> None:
     log: list[str] = []
-    mirrors = {name: Listed(name, log, server) for name, server in (("a", "s"), ("b", "s"), ("c", "t"))}
+    mirrors = {name: ListedMirror(name, log, server) for name, server in (("a", "s"), ("b", "s"), ("c", "t"))}
     following, script, _ = follower(found(), mirrors=mirrors)
     await following.run_once(wait=timedelta(0))
     assert sorted(log) == ["fetch a", "fetch b", "fetch c", "s a b", "t c"]
@@ -172,7 +172,7 @@ async def test_one_server_is_asked_once_for_all_of_its_sources_that_are_due() ->
 
 async def test_a_pass_that_only_looks_at_the_cluster_asks_no_server() -> None:
     log: list[str] = []
-    following, script, _ = follower(*[found(moving=True)] * 5, found(), mirrors={"a": Listed("a", log)})
+    following, script, _ = follower(*[found(moving=True)] * 5, found(), mirrors={"a": ListedMirror("a", log)})
     running = asyncio.ensure_future(following.run_forever())
     await until(lambda: len(script.asked) == 6)
     assert log == ["https://x a", "fetch a"]
@@ -187,14 +187,14 @@ async def test_a_server_that_hangs_keeps_no_other_source_waiting() -> None:
     log: list[str] = []
     hangs, release = threading.Event(), threading.Event()
 
-    class Hanging(Listed):
+    class Hanging(ListedMirror):
         def list_refs(self, *names: str) -> dict[str, str]:
             found = super().list_refs(*names)
             if hangs.is_set():
                 release.wait(600)
             return found
 
-    good = Listed("good", log, "t")
+    good = ListedMirror("good", log, "t")
     following, script, _ = follower(found(), mirrors={"bad": Hanging("bad", log, "s"), "good": good})
     running = asyncio.ensure_future(following.run_forever())
     await until(lambda: len(script.asked) == 1)
@@ -220,7 +220,7 @@ async def test_servers_that_hang_from_the_start_keep_no_other_source_waiting(mon
     monkeypatch.setattr(loop, "time", lambda: seconds() + passed)
     monkeypatch.setattr("gitops.daemon.follower.FIRST_FETCH_TIMEOUT_SECONDS", 3600.0)
 
-    class Hanging(Listed):
+    class Hanging(ListedMirror):
         def fetch(self, tip: Tip) -> str:
             release.wait(600)
             return super().fetch(tip)
@@ -228,7 +228,7 @@ async def test_servers_that_hang_from_the_start_keep_no_other_source_waiting(mon
     log: list[str] = []
     hanging = {f"bad{number}": Hanging(f"bad{number}", log, "s") for number in range(MAX_THREADS_PER_SERVER + 1)}
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(MAX_THREADS_PER_SERVER + 1))
-    following, script, _ = follower(found(), mirrors={**hanging, "good": Listed("good", log, "t")})
+    following, script, _ = follower(found(), mirrors={**hanging, "good": ListedMirror("good", log, "t")})
     told: list[str] = []
     following.notice = lambda name, text: told.append(f"{name}: {text}")
     running = asyncio.ensure_future(following.run_forever())

@@ -22,7 +22,7 @@ from gitops.windows.window import LOCAL
 from tests.support.clock import START, LoopClock, StillClock, VirtualLoop
 from tests.support.fault_injector import DelayedRequest, FaultInjector, InjectedFault
 from tests.support.link_platform import GROUP, LinkPlatform
-from tests.support.operation import CONFIG_MAPS, Committed
+from tests.support.operation import CONFIG_MAPS, CommittedMirror
 from tests.support.platform import MERGE, OWN
 
 LINKS = f"/apis/{GROUP}/v1/namespaces/default/links"
@@ -75,7 +75,7 @@ def fleet() -> Iterator[Late]:
 
 @asynccontextmanager
 async def following(fleet: Late) -> AsyncIterator[Follower]:
-    mirrors = {"platform": cast(Mirror, Committed(fleet))}
+    mirrors = {"platform": cast(Mirror, CommittedMirror(fleet))}
     loop = asyncio.get_running_loop()
     follower = Follower(mirrors, fleet.reconciler, fleet.clock, elapsed=loop.time, on_pass=fleet.passed)
     async with EventRouter(fleet.reconciler, follower.enqueue, lambda _: None) as follower.event_router:

@@ -20,11 +20,11 @@ from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
 from tests.support.definitions import chain, config_map, link
 from tests.support.fault_injector import FaultInjector, InjectedFault, RefusedRequest
-from tests.support.kill_points import GROUP, NAMESPACE, Door, deaths
+from tests.support.kill_points import GROUP, NAMESPACE, KillableSandbox, deaths
 
 
-def installed() -> Door:
-    door = Door()
+def installed() -> KillableSandbox:
+    door = KillableSandbox()
     files = {
         "chain.yaml": chain(GROUP, "ab"),
         "one.yaml": link(GROUP, NAMESPACE),
@@ -37,7 +37,7 @@ def installed() -> Door:
     return door
 
 
-async def leave(door: Door, *, with_workloads: bool) -> None:
+async def leave(door: KillableSandbox, *, with_workloads: bool) -> None:
     leaver = Uninstaller(door.cluster)
     if with_workloads:
         records = dict(await read_records(door.cluster))
@@ -50,11 +50,11 @@ async def leave(door: Door, *, with_workloads: bool) -> None:
 def test_it_may_be_killed_at_every_write(*, with_workloads: bool) -> None:
     """Enumerated: each write, before and after it was carried out."""
 
-    def leaves(door: Door) -> None:
+    def leaves(door: KillableSandbox) -> None:
         asyncio.run(leave(door, with_workloads=with_workloads))
 
     begun = installed()
-    whole = Door(begun)
+    whole = KillableSandbox(begun)
     leaves(whole)
     whole.sandbox.tick_until_stable()
     wanted = whole.objects()

@@ -16,7 +16,8 @@ from gitops.windows.window import LOCAL
 from tests.gitops.source.conftest import server, work
 from tests.support.clock import StillClock
 from tests.support.git.forge import TOKEN, FakeForge, Pull
-from tests.support.git.server import GitServer, Work
+from tests.support.git.repository import WorkTree
+from tests.support.git.server import GitServer
 
 __all__ = ["server", "work"]
 
@@ -26,7 +27,7 @@ REFS = {"github": "refs/pull/1/head", "gitea": "refs/pull/1/head", "gitlab": "re
 
 @pytest.mark.parametrize("kind", REFS)
 def test_a_fork_is_planned_its_comment_kept_and_its_end_told(
-    work: Work, server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    work: WorkTree, server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Nothing of it is checked out or run, whatever its attributes and links say, and though the machine has the filter and the driver that they
     name; a second look fetches nothing.
@@ -78,7 +79,7 @@ def test_a_fork_is_planned_its_comment_kept_and_its_end_told(
 
 
 def test_a_token_that_git_refuses_is_told_and_the_forge_is_left_alone(
-    work: Work, server: GitServer, tmp_path: Path
+    work: WorkTree, server: GitServer, tmp_path: Path
 ) -> None:
     forge, clock, notices = FakeForge("github"), StillClock(), list[str]()
     token, other = tmp_path / "token", tmp_path / "other"

@@ -27,7 +27,7 @@ from renderer.errors import SourceLocation
 from renderer.identity import GroupKind
 from tests.support.cluster.waiting import until
 from tests.support.git.forge import TOKEN, FakeForge, Pull
-from tests.support.git.server import Work
+from tests.support.git.repository import WorkTree
 from tests.support.link_platform import GROUP, LinkPlatform
 
 POLICY: Mapping[str, Any] = {"shape": {"linear": {"n": 2}}, "onHalt": "ProposeRevert"}
@@ -48,7 +48,7 @@ SECRET = {
 class GitFleet(LinkPlatform):
     """A fleet whose commits are real, below `platform/` of a repository."""
 
-    work: Work = field(default_factory=lambda: Work(Path()))
+    work: WorkTree = field(default_factory=lambda: WorkTree(Path()))
 
     def committed(self, files: Mapping[str, str]) -> str:
         top = self.work.path / "platform"
@@ -60,11 +60,11 @@ class GitFleet(LinkPlatform):
 
 
 @dataclass
-class Story:
+class HaltedRollout:
     """A fleet that was halted at its second revision, and a daemon's proposer, which each `propose` starts anew."""
 
     fleet: GitFleet
-    work: Work
+    work: WorkTree
     tmp_path: Path
     kind: str = "github"
     ref: Ref = field(default_factory=lambda: BranchRef("main"))
@@ -120,29 +120,31 @@ class Story:
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Work:
+def work(tmp_path: Path) -> WorkTree:
     (tmp_path / "work").mkdir()
-    found = Work(tmp_path / "work")
+    found = WorkTree(tmp_path / "work")
     found.git("init", "--quiet", "--initial-branch=main")
     return found
 
 
 @pytest.fixture
-def fleet(work: Work) -> Iterator[GitFleet]:
+def fleet(work: WorkTree) -> Iterator[GitFleet]:
     with GitFleet(("i0", "i1", "i2", "i3"), work=work) as found:
         yield found
 
 
 @pytest.fixture
-def story(fleet: GitFleet, work: Work, tmp_path: Path) -> Story:
-    return Story(fleet, work, tmp_path)
+def story(fleet: GitFleet, work: WorkTree, tmp_path: Path) -> HaltedRollout:
+    return HaltedRollout(fleet, work, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["github", "gitea", "gitlab"])
 @pytest.mark.parametrize("ref", [BranchRef("main"), DefaultBranchRef()], ids=["branch", "default"])
-def test_one_pull_request_that_takes_it_back(fleet: GitFleet, work: Work, tmp_path: Path, kind: str, ref: Ref) -> None:
+def test_one_pull_request_that_takes_it_back(
+    fleet: GitFleet, work: WorkTree, tmp_path: Path, kind: str, ref: Ref
+) -> None:
     """Its tree is that of what completed; it is told wherever the halt is told, and a process that is started anew finds it again."""
-    story = Story(fleet, work, tmp_path, kind, ref)
+    story = HaltedRollout(fleet, work, tmp_path, kind, ref)
     found = story.halt()
     good = work.git("rev-parse", "main^")
     told = story.propose(found)
@@ -167,7 +169,7 @@ def _url(kind: str, pull: Pull) -> str:
     return f"https://forge.test/acme/platform/{'-/merge_requests' if kind == 'gitlab' else 'pull'}/{pull.number}"
 
 
-def test_it_is_told_once_as_an_event_and_a_notification(story: Story) -> None:
+def test_it_is_told_once_as_an_event_and_a_notification(story: HaltedRollout) -> None:
     """The words are those of the vocabulary: the rollout is `RolloutHalted`."""
     told: list[tuple[str, str]] = []
     found = story.halt()
@@ -181,7 +183,7 @@ def test_it_is_told_once_as_an_event_and_a_notification(story: Story) -> None:
     assert [one["note"] for one in events if "revert" in one["note"]] == [f"r2: {revert}"]
 
 
-def test_once_it_is_merged_the_instances_go_back_in_order(story: Story) -> None:
+def test_once_it_is_merged_the_instances_go_back_in_order(story: HaltedRollout) -> None:
     """The content of r1 under a new number, by the pace of a rollback, and nothing is proposed of that."""
     found = story.halt()
     story.propose(found)
@@ -193,7 +195,7 @@ def test_once_it_is_merged_the_instances_go_back_in_order(story: Story) -> None:
 
 
 @pytest.mark.parametrize("step", ["the branch", "the pull request"])
-def test_a_process_that_is_killed_in_between(story: Story, step: str) -> None:
+def test_a_process_that_is_killed_in_between(story: HaltedRollout, step: str) -> None:
     """Pushed, but not proposed; proposed, but not told: the next one goes on, and there is one of each."""
     found = story.halt()
     first = story.propose(found)
@@ -206,14 +208,16 @@ def test_a_process_that_is_killed_in_between(story: Story, step: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["github", "gitea", "gitlab"])
-def test_a_fork_with_a_branch_of_that_name_is_not_ours(fleet: GitFleet, work: Work, tmp_path: Path, kind: str) -> None:
-    story = Story(fleet, work, tmp_path, kind)
+def test_a_fork_with_a_branch_of_that_name_is_not_ours(
+    fleet: GitFleet, work: WorkTree, tmp_path: Path, kind: str
+) -> None:
+    story = HaltedRollout(fleet, work, tmp_path, kind)
     found = story.halt()
     story.forge.pulls[7] = Pull(7, "0" * 40, branch=story.branch, fork=True)
     assert story.propose(found).endswith(_url(kind, story.forge.pulls[8]))
 
 
-def test_a_branch_that_people_went_on_with_stays_as_it_is(story: Story) -> None:
+def test_a_branch_that_people_went_on_with_stays_as_it_is(story: HaltedRollout) -> None:
     """It was pushed by a process that was killed before it proposed."""
     found = story.halt()
     story.propose(found)
@@ -225,14 +229,14 @@ def test_a_branch_that_people_went_on_with_stays_as_it_is(story: Story) -> None:
     assert story.work.git("rev-parse", story.branch) == theirs
 
 
-def test_one_that_was_closed_is_not_proposed_again(story: Story) -> None:
+def test_one_that_was_closed_is_not_proposed_again(story: HaltedRollout) -> None:
     found = story.halt()
     story.forge.pulls[7] = Pull(7, "0" * 40, branch=story.branch, state="closed")
     assert story.propose(found).endswith("/pull/7")
     assert len(story.forge.pulls) == 1
 
 
-def test_what_is_missing_is_said(story: Story) -> None:
+def test_what_is_missing_is_said(story: HaltedRollout) -> None:
     """Then it is as with `Stop`: it stays halted, and healed."""
     found = story.halt()
     story.has_forge = False
@@ -246,12 +250,12 @@ def test_what_is_missing_is_said(story: Story) -> None:
     )  # after a restart, with what was missing
 
 
-def test_without_the_policy_nothing_is_proposed(story: Story) -> None:
+def test_without_the_policy_nothing_is_proposed(story: HaltedRollout) -> None:
     found = story.halt(onHalt="Stop")
     assert (story.propose(found), story.forge.asked) == ("", [])
 
 
-def test_what_a_person_halts_is_for_people(story: Story) -> None:
+def test_what_a_person_halts_is_for_people(story: HaltedRollout) -> None:
     story.fleet.start(webapps=POLICY)
     story.fleet.push("bad")
     story.fleet.step()
@@ -259,7 +263,7 @@ def test_what_a_person_halts_is_for_people(story: Story) -> None:
     assert (story.propose(story.fleet.step()), story.forge.asked) == ("", [])
 
 
-def test_somebody_has_mended_it_since_in_the_same_lines(story: Story) -> None:
+def test_somebody_has_mended_it_since_in_the_same_lines(story: HaltedRollout) -> None:
     found = story.halt()
     file = story.work.path / "platform/link.json"
     file.write_text(file.read_text().replace('"bad"', '"mended"'))
@@ -273,7 +277,7 @@ def test_somebody_has_mended_it_since_in_the_same_lines(story: Story) -> None:
 
 @pytest.mark.parametrize("since", [True, False], ids=["since it was halted", "before it came"])
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "never fetched"])
-def test_a_history_that_was_rewritten(story: Story, since: bool, is_known: bool) -> None:
+def test_a_history_that_was_rewritten(story: HaltedRollout, since: bool, is_known: bool) -> None:
     """The daemon has both commits still, as it fetched them; a copy that is new has none."""
     found = story.halt()
     main = "refs/heads/main"
@@ -294,7 +298,7 @@ def test_a_history_that_was_rewritten(story: Story, since: bool, is_known: bool)
     assert story.propose(found) == "no revert is proposed: the history of main was rewritten since"
 
 
-def test_a_source_that_follows_no_branch(story: Story) -> None:
+def test_a_source_that_follows_no_branch(story: HaltedRollout) -> None:
     found = story.halt()
     story.work.git("tag", "v1")
     story.ref = TagRef("v1")
@@ -303,7 +307,7 @@ def test_a_source_that_follows_no_branch(story: Story) -> None:
     )
 
 
-def test_a_token_that_is_refused(story: Story) -> None:
+def test_a_token_that_is_refused(story: HaltedRollout) -> None:
     found = story.halt()
     story.token.write_text("gu3ssed\n")
     told = story.propose(found)
@@ -311,7 +315,7 @@ def test_a_token_that_is_refused(story: Story) -> None:
     assert "gu3ssed" not in str((told, story.notices))
 
 
-def test_a_forge_that_does_not_answer_is_asked_again_ever_more_rarely(story: Story) -> None:
+def test_a_forge_that_does_not_answer_is_asked_again_ever_more_rarely(story: HaltedRollout) -> None:
     found = story.halt()
     began, asked = story.fleet.clock.moment, []
     answer = story.forge._list
@@ -329,7 +333,7 @@ def test_a_forge_that_does_not_answer_is_asked_again_ever_more_rarely(story: Sto
 
 
 @pytest.mark.parametrize(("said", "waited"), [(600, 600), (5, 60)])
-def test_limits_of_the_forge_are_waited_out(story: Story, said: int, waited: int) -> None:
+def test_limits_of_the_forge_are_waited_out(story: HaltedRollout, said: int, waited: int) -> None:
     """And a minute at least."""
     found = story.halt()
     began, asked = story.fleet.clock.moment, []
@@ -346,7 +350,7 @@ def test_limits_of_the_forge_are_waited_out(story: Story, said: int, waited: int
     assert (asked[:2], story.notices[:-1]) == ([0, waited], [])
 
 
-def test_where_somebody_was_faster_his_is_the_one(story: Story) -> None:
+def test_where_somebody_was_faster_his_is_the_one(story: HaltedRollout) -> None:
     """Another process, or a person, between the question and the answer."""
     found, propose = story.halt(), story.forge._propose
 
@@ -359,7 +363,7 @@ def test_where_somebody_was_faster_his_is_the_one(story: Story) -> None:
     assert len(story.forge.pulls) == 1
 
 
-def test_what_could_not_be_proposed_is_tried_again_when_the_configuration_changes(story: Story) -> None:
+def test_what_could_not_be_proposed_is_tried_again_when_the_configuration_changes(story: HaltedRollout) -> None:
     """And what is wanted no more is given up."""
     found = story.halt()
     story.fleet.order(resume="INC-7 is over")
@@ -388,7 +392,7 @@ def test_what_could_not_be_proposed_is_tried_again_when_the_configuration_change
     assert story.forge.pulls == {}
 
 
-def test_five_of_those_that_failed_are_named_and_the_definition_by_its_whole_name(story: Story) -> None:
+def test_five_of_those_that_failed_are_named_and_the_definition_by_its_whole_name(story: HaltedRollout) -> None:
     """A definition whose name another begins with has rollouts that are called alike."""
     found = story.halt()
     rollout = f"links.{GROUP}"
@@ -432,7 +436,7 @@ def test_a_branch_is_pushed_by_http_in_the_name_of_the_forge(tmp_path: Path, url
     assert pushing == (replace(own, token_file=place.token_file) if url.startswith("https") else own)
 
 
-def test_a_fault_of_our_own_is_told_and_met_once(story: Story, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_of_our_own_is_told_and_met_once(story: HaltedRollout, caplog: pytest.LogCaptureFixture) -> None:
     found = story.halt()
 
     async def go() -> None:
@@ -454,11 +458,11 @@ def test_a_fault_of_our_own_is_told_and_met_once(story: Story, caplog: pytest.Lo
 
 
 def test_no_value_of_a_secret_stands_in_it_and_no_word_means_anything(
-    fleet: GitFleet, work: Work, tmp_path: Path
+    fleet: GitFleet, work: WorkTree, tmp_path: Path
 ) -> None:
     """I10, and hostile words: a server quotes what it refuses."""
     fleet.more = [SECRET]
-    story = Story(fleet, work, tmp_path)
+    story = HaltedRollout(fleet, work, tmp_path)
     found = story.halt()
     hostile = f"<img src=x> @everyone [a](http://x.test) | `` quoted {CANARY} and {base64.b64encode(CANARY.encode()).decode()}"
     for one in found.plan.sets:

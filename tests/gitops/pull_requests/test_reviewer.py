@@ -31,15 +31,12 @@ from gitops.plan.report import Report
 from gitops.pull_requests.comment import ReviewedCommits
 from gitops.pull_requests.reviewer import Reviewer
 from gitops.source import ReadLimits
-from tests.scenarios.conftest import repository
 from tests.support.clock import StillClock
-from tests.support.command_platform import Repository
 from tests.support.commonmark import outside_of_code
 from tests.support.git.forge import BOT, Refusal
+from tests.support.git.repository import Repository
 from tests.support.git.review import Review, config
 from tests.support.properties.repositories import config_map, definition, instance
-
-__all__ = ["repository"]
 
 MARK = "<!-- levelgate:plan source=platform -->"
 

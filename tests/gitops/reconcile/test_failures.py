@@ -46,7 +46,7 @@ def failing() -> dict[str, str]:
     }
 
 
-class World:
+class CountingPlatform:
     """A server that counts the writes of each object, and a process that works on it."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class World:
 
 async def test_one_pass_tells_all_that_fails_and_tries_each_once() -> None:
     """S0-20, rule 8, 2.2 of apply and prune: plain objects by class, a deletion, nodes at two levels of two instances; what is fine goes on."""
-    world = World()
+    world = CountingPlatform()
     await world.cluster.apply(json.loads(config_map(HERE, "theirs", a="c")), manager="somebody")
     definition = {"chain": chain(GROUP, "ab")}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gone", "namespace": HERE}}
@@ -107,7 +107,7 @@ async def test_one_pass_tells_all_that_fails_and_tries_each_once() -> None:
 
 async def test_an_object_that_came_with_its_kind_is_looked_at_first() -> None:
     """I2: others bring the kind and an object of the name that Git has; what a process knew of kinds before does not prove that there is none."""
-    world = World()
+    world = CountingPlatform()
     theirs = {"apiVersion": "no.example.org/v1", "kind": "Nothing", "metadata": {"name": "nothing", "namespace": HERE}}
     await world.one_pass(1, {"it": json.dumps(theirs)})
     others = cluster_of(world.door.answer)

@@ -55,7 +55,7 @@ class Server:
 
 
 @dataclass
-class Lab:
+class RecordingProcess:
     """One process; `sent` are the times at which each record was written, `announced` and `stored` what it heard, and whether the latter is `worth`
     another look.
     """
@@ -111,7 +111,7 @@ def names(answers: Sequence[Answer]) -> list[str]:
 @pytest.mark.parametrize("worth", [True, False])
 def test_a_record_that_takes_long_is_waited_for_by_nobody_and_never_written_twice_at_a_time(worth: bool) -> None:
     """I9: once it is answered it is told, and, where that is worth it, looked at again."""
-    lab, again = Lab(worth=worth), [("slow", 0.0)] if worth else []
+    lab, again = RecordingProcess(worth=worth), [("slow", 0.0)] if worth else []
 
     async def story() -> None:
         assert names(await lab.records.write([lab.due("slow", 20), lab.due("a"), lab.due("b")])) == ["a", "b"]
@@ -130,7 +130,7 @@ def test_a_record_that_takes_long_is_waited_for_by_nobody_and_never_written_twic
 @pytest.mark.parametrize("error", [Invalid("too large"), Unavailable("busy", is_transient=True)], ids=str)
 def test_what_cannot_be_recorded_is_tried_ever_more_rarely(error: ClusterError, takes: float) -> None:
     """I11: not again before its time, and then by who looks."""
-    lab = Lab()
+    lab = RecordingProcess()
 
     async def story() -> None:
         for wait in (0.5, 1, 2, 4, 8, 16, 32, 60, 60):
@@ -149,7 +149,7 @@ def test_what_cannot_be_recorded_is_tried_ever_more_rarely(error: ClusterError, 
 
 
 def test_a_record_that_is_gone_is_not_tried_again() -> None:
-    lab = Lab()
+    lab = RecordingProcess()
 
     async def story() -> None:
         ((_, result),) = await lab.records.write([lab.due("one", 0.01, StaleWrite("another uid"))])
@@ -160,7 +160,7 @@ def test_a_record_that_is_gone_is_not_tried_again() -> None:
 
 
 def test_who_insists_waits_for_all() -> None:
-    lab = Lab(insists=True)
+    lab = RecordingProcess(insists=True)
 
     async def story() -> None:
         found = await lab.records.write(
@@ -175,7 +175,7 @@ def test_who_insists_waits_for_all() -> None:
 
 def test_events_keep_nobody_waiting_and_are_few_at_a_time() -> None:
     """I9, I11: a server that does not take Events takes everything else, and what it never takes does not pile up."""
-    lab = Lab(Server(events=1e6))
+    lab = RecordingProcess(Server(events=1e6))
 
     async def story() -> None:
         for _ in range(2 * MOST_EVENTS):
@@ -191,7 +191,7 @@ def test_events_keep_nobody_waiting_and_are_few_at_a_time() -> None:
 
 def test_a_server_that_is_slow_with_events_gets_as_many_as_fit_and_later_more() -> None:
     """What a pass tells is not left out whole because some of it does not fit; and what is written makes room."""
-    lab = Lab(Server(events=1))
+    lab = RecordingProcess(Server(events=1))
 
     async def story() -> None:
         for _ in range(3):
@@ -207,7 +207,7 @@ def test_a_server_that_is_slow_with_events_gets_as_many_as_fit_and_later_more() 
 
 def test_who_does_not_lead_any_more_learns_it_from_an_event_as_well() -> None:
     """I6: whatever is refused by the fence ends the process."""
-    lab = Lab(Server(ends=NotLeading("another one leads")))
+    lab = RecordingProcess(Server(ends=NotLeading("another one leads")))
 
     async def story() -> None:
         await lab.records.announce([transition("a")], START)
@@ -234,7 +234,7 @@ def test_a_record_of_an_instance_is_about_that_instance() -> None:
 
 @pytest.mark.parametrize(("patience_seconds", "answered"), [(0.1, []), (10.0, ["slow"])])
 def test_a_record_that_all_else_waits_for_is_waited_for_longer(patience_seconds: float, answered: list[str]) -> None:
-    lab = Lab()
+    lab = RecordingProcess()
 
     async def story() -> None:
         answers = await lab.records.write([lab.due("slow", takes=9.0)], patience_seconds=patience_seconds)

@@ -11,11 +11,11 @@ from gitops.rollouts.policy import Policy
 from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear
 from gitops.rollouts.state import TargetRevision
 from tests.support.properties.examples import examples
-from tests.support.rollouts.histories import CLOSED, KIND_EVENTS, History, histories, played
+from tests.support.rollouts.histories import CLOSED, KIND_EVENTS, RolloutHistory, histories, played
 from tests.support.rollouts.reference import in_order, is_updated
 from tests.support.rollouts.rollouts import Rollout, items
 
-Case = tuple[History, list[tuple[int, str]]]
+Case = tuple[RolloutHistory, list[tuple[int, str]]]
 
 
 @examples(900)

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
-from tests.conftest import IN_CI
+from tests.support.environment import IN_CI
 from tests.support.monitoring.browser import Browsing, launched
 
 NAMES: Final = ("chromium", "chromium-browser")

@@ -15,12 +15,11 @@ from gitops.forge.connect import ForgeKind
 from gitops.pull_requests.reviewer import Reviewer
 from gitops.server.http import serve_wake_hooks
 from gitops.source_config import parse_source
-from tests.scenarios.conftest import repository
 from tests.support.git.forge import Refusal
 from tests.support.git.review import Review, config, on_github
 from tests.support.monitoring.webhooks import GITHUB, REPOSITORY, SECRET, signed
 
-__all__ = ["on_github", "repository"]
+__all__ = ["on_github"]
 
 OTHER = json.loads(json.dumps(GITHUB).replace("shop/deploy", "shop/other"))
 

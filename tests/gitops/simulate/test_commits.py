@@ -10,7 +10,7 @@ import pytest
 from gitops.rollouts.source_rules import resolve_rules
 from gitops.simulate.commits import CommitSeries, HistoryReader, read_rules
 from gitops.simulate.world import open_windows
-from tests.support.git.server import Work
+from tests.support.git.repository import WorkTree
 from tests.support.windows.documents import manifest
 
 DENY = {"kind": "Deny", "timeZone": "UTC", "schedule": {"cron": "0 12 * * 5"}, "duration": "60h"}
@@ -21,9 +21,9 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> Work:
+def history(tmp_path: Path) -> WorkTree:
     """Four commits: the second was made an hour after the first, the third half an hour before it, the fourth at its time."""
-    work = Work(tmp_path / "platform")
+    work = WorkTree(tmp_path / "platform")
     work.path.mkdir()
     work.git("init", "--quiet", "--initial-branch=main")
     work.write("freeze.json", manifest("freeze", **DENY))
@@ -37,7 +37,7 @@ def history(tmp_path: Path) -> Work:
     return work
 
 
-def _committed_at(work: Work, when: str) -> str:
+def _committed_at(work: WorkTree, when: str) -> str:
     """The same commit with another time of its committer."""
     lines = work.git("cat-file", "commit", "HEAD").split("\n")
     moment = int(datetime.fromisoformat(when).timestamp())
@@ -45,11 +45,11 @@ def _committed_at(work: Work, when: str) -> str:
     return work.git("hash-object", "-t", "commit", "-w", "--stdin", stdin="\n".join([*told, ""]).encode())
 
 
-def replayed(history: Work, start: datetime | None = None) -> CommitSeries:
+def replayed(history: WorkTree, start: datetime | None = None) -> CommitSeries:
     return HistoryReader(str(history.path)).read_history("main~3", "main", start)
 
 
-def test_a_commit_arrives_at_its_committer_s_time_and_never_before_the_one_before_it(history: Work) -> None:
+def test_a_commit_arrives_at_its_committer_s_time_and_never_before_the_one_before_it(history: WorkTree) -> None:
     """Clocks differ; with a start all of them move together."""
     assert [one.at - FRIDAY for one in replayed(history).pushes] == [HOUR, HOUR, HOUR]
     history.git("update-ref", "refs/heads/main", _committed_at(history, (FRIDAY + 3 * HOUR).isoformat()))
@@ -58,7 +58,7 @@ def test_a_commit_arrives_at_its_committer_s_time_and_never_before_the_one_befor
     assert [one.at - moved for one in replayed(history, moved).pushes] == [timedelta(), timedelta(), 2 * HOUR]
 
 
-def test_under_other_rules_is_also_what_was_there_before(history: Work, tmp_path: Path) -> None:
+def test_under_other_rules_is_also_what_was_there_before(history: WorkTree, tmp_path: Path) -> None:
     """What stood in the base and is none of theirs holds nobody."""
     (tmp_path / "other.json").write_bytes(manifest("other", **ALLOW))
     rules = read_rules(tmp_path / "other.json")
@@ -66,7 +66,7 @@ def test_under_other_rules_is_also_what_was_there_before(history: Work, tmp_path
     assert [tested.base.catalog.rules, *(one.catalog.rules for one in tested.pushes)] == [rules.rules] * 4
 
 
-def test_what_lies_in_the_working_tree_is_a_commit_of_its_own(history: Work) -> None:
+def test_what_lies_in_the_working_tree_is_a_commit_of_its_own(history: WorkTree) -> None:
     """What differs from HEAD is a change and no drift, and each state of it another."""
     repository, found = HistoryReader(str(history.path)), list[str]()
     for text in ("one", "two", "two"):
@@ -78,7 +78,7 @@ def test_what_lies_in_the_working_tree_is_a_commit_of_its_own(history: Work) -> 
     assert history.git("rev-parse", "main") not in found
 
 
-def test_the_base_is_brought_about_with_all_windows_open_and_no_policy(history: Work) -> None:
+def test_the_base_is_brought_about_with_all_windows_open_and_no_policy(history: WorkTree) -> None:
     """The names of windows stay, for the gates that ask for them."""
     catalog = replayed(history).base.catalog
     assert [one.name for one in resolve_rules(catalog, {}).policies] == ["pace"]

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.git.repository import WorkTree
 from tests.support.git.secure_server import MISSING
-from tests.support.git.server import GitServer, Work, serving
+from tests.support.git.server import GitServer, serving
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Work:
+def work(tmp_path: Path) -> WorkTree:
     path = tmp_path / "work"
     path.mkdir()
-    repository = Work(path)
+    repository = WorkTree(path)
     repository.git("init", "--quiet", "--initial-branch=main")
     return repository
 

@@ -14,7 +14,8 @@ import pytest
 
 from gitops.errors import RefusedUrl, SourceError, Throttled, Unauthorized, Unreachable
 from gitops.source import BranchRef, Credentials, Mirror, ReadLimits, SourceTarget
-from tests.support.git.server import GitServer, Work
+from tests.support.git.repository import WorkTree
+from tests.support.git.server import GitServer
 
 TOKEN = "cAnArY/+token-7261"
 FORMS = (
@@ -41,7 +42,7 @@ def assert_no_token(text: str) -> None:
 
 
 def test_a_token_is_offered_and_seen_nowhere(
-    work: Work, cache: Path, server: GitServer, credentials: Credentials, caplog: pytest.LogCaptureFixture
+    work: WorkTree, cache: Path, server: GitServer, credentials: Credentials, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     commit = work.commit(a="1")
@@ -66,7 +67,9 @@ def test_a_token_is_offered_and_seen_nowhere(
     assert_no_token("".join(file.read_bytes().decode(errors="replace") for file in cache.rglob("*") if file.is_file()))
 
 
-def test_a_rotated_token_is_used_at_once(work: Work, cache: Path, server: GitServer, credentials: Credentials) -> None:
+def test_a_rotated_token_is_used_at_once(
+    work: WorkTree, cache: Path, server: GitServer, credentials: Credentials
+) -> None:
     commit = work.commit(a="1")
     server.token = TOKEN
     mirror = Mirror(SourceTarget(server.url()), cache, credentials=credentials)
@@ -82,7 +85,7 @@ def test_a_rotated_token_is_used_at_once(work: Work, cache: Path, server: GitSer
 
 
 def test_a_server_that_repeats_the_token(
-    work: Work, cache: Path, server: GitServer, credentials: Credentials, caplog: pytest.LogCaptureFixture
+    work: WorkTree, cache: Path, server: GitServer, credentials: Credentials, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     work.commit(a="1")
@@ -94,14 +97,14 @@ def test_a_server_that_repeats_the_token(
     assert "ls-remote" not in everything_about(caught.value).replace("_ls_remote", "").replace('"ls-remote"', "")
 
 
-def test_without_a_token_nobody_is_asked(work: Work, cache: Path, server: GitServer) -> None:
+def test_without_a_token_nobody_is_asked(work: WorkTree, cache: Path, server: GitServer) -> None:
     work.commit(a="1")
     server.token = TOKEN
     with pytest.raises(Unauthorized, match="the server refused access"):
         Mirror(SourceTarget(server.url()), cache).fetch()
 
 
-def test_a_credentials_file_that_is_not_there(work: Work, cache: Path, server: GitServer, tmp_path: Path) -> None:
+def test_a_credentials_file_that_is_not_there(work: WorkTree, cache: Path, server: GitServer, tmp_path: Path) -> None:
     work.commit(a="1")
     with pytest.raises(Unauthorized, match=r"the credentials file .*absent cannot be read; check path"):
         Mirror(SourceTarget(server.url()), cache, credentials=Credentials(token_file=tmp_path / "absent")).find_tip()
@@ -122,7 +125,7 @@ def test_a_credentials_file_that_is_not_there(work: Work, cache: Path, server: G
         (503, Unreachable),
     ],
 )
-def test_refusals(work: Work, cache: Path, server: GitServer, status: int, error: type[SourceError]) -> None:
+def test_refusals(work: WorkTree, cache: Path, server: GitServer, status: int, error: type[SourceError]) -> None:
     commit = work.commit(a="1")
     mirror = Mirror(SourceTarget(server.url()), cache)
     mirror.fetch()
@@ -136,7 +139,13 @@ def test_refusals(work: Work, cache: Path, server: GitServer, status: int, error
 
 @pytest.mark.parametrize(("status", "said", "heard"), [(429, "120", 120.0), (503, "7", 7.0), (429, "soon", None)])
 def test_when_the_server_wants_to_be_asked_again(
-    work: Work, cache: Path, server: GitServer, credentials: Credentials, status: int, said: str, heard: float | None
+    work: WorkTree,
+    cache: Path,
+    server: GitServer,
+    credentials: Credentials,
+    status: int,
+    said: str,
+    heard: float | None,
 ) -> None:
     """RFC 9110, 10.2.3. What else stands in the headers is seen nowhere."""
     work.commit(a="1")
@@ -152,7 +161,7 @@ def test_when_the_server_wants_to_be_asked_again(
     assert "header" not in str(caught.value)
 
 
-def test_redirects_are_not_followed(work: Work, cache: Path, server: GitServer, credentials: Credentials) -> None:
+def test_redirects_are_not_followed(work: WorkTree, cache: Path, server: GitServer, credentials: Credentials) -> None:
     work.commit(a="1")
     server.redirect_to = f"http://127.0.0.1:{server.port}/elsewhere"
     with pytest.raises(RefusedUrl, match="write the final URL"):
@@ -167,7 +176,7 @@ def test_nobody_listens(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("tenth", range(10))
-def test_a_pack_that_breaks_off_changes_nothing(work: Work, cache: Path, server: GitServer, tenth: int) -> None:
+def test_a_pack_that_breaks_off_changes_nothing(work: WorkTree, cache: Path, server: GitServer, tenth: int) -> None:
     first = work.commit(a="1")
     mirror = Mirror(SourceTarget(server.url(), BranchRef("main")), cache)
     mirror.fetch()
@@ -184,7 +193,7 @@ def test_a_pack_that_breaks_off_changes_nothing(work: Work, cache: Path, server:
     assert not list(cache.rglob("tmp_*"))
 
 
-def test_a_first_fetch_that_breaks_off_leaves_no_revision(work: Work, cache: Path, server: GitServer) -> None:
+def test_a_first_fetch_that_breaks_off_leaves_no_revision(work: WorkTree, cache: Path, server: GitServer) -> None:
     commit = work.commit(**{f"file{number}": f"{number}" * 200 for number in range(30)})
     mirror = Mirror(SourceTarget(server.url()), cache)
     server.cut_at = 0.5
@@ -196,7 +205,7 @@ def test_a_first_fetch_that_breaks_off_leaves_no_revision(work: Work, cache: Pat
     assert mirror.fetch() == commit
 
 
-def test_a_server_that_says_nothing(work: Work, cache: Path, server: GitServer) -> None:
+def test_a_server_that_says_nothing(work: WorkTree, cache: Path, server: GitServer) -> None:
     work.commit(a="1")
     release = threading.Event()
     gave_up: list[bool] = []
@@ -227,7 +236,7 @@ def test_a_server_that_accepts_and_never_answers(cache: Path) -> None:
                 pass
 
 
-def test_a_server_that_sends_byte_by_byte(work: Work, cache: Path, server: GitServer) -> None:
+def test_a_server_that_sends_byte_by_byte(work: WorkTree, cache: Path, server: GitServer) -> None:
     """Fault table, "slow-loris server": the whole has to come in time, not only the next byte; then it is as if nothing had come."""
     commit = work.commit(**{f"file{number}": f"{number}" * 200 for number in range(30)})
     server.drips = True
@@ -263,7 +272,7 @@ def test_https_trusts_the_named_authority_only(tmp_path: Path) -> None:
 
 
 def test_the_caller_s_git_variables_do_not_reach_git(
-    work: Work, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    work: WorkTree, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = work.commit(a="1")
     trace = tmp_path / "trace"

@@ -19,13 +19,13 @@ from gitops.source import BranchRef, Mirror, ReadLimits, SourceTarget, make_stop
 from gitops.source.cache_directory import hold_lock
 from gitops.source.git import Git
 from tests.support.git.damage import DAMAGES, flip_a_byte, packs, repository
-from tests.support.git.server import Work
+from tests.support.git.repository import WorkTree
 
 FILES = {f"file{number}": f"kind: X\nnumber: {number}\n" * 20 for number in range(120)}
 
 
 @pytest.fixture
-def mirror(work: Work, cache: Path) -> Mirror:
+def mirror(work: WorkTree, cache: Path) -> Mirror:
     work.commit(**FILES)
     mirror = Mirror(SourceTarget(str(work.path), BranchRef("main")), cache)
     mirror.fetch()
@@ -33,7 +33,7 @@ def mirror(work: Work, cache: Path) -> Mirror:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_reading_repairs(work: Work, cache: Path, mirror: Mirror, damage: Callable[[Path], None]) -> None:
+def test_reading_repairs(work: WorkTree, cache: Path, mirror: Mirror, damage: Callable[[Path], None]) -> None:
     commit = work.git("rev-parse", "HEAD")
     damage(cache)
     fresh = Mirror(mirror.target, cache)
@@ -44,7 +44,7 @@ def test_reading_repairs(work: Work, cache: Path, mirror: Mirror, damage: Callab
     }
 
 
-def test_what_is_not_whole_never_becomes_current(work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_whole_never_becomes_current(work: WorkTree, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Git looks through what it fetched, not through folders that it had: what is missing there is found before the new commit counts."""
     work.commit(**{"deep/one": "kind: X\n", "two": "kind: X\n"})
     mirror = Mirror(SourceTarget(str(work.path), BranchRef("main")), cache)
@@ -68,7 +68,7 @@ def test_what_is_not_whole_never_becomes_current(work: Work, cache: Path, monkey
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_fetching_repairs(work: Work, cache: Path, mirror: Mirror, damage: Callable[[Path], None]) -> None:
+def test_fetching_repairs(work: WorkTree, cache: Path, mirror: Mirror, damage: Callable[[Path], None]) -> None:
     damage(cache)
     commit = work.commit(file7="new")
     assert mirror.fetch() == commit
@@ -78,7 +78,7 @@ def test_fetching_repairs(work: Work, cache: Path, mirror: Mirror, damage: Calla
     assert not list(cache.rglob("*.lock"))
 
 
-def test_no_server_no_repair(work: Work, cache: Path, mirror: Mirror) -> None:
+def test_no_server_no_repair(work: WorkTree, cache: Path, mirror: Mirror) -> None:
     commit = work.git("rev-parse", "HEAD")
     flip_a_byte(cache)
     before = [file.read_bytes() for file in packs(cache)]
@@ -91,7 +91,7 @@ def test_no_server_no_repair(work: Work, cache: Path, mirror: Mirror) -> None:
 
 
 @pytest.fixture
-def loose(work: Work, cache: Path) -> tuple[Mirror, str, Path]:
+def loose(work: WorkTree, cache: Path) -> tuple[Mirror, str, Path]:
     """A mirror whose objects are single files, as after a tidying up; its commit; and the file of one blob."""
     commit = work.commit(a="apiVersion: 1", b="2")
     mirror = Mirror(SourceTarget(str(work.path)), cache)
@@ -100,7 +100,7 @@ def loose(work: Work, cache: Path) -> tuple[Mirror, str, Path]:
         data = pack.read_bytes()
         for file in (pack, pack.with_suffix(".idx")):
             file.unlink()
-        Work(repository(cache)).git("unpack-objects", "-q", stdin=data)
+        WorkTree(repository(cache)).git("unpack-objects", "-q", stdin=data)
     blob = work.git("rev-parse", "HEAD:a.yaml")
     file = repository(cache) / "objects" / blob[:2] / blob[2:]
     file.chmod(0o600)
@@ -124,14 +124,14 @@ def test_a_blob_with_other_bytes(loose: tuple[Mirror, str, Path]) -> None:
     assert mirror.read_snapshot(commit).files["a.yaml"].data == b"apiVersion: 1"
 
 
-def test_the_cache_cannot_be_written(work: Work, tmp_path: Path) -> None:
+def test_the_cache_cannot_be_written(work: WorkTree, tmp_path: Path) -> None:
     work.commit(a="1")
     (tmp_path / "file").touch()
     with pytest.raises(CacheUnavailable, match="check space and permissions"):
         Mirror(SourceTarget(str(work.path)), tmp_path / "file").fetch()
 
 
-def test_somebody_holds_the_lock(work: Work, cache: Path, mirror: Mirror) -> None:
+def test_somebody_holds_the_lock(work: WorkTree, cache: Path, mirror: Mirror) -> None:
     lock = next(cache.glob("*/lock"))
     impatient = Mirror(mirror.target, cache, limits=ReadLimits(lock_timeout_seconds=0))
     commit = work.commit(file1="new")
@@ -144,7 +144,7 @@ def test_somebody_holds_the_lock(work: Work, cache: Path, mirror: Mirror) -> Non
     assert impatient.fetch() == commit
 
 
-def killed_at(work: Work, cache: Path, number: int, *, after: bool) -> bool:
+def killed_at(work: WorkTree, cache: Path, number: int, *, after: bool) -> bool:
     """Whether a process that fetches and reads was killed, before or after it started Git for the time with this number; Git itself goes on."""
     child = os.fork()
     if child:
@@ -174,7 +174,7 @@ def killed_at(work: Work, cache: Path, number: int, *, after: bool) -> bool:
 
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_each_command_of_git_nothing_half_done_becomes_current(
-    work: Work, cache: Path, mirror: Mirror, *, after: bool
+    work: WorkTree, cache: Path, mirror: Mirror, *, after: bool
 ) -> None:
     """Fault table, "SIGKILL between git fetch, verify, render, persist": whoever comes next reads the old commit whole, or the new one."""
     old, points = work.git("rev-parse", "HEAD"), 0
@@ -194,7 +194,7 @@ def test_killed_at_each_command_of_git_nothing_half_done_becomes_current(
     assert not list(cache.rglob("*.lock"))
 
 
-def test_a_disk_without_room(work: Work, tmp_path: Path) -> None:
+def test_a_disk_without_room(work: WorkTree, tmp_path: Path) -> None:
     """Fault table, "disk full for git cache; read-only; inode exhaustion": told as what it is, nothing is lost, and it recovers by itself."""
     apart = ("unshare", "--user", "--map-root-user", "--mount")
     if subprocess.run((*apart, "true"), capture_output=True, check=False).returncode:

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from gitops.source import Mirror, ReadLimits, SourceSnapshot, SourceTarget
 from gitops.source.tree import TreeEntry, judge, name_problem
-from tests.support.git.server import Work
+from tests.support.git.repository import WorkTree
 
 FILE, LINK, MODULE, DIRECTORY = "100644", "120000", "160000", "40000"
 
 
-def read(work: Work, cache: Path, path: str = "", *, limits: ReadLimits = ReadLimits()) -> SourceSnapshot:  # noqa: B008 - a value
+def read(work: WorkTree, cache: Path, path: str = "", *, limits: ReadLimits = ReadLimits()) -> SourceSnapshot:  # noqa: B008 - a value
     mirror = Mirror(SourceTarget(str(work.path), path=path), cache, limits=limits)
     return mirror.read_snapshot(mirror.fetch())
 
@@ -25,7 +25,7 @@ def refused(snapshot: SourceSnapshot) -> dict[str, str]:
     return {problem.path: problem.message.partition(";")[0] for problem in snapshot.problems}
 
 
-def test_links_and_submodules(work: Work, cache: Path) -> None:
+def test_links_and_submodules(work: WorkTree, cache: Path) -> None:
     good, link = work.blob(b"good"), work.blob(b"/etc/passwd")
     commit = work.commit()
     work.commit_tree(
@@ -42,7 +42,7 @@ def test_links_and_submodules(work: Work, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [b"..", b".", b".git", b".GIT"])
-def test_directories_that_climb_out(work: Work, cache: Path, tmp_path: Path, name: bytes) -> None:
+def test_directories_that_climb_out(work: WorkTree, cache: Path, tmp_path: Path, name: bytes) -> None:
     good, evil = work.blob(b"good"), work.blob(b"evil")
     inner = work.tree((FILE, "blob", evil, b"x.yaml"))
     work.commit_tree(work.tree((DIRECTORY, "tree", inner, name), (FILE, "blob", good, b"good.yaml")))
@@ -64,7 +64,7 @@ def test_directories_that_climb_out(work: Work, cache: Path, tmp_path: Path, nam
         (b"\xff.yaml", "the name is not UTF-8"),
     ],
 )
-def test_crafted_names(work: Work, cache: Path, name: bytes, why: str) -> None:
+def test_crafted_names(work: WorkTree, cache: Path, name: bytes, why: str) -> None:
     good, evil = work.blob(b"good"), work.blob(b"evil")
     work.commit_tree(
         work.tree(*sorted([(FILE, "blob", evil, name), (FILE, "blob", good, b"zz.yaml")], key=itemgetter(3)))
@@ -75,7 +75,7 @@ def test_crafted_names(work: Work, cache: Path, name: bytes, why: str) -> None:
     assert all(problem.path.isprintable() for problem in snapshot.problems)
 
 
-def test_names_that_differ_in_case_only(work: Work, cache: Path) -> None:
+def test_names_that_differ_in_case_only(work: WorkTree, cache: Path) -> None:
     for name in ("app.yaml", "App.yaml", "stra\u00dfe.yaml", "STRASSE.yaml", "other.yaml"):
         work.write(name, "x")
     work.commit()
@@ -85,7 +85,7 @@ def test_names_that_differ_in_case_only(work: Work, cache: Path) -> None:
     assert len(snapshot.problems) == 4
 
 
-def test_sizes_are_judged_before_reading(work: Work, cache: Path) -> None:
+def test_sizes_are_judged_before_reading(work: WorkTree, cache: Path) -> None:
     work.write("large.yaml", "x" * 1001)
     work.write("fits.yaml", "x" * 1000)
     work.write("large.bin", "x" * 100_000)
@@ -95,7 +95,7 @@ def test_sizes_are_judged_before_reading(work: Work, cache: Path) -> None:
     assert refused(snapshot) == {"large.yaml": "has 1001 bytes, more than 1000"}
 
 
-def test_pointers_of_large_file_storage(work: Work, cache: Path) -> None:
+def test_pointers_of_large_file_storage(work: WorkTree, cache: Path) -> None:
     work.write("a.yaml", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n")
     work.commit(b="x")
     snapshot = read(work, cache)
@@ -103,7 +103,7 @@ def test_pointers_of_large_file_storage(work: Work, cache: Path) -> None:
     assert refused(snapshot) == {"a.yaml": "is a Git LFS pointer, not the content"}
 
 
-def test_nothing_in_a_repository_is_run(work: Work, cache: Path, tmp_path: Path) -> None:
+def test_nothing_in_a_repository_is_run(work: WorkTree, cache: Path, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     script = f"#!/bin/sh\ntouch {canary}\n"
     for hook in (
@@ -139,7 +139,7 @@ def test_nothing_in_a_repository_is_run(work: Work, cache: Path, tmp_path: Path)
     assert not canary.exists()
 
 
-def test_the_path_of_a_source_is_a_link_or_a_file(work: Work, cache: Path) -> None:
+def test_the_path_of_a_source_is_a_link_or_a_file(work: WorkTree, cache: Path) -> None:
     target, file = work.blob(b"/etc"), work.blob(b"x")
     work.commit_tree(work.tree((FILE, "blob", file, b"file"), (LINK, "blob", target, b"prod")))
     for path in ("prod", "file"):
@@ -148,7 +148,7 @@ def test_the_path_of_a_source_is_a_link_or_a_file(work: Work, cache: Path) -> No
         assert list(refused(snapshot).values()) == ["the path of this source is not a directory"]
 
 
-def test_a_prefix_of_the_path_is_not_the_path(work: Work, cache: Path) -> None:
+def test_a_prefix_of_the_path_is_not_the_path(work: WorkTree, cache: Path) -> None:
     work.write("prod/a.yaml", "1")
     work.write("prod-eu/b.yaml", "2")
     work.write("pro*/c.yaml", "3")
@@ -157,7 +157,7 @@ def test_a_prefix_of_the_path_is_not_the_path(work: Work, cache: Path) -> None:
     assert list(read(work, cache, "pro*").files) == ["c.yaml"]
 
 
-def test_repositories_that_break_the_rules_of_git(work: Work, cache: Path) -> None:
+def test_repositories_that_break_the_rules_of_git(work: WorkTree, cache: Path) -> None:
     blob = work.blob(b"x")
     work.commit_tree(work.tree((FILE, "blob", blob, b"z.yaml"), (FILE, "blob", blob, b"a.yaml")))
     with pytest.raises(Exception, match="breaks Git's rules"):

@@ -9,14 +9,14 @@ import pytest
 
 from gitops.errors import RefusedContent
 from gitops.source import Mirror, ReadLimits, SourceTarget, Tip
-from tests.support.git.server import Work
+from tests.support.git.repository import WorkTree
 
 SIZE = 100_000
 """Bytes of each head, which no compression makes smaller."""
 
 
 @pytest.fixture
-def mirror(work: Work, cache: Path) -> Mirror:
+def mirror(work: WorkTree, cache: Path) -> Mirror:
     """At `main`; its copy may have the room of six heads."""
     work.commit(a="1")
     mirror = Mirror(SourceTarget(work.path.as_uri()), cache, limits=ReadLimits(max_repository_bytes=6 * SIZE))
@@ -24,7 +24,7 @@ def mirror(work: Work, cache: Path) -> Mirror:
     return mirror
 
 
-def pushed(work: Work, number: int, *, size: int = SIZE, files: int = 1) -> Tip:
+def pushed(work: WorkTree, number: int, *, size: int = SIZE, files: int = 1) -> Tip:
     """A head that has nothing in common with the one before. Many files come as a pack, few as single objects."""
     for file in range(files):
         work.write(f"heads/{number}/{file}.yaml", os.urandom(size // files))
@@ -39,7 +39,7 @@ def taken(cache: Path) -> int:
     return sum(file.stat().st_size for file in cache.rglob("*") if file.is_file())
 
 
-def test_a_head_that_is_pushed_over_again_and_again_fills_nothing(work: Work, mirror: Mirror, cache: Path) -> None:
+def test_a_head_that_is_pushed_over_again_and_again_fills_nothing(work: WorkTree, mirror: Mirror, cache: Path) -> None:
     """Freed once the copy takes half of its room, and not only where there is none left."""
     main, tips = mirror.find_tip().commit, list[Tip]()
     for _ in range(8):
@@ -51,7 +51,7 @@ def test_a_head_that_is_pushed_over_again_and_again_fills_nothing(work: Work, mi
     assert mirror.has_commit(main)
 
 
-def test_what_is_given_back_is_freed_once_the_copy_is_large(work: Work, mirror: Mirror, cache: Path) -> None:
+def test_what_is_given_back_is_freed_once_the_copy_is_large(work: WorkTree, mirror: Mirror, cache: Path) -> None:
     tips = [pushed(work, number) for number in range(1, 6)]
     for tip in tips:
         mirror.fetch(tip, temporary=True)
@@ -65,7 +65,7 @@ def test_what_is_given_back_is_freed_once_the_copy_is_large(work: Work, mirror: 
     assert mirror.fetch(tips[4], temporary=True) == tips[4].commit
 
 
-def test_where_there_is_no_room_what_was_lent_makes_it(work: Work, mirror: Mirror) -> None:
+def test_where_there_is_no_room_what_was_lent_makes_it(work: WorkTree, mirror: Mirror) -> None:
     """Whatever is open: the next head, and the target itself, can be fetched all the same. One that alone is too large is refused, and takes nothing
     from the target.
     """
@@ -80,7 +80,7 @@ def test_where_there_is_no_room_what_was_lent_makes_it(work: Work, mirror: Mirro
     assert mirror.fetch() == main
 
 
-def test_what_a_source_followed_is_kept(work: Work, mirror: Mirror) -> None:
+def test_what_a_source_followed_is_kept(work: WorkTree, mirror: Mirror) -> None:
     """Rewritten history can be compared still, whoever looks at heads beside it in the same copy."""
     old = mirror.find_tip().commit
     new = work.git("commit-tree", work.git("write-tree"), "-m", "rewritten")

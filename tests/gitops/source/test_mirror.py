@@ -30,10 +30,11 @@ from gitops.source import (
     read_working_tree,
 )
 from gitops.source.git import Git
-from tests.support.git.server import GitServer, Work, asked_from_now_on, give_away
+from tests.support.git.repository import WorkTree
+from tests.support.git.server import GitServer, asked_from_now_on, give_away
 
 
-def test_first_fetch_brings_the_files(work: Work, cache: Path) -> None:
+def test_first_fetch_brings_the_files(work: WorkTree, cache: Path) -> None:
     work.write("apps/shop/web.yaml", "kind: Web")
     work.write("apps/values.json", "{}")
     work.write("apps/README.md", "text")
@@ -54,7 +55,7 @@ def test_first_fetch_brings_the_files(work: Work, cache: Path) -> None:
     assert snapshot.problems == ()
 
 
-def test_an_unmoved_ref_costs_no_fetch(work: Work, cache: Path, server: GitServer) -> None:
+def test_an_unmoved_ref_costs_no_fetch(work: WorkTree, cache: Path, server: GitServer) -> None:
     first = work.commit(a="1")
     mirror = Mirror(SourceTarget(server.url()), cache)
     assert mirror.fetch() == first
@@ -69,7 +70,7 @@ def test_an_unmoved_ref_costs_no_fetch(work: Work, cache: Path, server: GitServe
 
 
 def test_a_tick_is_one_process_of_git_and_a_commit_nine_more(
-    work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch
+    work: WorkTree, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each costs more than what it does. Whether a fetched commit follows the one before is asked once, the daemon's question included."""
     before = work.commit(a="1")
@@ -93,7 +94,7 @@ def test_a_tick_is_one_process_of_git_and_a_commit_nine_more(
     assert commands == ["ls-remote", "ls-remote", *fetched, "diff-tree", "cat-file"]
 
 
-def test_the_copy_survives_a_restart(work: Work, cache: Path, server: GitServer) -> None:
+def test_the_copy_survives_a_restart(work: WorkTree, cache: Path, server: GitServer) -> None:
     commit = work.commit(a="1")
     Mirror(SourceTarget(server.url()), cache).fetch()
     again = Mirror(SourceTarget(server.url()), cache)
@@ -102,7 +103,7 @@ def test_the_copy_survives_a_restart(work: Work, cache: Path, server: GitServer)
     assert server.fetches == 1
 
 
-def test_sources_with_one_url_share_the_copy(work: Work, cache: Path, server: GitServer) -> None:
+def test_sources_with_one_url_share_the_copy(work: WorkTree, cache: Path, server: GitServer) -> None:
     main = work.commit(a="1")
     work.git("branch", "other")
     Mirror(SourceTarget(server.url(), BranchRef("main")), cache).fetch()
@@ -110,7 +111,7 @@ def test_sources_with_one_url_share_the_copy(work: Work, cache: Path, server: Gi
     assert len(list(cache.iterdir())) == 1
 
 
-def test_one_request_tells_where_all_targets_of_a_url_stand(work: Work, cache: Path, server: GitServer) -> None:
+def test_one_request_tells_where_all_targets_of_a_url_stand(work: WorkTree, cache: Path, server: GitServer) -> None:
     main = work.commit(a="1")
     work.git("tag", "--annotate", "--message", "first", "v1.0.0")
     other = work.commit(a="2")
@@ -128,7 +129,7 @@ def test_one_request_tells_where_all_targets_of_a_url_stand(work: Work, cache: P
     assert len(server.requests) == requests
 
 
-def test_one_answer_is_not_for_those_with_other_credentials(work: Work, cache: Path, server: GitServer) -> None:
+def test_one_answer_is_not_for_those_with_other_credentials(work: WorkTree, cache: Path, server: GitServer) -> None:
     """Who may not see a repository learns nothing of it from what somebody else is told."""
     one, other = (Credentials(token_file=cache / name) for name in ("one", "other"))
     target = SourceTarget(server.url(), BranchRef("main"))
@@ -137,7 +138,7 @@ def test_one_answer_is_not_for_those_with_other_credentials(work: Work, cache: P
 
 
 @pytest.mark.parametrize("annotated", [False, True])
-def test_a_range_of_versions_follows_the_highest_tag_in_it(work: Work, cache: Path, *, annotated: bool) -> None:
+def test_a_range_of_versions_follows_the_highest_tag_in_it(work: WorkTree, cache: Path, *, annotated: bool) -> None:
     kind = ("--annotate", "--message", "release") if annotated else ()
     commits = {}
     for tag in ("v1.9.0", "v1.10.0", "v2.0.0", "v1.11.0-rc.1", "nightly"):
@@ -150,14 +151,14 @@ def test_a_range_of_versions_follows_the_highest_tag_in_it(work: Work, cache: Pa
     assert mirror.fetch() == commits["nightly"]
 
 
-def test_a_range_that_no_tag_is_in(work: Work, cache: Path) -> None:
+def test_a_range_that_no_tag_is_in(work: WorkTree, cache: Path) -> None:
     work.commit(a="1")
     work.git("tag", "v0.9.0")
     with pytest.raises(RevisionNotFound, match=r"no tag has a version in the range \^1"):
         Mirror(SourceTarget(str(work.path), VersionRef(VersionRange.parse("^1"))), cache).find_tip()
 
 
-def test_only_changed_blobs_are_read_again(work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_blobs_are_read_again(work: WorkTree, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = work.commit(a="1", b="2")
     mirror = Mirror(SourceTarget(str(work.path)), cache)
     mirror.fetch()
@@ -197,7 +198,12 @@ def test_only_changed_blobs_are_read_again(work: Work, cache: Path, monkeypatch:
     ],
 )
 def test_a_commit_read_after_another_is_what_it_is_alone(
-    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Work], object], *, is_listed: bool
+    work: WorkTree,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[WorkTree], object],
+    *,
+    is_listed: bool,
 ) -> None:
     """Only where more differs than the contents of a few manifests the whole tree is listed again."""
     work.write("d/README", "1")
@@ -224,7 +230,7 @@ def test_a_commit_read_after_another_is_what_it_is_alone(
 
 
 @pytest.mark.parametrize("annotated", [True, False])
-def test_a_tag_is_read_as_its_commit(work: Work, cache: Path, *, annotated: bool) -> None:
+def test_a_tag_is_read_as_its_commit(work: WorkTree, cache: Path, *, annotated: bool) -> None:
     commit = work.commit(a="1")
     work.git("tag", *(["-a", "-m", "release"] if annotated else []), "v1")
     work.commit(a="2")
@@ -235,7 +241,7 @@ def test_a_tag_is_read_as_its_commit(work: Work, cache: Path, *, annotated: bool
     assert mirror.find_tip() == Tip("refs/tags/v1", commit)
 
 
-def test_a_branch_and_a_tag_of_one_name_are_told_apart(work: Work, cache: Path) -> None:
+def test_a_branch_and_a_tag_of_one_name_are_told_apart(work: WorkTree, cache: Path) -> None:
     tagged = work.commit(a="1")
     work.git("tag", "x")
     work.git("checkout", "--quiet", "-b", "x")
@@ -244,7 +250,7 @@ def test_a_branch_and_a_tag_of_one_name_are_told_apart(work: Work, cache: Path) 
     assert Mirror(SourceTarget(str(work.path), BranchRef("x")), cache).fetch() == tip
 
 
-def test_a_commit_is_fetched_once_and_then_never_asked_for(work: Work, cache: Path, server: GitServer) -> None:
+def test_a_commit_is_fetched_once_and_then_never_asked_for(work: WorkTree, cache: Path, server: GitServer) -> None:
     commit = work.commit(a="1")
     work.commit(a="2")
     mirror = Mirror(SourceTarget(server.url(), CommitRef(commit)), cache)
@@ -254,7 +260,7 @@ def test_a_commit_is_fetched_once_and_then_never_asked_for(work: Work, cache: Pa
     assert len(server.requests) == seen
 
 
-def test_a_commit_from_a_server_that_gives_out_refs_only(work: Work, cache: Path, server: GitServer) -> None:
+def test_a_commit_from_a_server_that_gives_out_refs_only(work: WorkTree, cache: Path, server: GitServer) -> None:
     commit = work.commit(a="1")
     work.commit(a="2")
     server.oldest_protocol = True
@@ -265,7 +271,7 @@ def test_a_commit_from_a_server_that_gives_out_refs_only(work: Work, cache: Path
         Mirror(SourceTarget(server.url(), CommitRef("2" * 40)), cache).fetch()
 
 
-def test_the_default_branch_is_followed_when_it_changes(work: Work, cache: Path) -> None:
+def test_the_default_branch_is_followed_when_it_changes(work: WorkTree, cache: Path) -> None:
     old = work.commit(a="1")
     mirror = Mirror(SourceTarget(str(work.path), DefaultBranchRef()), cache)
     assert mirror.fetch() == old
@@ -274,7 +280,7 @@ def test_the_default_branch_is_followed_when_it_changes(work: Work, cache: Path)
     assert mirror.fetch() == new
 
 
-def test_branches_that_cannot_exist_together(work: Work, cache: Path) -> None:
+def test_branches_that_cannot_exist_together(work: WorkTree, cache: Path) -> None:
     work.commit(a="1")
     work.git("branch", "team")
     Mirror(SourceTarget(str(work.path), BranchRef("team")), cache).fetch()
@@ -285,7 +291,7 @@ def test_branches_that_cannot_exist_together(work: Work, cache: Path) -> None:
     )
 
 
-def test_a_search_finds_its_way_past_branches_that_are_gone(work: Work, cache: Path) -> None:
+def test_a_search_finds_its_way_past_branches_that_are_gone(work: WorkTree, cache: Path) -> None:
     """All branches are fetched for it, and `team` would be in the way of `team/shop`. What was found stays here, on a branch or not."""
     first = work.commit(a="1")
     work.git("checkout", "--quiet", "-b", "team")
@@ -297,12 +303,12 @@ def test_a_search_finds_its_way_past_branches_that_are_gone(work: Work, cache: P
     work.git("checkout", "--quiet", "-b", "team/shop")
     found = work.commit(a="3")
     assert mirror.resolve(found[:9]) == found
-    Work(next(cache.glob("*/repository.git"))).git("gc", "--quiet", "--prune=now")
+    WorkTree(next(cache.glob("*/repository.git"))).git("gc", "--quiet", "--prune=now")
     assert mirror.find_commit(lost[:9]) == lost
     assert mirror.is_ancestor(first, lost)
 
 
-def test_a_force_push_is_seen(work: Work, cache: Path) -> None:
+def test_a_force_push_is_seen(work: WorkTree, cache: Path) -> None:
     base = work.commit(a="1")
     lost = work.commit(a="2")
     mirror = Mirror(SourceTarget(str(work.path), BranchRef("main")), cache)
@@ -315,7 +321,7 @@ def test_a_force_push_is_seen(work: Work, cache: Path) -> None:
     assert mirror.read_snapshot(lost).files["a.yaml"].data == b"2"
 
 
-def test_a_force_push_is_seen_with_an_empty_cache(work: Work, cache: Path) -> None:
+def test_a_force_push_is_seen_with_an_empty_cache(work: WorkTree, cache: Path) -> None:
     work.commit(a="1")
     lost = work.commit(a="2")
     work.git("reset", "--quiet", "--hard", "HEAD^")
@@ -328,7 +334,7 @@ def test_a_force_push_is_seen_with_an_empty_cache(work: Work, cache: Path) -> No
 
 
 def test_commits_that_were_current_outlive_the_tidying(
-    work: Work, cache: Path, monkeypatch: pytest.MonkeyPatch
+    work: WorkTree, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = ("-c", "gc.autoPackLimit=1", "-c", "gc.auto=1", "-c", "gc.pruneExpire=now", "-c", "gc.autoDetach=false")
     monkeypatch.setattr("gitops.source.local_copy._GC_COMMAND", (*settings, "gc", "--auto", "--quiet"))
@@ -346,7 +352,7 @@ def test_commits_that_were_current_outlive_the_tidying(
     assert len(list(cache.rglob("*.pack"))) == 1
 
 
-def test_missing_refs_are_named(work: Work, cache: Path) -> None:
+def test_missing_refs_are_named(work: WorkTree, cache: Path) -> None:
     work.commit(a="1")
     with pytest.raises(RevisionNotFound, match="branch nowhere does not exist"):
         Mirror(SourceTarget(str(work.path), BranchRef("nowhere")), cache).fetch()
@@ -354,12 +360,12 @@ def test_missing_refs_are_named(work: Work, cache: Path) -> None:
         Mirror(SourceTarget(str(work.path), CommitRef("1" * 40)), cache).fetch()
 
 
-def test_an_empty_repository_has_no_revision(work: Work, cache: Path) -> None:
+def test_an_empty_repository_has_no_revision(work: WorkTree, cache: Path) -> None:
     with pytest.raises(RevisionNotFound, match="the default branch does not exist"):
         Mirror(SourceTarget(str(work.path)), cache).fetch()
 
 
-def test_a_deleted_branch_leaves_the_old_snapshot_readable(work: Work, cache: Path) -> None:
+def test_a_deleted_branch_leaves_the_old_snapshot_readable(work: WorkTree, cache: Path) -> None:
     commit = work.commit(a="1")
     work.git("branch", "gone")
     mirror = Mirror(SourceTarget(str(work.path), BranchRef("gone")), cache)
@@ -370,14 +376,14 @@ def test_a_deleted_branch_leaves_the_old_snapshot_readable(work: Work, cache: Pa
     assert mirror.read_snapshot(commit).files["a.yaml"].data == b"1"
 
 
-def test_a_tag_of_something_else_than_a_commit(work: Work, cache: Path) -> None:
+def test_a_tag_of_something_else_than_a_commit(work: WorkTree, cache: Path) -> None:
     work.commit(a="1")
     work.git("tag", "data", work.blob(b"x"))
     with pytest.raises(RevisionNotFound, match="does not name a commit"):
         Mirror(SourceTarget(str(work.path), TagRef("data")), cache).fetch()
 
 
-def test_what_people_write_for_a_revision(work: Work, cache: Path) -> None:
+def test_what_people_write_for_a_revision(work: WorkTree, cache: Path) -> None:
     first = work.commit(a="1")
     work.git("tag", "v1")
     second = work.commit(a="2")
@@ -401,14 +407,14 @@ def test_what_people_write_for_a_revision(work: Work, cache: Path) -> None:
 
 
 @pytest.mark.parametrize("rev", ["nowhere", "deadbeef", "v1~3", "", "~1", "--all", "-n1", "HEAD^{tree}", "main:a.yaml"])
-def test_revisions_that_name_no_commit(work: Work, cache: Path, rev: str) -> None:
+def test_revisions_that_name_no_commit(work: WorkTree, cache: Path, rev: str) -> None:
     work.commit(a="1")
     work.git("tag", "v1")
     with pytest.raises((RevisionNotFound, RefusedUrl)):
         Mirror(SourceTarget(str(work.path)), cache).resolve(rev)
 
 
-def test_an_emptied_and_a_vanished_path(work: Work, cache: Path) -> None:
+def test_an_emptied_and_a_vanished_path(work: WorkTree, cache: Path) -> None:
     work.write("clusters/prod/a.yaml", "x")
     work.write("clusters/staging/README", "x")
     commit = work.commit()
@@ -432,7 +438,7 @@ def test_an_emptied_and_a_vanished_path(work: Work, cache: Path) -> None:
     assert (snapshot.files, snapshot.path_exists, snapshot.subject) == ({}, True, "empty")
 
 
-def test_commits_with_odd_headers(work: Work, cache: Path) -> None:
+def test_commits_with_odd_headers(work: WorkTree, cache: Path) -> None:
     tree = work.git("hash-object", "-w", "-t", "tree", "--stdin")
     people = "author  <x> 1 +0000\ncommitter A <x> 9999999999 +0000\nencoding idna\n"
     text = f"tree {tree}\n{people}\n\x1b[2J Gr\u00fc\u00dfe\t!\n".encode("latin-1")
@@ -445,7 +451,7 @@ def test_commits_with_odd_headers(work: Work, cache: Path) -> None:
     assert (snapshot.author, snapshot.time) == ("", datetime(2286, 11, 20, 17, 46, 39, tzinfo=UTC))
 
 
-def test_five_thousand_files(work: Work, cache: Path) -> None:
+def test_five_thousand_files(work: WorkTree, cache: Path) -> None:
     lines = []
     for number in range(5000):
         text = f"kind: ConfigMap\nmetadata: {{name: c{number}}}\n"
@@ -479,7 +485,7 @@ def test_a_short_id_in_a_sha256_repository_with_an_empty_cache(tmp_path: Path, c
 
 @pytest.mark.parametrize("place", ["path", "http"])
 def test_a_repository_that_is_made_anew_with_another_object_format(
-    work: Work, cache: Path, server: GitServer, place: str
+    work: WorkTree, cache: Path, server: GitServer, place: str
 ) -> None:
     old = work.commit(a="1")
     mirror = Mirror(SourceTarget(str(work.path) if place == "path" else server.url()), cache)
@@ -491,21 +497,21 @@ def test_a_repository_that_is_made_anew_with_another_object_format(
     assert not mirror.is_ancestor(old, new)
 
 
-def _made(path: Path, form: str) -> Work:
+def _made(path: Path, form: str) -> WorkTree:
     path.mkdir()
-    work = Work(path)
+    work = WorkTree(path)
     work.git("init", "--quiet", "--initial-branch=main", f"--object-format={form}")
     return work
 
 
 @pytest.mark.parametrize("place", ["path", "http"])
 def test_a_clone_without_history_is_told_as_what_it_is(
-    work: Work, cache: Path, server: GitServer, place: str, tmp_path: Path
+    work: WorkTree, cache: Path, server: GitServer, place: str, tmp_path: Path
 ) -> None:
     """Rulings, *Sources*: whether a commit follows the one before cannot be said of it. What a CI job checks out by default is one."""
     work.commit(a="1")
     commit = work.commit(a="2")
-    clone = Work(tmp_path / "clone")
+    clone = WorkTree(tmp_path / "clone")
     work.git("clone", "--quiet", "--depth=1", f"file://{work.path}", str(clone.path))
     mirror = Mirror(SourceTarget(str(clone.path) if place == "path" else server.url("clone")), cache)
     with pytest.raises(RefusedContent, match=r"is a shallow clone, without the history; run `git fetch --unshallow`"):
@@ -514,7 +520,7 @@ def test_a_clone_without_history_is_told_as_what_it_is(
     assert mirror.fetch() == commit
 
 
-def test_two_processes_at_once(work: Work, cache: Path) -> None:
+def test_two_processes_at_once(work: WorkTree, cache: Path) -> None:
     commit = work.commit(a="1")
     code = (
         "import sys, pathlib; from gitops.source import Mirror, SourceTarget;"
@@ -532,7 +538,7 @@ def test_two_processes_at_once(work: Work, cache: Path) -> None:
     assert {process.communicate(timeout=60)[0].strip() for process in running} == {f"{commit} 1"}
 
 
-def test_limits_of_the_whole_commit(work: Work, cache: Path) -> None:
+def test_limits_of_the_whole_commit(work: WorkTree, cache: Path) -> None:
     commit = work.commit(a="1" * 60, b="2" * 60)
 
     def refused(limits: ReadLimits) -> str:
@@ -547,7 +553,7 @@ def test_limits_of_the_whole_commit(work: Work, cache: Path) -> None:
     assert refused(ReadLimits(max_listing_bytes=50)) == "lists more than 50 bytes of names"
 
 
-def test_a_repository_larger_than_its_share_of_the_disk(work: Work, cache: Path) -> None:
+def test_a_repository_larger_than_its_share_of_the_disk(work: WorkTree, cache: Path) -> None:
     for number in range(150):
         work.write(f"{number}.bin", f"{number}")
     work.commit()
@@ -557,13 +563,13 @@ def test_a_repository_larger_than_its_share_of_the_disk(work: Work, cache: Path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_repository_of_another_user(work: Work, cache: Path) -> None:
+def test_a_repository_of_another_user(work: WorkTree, cache: Path) -> None:
     commit = work.commit(a="1")
     give_away(work.path)
     assert Mirror(SourceTarget(work.path.as_uri()), cache).fetch() == commit
 
 
-def test_a_copied_commit_is_found_by_the_beginning_of_its_id(work: Work, cache: Path) -> None:
+def test_a_copied_commit_is_found_by_the_beginning_of_its_id(work: WorkTree, cache: Path) -> None:
     commit = work.commit(a="1")
     mirror = Mirror(SourceTarget(work.path.as_uri(), BranchRef("main")), cache)
     assert mirror.find_copied_commit(commit[:12]) is None

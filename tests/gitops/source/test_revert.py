@@ -10,17 +10,18 @@ import pytest
 
 from gitops.errors import SourceError, Unauthorized
 from gitops.source import BranchRef, Credentials, Mirror, RevertError, RevertRequest, SourceTarget, Tip
-from tests.support.git.server import GitServer, Work
+from tests.support.git.repository import WorkTree
+from tests.support.git.server import GitServer
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TEN = "".join(f"line {number}\n" for number in range(10))
 
 
 @dataclass
-class Story:
+class RevertedRepository:
     """A repository whose definition `apps/web.yaml` went from good to bad, and a mirror of it."""
 
-    work: Work
+    work: WorkTree
     cache: Path
 
     def __post_init__(self) -> None:
@@ -50,11 +51,11 @@ class Story:
 
 
 @pytest.fixture
-def story(work: Work, cache: Path) -> Story:
-    return Story(work, cache)
+def story(work: WorkTree, cache: Path) -> RevertedRepository:
+    return RevertedRepository(work, cache)
 
 
-def test_what_came_after_and_beside_it_stays(story: Story) -> None:
+def test_what_came_after_and_beside_it_stays(story: RevertedRepository) -> None:
     """The commit is taken back whole, files that it made and took away too; commits that do not touch the definition are left alone."""
     (story.work.path / "apps/old.yaml").write_text("old\n")
     story.good = story.work.commit("good")
@@ -79,7 +80,7 @@ def test_what_came_after_and_beside_it_stays(story: Story) -> None:
     assert story.work.git("rev-parse", "back^") == story.work.git("rev-parse", "main")
 
 
-def test_it_is_what_git_revert_makes(story: Story) -> None:
+def test_it_is_what_git_revert_makes(story: RevertedRepository) -> None:
     halted = story.bad(**{"apps/other": "two\n"})
     story.work.commit("later", more="1\n")
     story.reverted(halted)
@@ -88,7 +89,7 @@ def test_it_is_what_git_revert_makes(story: Story) -> None:
     assert story.work.git("rev-parse", "by-hand^{tree}") == story.work.git("rev-parse", "back^{tree}")
 
 
-def test_all_commits_since_the_last_good_one_and_what_a_merge_brought(story: Story) -> None:
+def test_all_commits_since_the_last_good_one_and_what_a_merge_brought(story: RevertedRepository) -> None:
     git = story.work.git
     story.bad()
     git("checkout", "--quiet", "-b", "topic")
@@ -100,13 +101,13 @@ def test_all_commits_since_the_last_good_one_and_what_a_merge_brought(story: Sto
     assert git("rev-parse", "back^{tree}") == git("rev-parse", f"{story.good}^{{tree}}")
 
 
-def test_nothing_outside_of_the_directory_of_the_source(story: Story) -> None:
+def test_nothing_outside_of_the_directory_of_the_source(story: RevertedRepository) -> None:
     halted = story.bad(elsewhere="two\n")
     story.reverted(halted, path="apps")
     assert (story.show("apps/web.yaml"), story.show("elsewhere.yaml")) == (TEN, "two\n")
 
 
-def test_the_same_reversal_is_the_same_commit(story: Story) -> None:
+def test_the_same_reversal_is_the_same_commit(story: RevertedRepository) -> None:
     """So a process that was killed and one that takes over from it push the same."""
     halted = story.bad()
     mirror = story.mirror()
@@ -120,14 +121,14 @@ def test_the_same_reversal_is_the_same_commit(story: Story) -> None:
         ({"apps/web": TEN}, "nothing of it is left to revert"),
     ],
 )
-def test_what_cannot_be_taken_back(story: Story, later: dict[str, str], why: str) -> None:
+def test_what_cannot_be_taken_back(story: RevertedRepository, later: dict[str, str], why: str) -> None:
     halted = story.bad()
     story.work.commit("later", **later)
     with pytest.raises(RevertError, match=why):
         story.mirror().create_revert(story.reversal(halted))
 
 
-def test_a_file_that_is_in_the_way(story: Story) -> None:
+def test_a_file_that_is_in_the_way(story: RevertedRepository) -> None:
     (story.work.path / "apps/old.yaml").write_text("old\n")
     story.good = story.work.commit("good")
     (story.work.path / "apps/old.yaml").unlink()
@@ -137,7 +138,7 @@ def test_a_file_that_is_in_the_way(story: Story) -> None:
         story.mirror().create_revert(story.reversal(halted))
 
 
-def test_a_binary_file_that_was_changed_again(story: Story) -> None:
+def test_a_binary_file_that_was_changed_again(story: RevertedRepository) -> None:
     story.bad()
     story.work.write("apps/logo.yaml", b"\0one")
     story.good = story.work.commit("good")
@@ -149,7 +150,7 @@ def test_a_binary_file_that_was_changed_again(story: Story) -> None:
         story.mirror().create_revert(story.reversal(halted))
 
 
-def test_a_branch_that_is_there_is_left_as_it_is(story: Story) -> None:
+def test_a_branch_that_is_there_is_left_as_it_is(story: RevertedRepository) -> None:
     halted = story.bad()
     story.work.git("branch", "back", story.good)
     mirror = story.mirror()
@@ -159,7 +160,7 @@ def test_a_branch_that_is_there_is_left_as_it_is(story: Story) -> None:
     assert story.work.git("rev-parse", "back") == story.good
 
 
-def test_over_http_with_a_token_of_its_own(story: Story, server: GitServer, tmp_path: Path) -> None:
+def test_over_http_with_a_token_of_its_own(story: RevertedRepository, server: GitServer, tmp_path: Path) -> None:
     """Who may read need not be who may push; the token stands in no message."""
     story.work.git("config", "http.receivepack", "true")
     halted = story.bad()
@@ -176,7 +177,7 @@ def test_over_http_with_a_token_of_its_own(story: Story, server: GitServer, tmp_
     assert story.work.git("rev-parse", "back") == commit
 
 
-def test_the_ref_of_a_branch_is_asked_for_by_name(story: Story) -> None:
+def test_the_ref_of_a_branch_is_asked_for_by_name(story: RevertedRepository) -> None:
     halted = story.bad()
     assert story.mirror().list_refs("refs/heads/main", "refs/heads/back") == {"refs/heads/main": halted}
     assert story.mirror().fetch(Tip("refs/heads/main", halted)) == halted

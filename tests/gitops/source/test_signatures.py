@@ -21,7 +21,7 @@ from gitops.source import Mirror, Verification
 from gitops.source.signatures import find_unsigned_commit
 from gitops.windows.window import LOCAL
 from tests.support.git.platform import ONE, TWO, GitPlatform, rewritten
-from tests.support.git.server import GIT_ENVIRONMENT
+from tests.support.git.repository import GIT_ENVIRONMENT
 
 pytestmark = pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="ssh-keygen is not installed")
 

@@ -9,9 +9,10 @@ import pytest
 
 from gitops.errors import RefusedUrl, Unauthorized
 from gitops.source import BranchRef, Credentials, Mirror, SourceTarget
-from tests.conftest import IN_CI
+from tests.support.environment import IN_CI
+from tests.support.git.repository import WorkTree
 from tests.support.git.secure_server import IS_MISSING, MISSING, Authority, Sshd, new_key, sshd
-from tests.support.git.server import GitServer, Work, serving
+from tests.support.git.server import GitServer, serving
 
 TOKEN = "token-7261"
 
@@ -34,7 +35,7 @@ def private(tmp_path: Path, authority: Authority | None) -> Credentials:
     return Credentials(token_file=file, ca_file=authority.file if authority else None)
 
 
-def test_a_certificate_of_the_named_authority_is_accepted(work: Work, tmp_path: Path, authority: Authority) -> None:
+def test_a_certificate_of_the_named_authority_is_accepted(work: WorkTree, tmp_path: Path, authority: Authority) -> None:
     commit = work.commit(a="1")
     with serving(tmp_path, authority.context()) as server:
         server.token = TOKEN
@@ -53,7 +54,7 @@ def test_a_certificate_of_the_named_authority_is_accepted(work: Work, tmp_path: 
     ],
 )
 def test_any_other_certificate_is_refused_and_no_token_is_sent(
-    work: Work, tmp_path: Path, authority: Authority, name: str, days: int, trusted: str
+    work: WorkTree, tmp_path: Path, authority: Authority, name: str, days: int, trusted: str
 ) -> None:
     work.commit(a="1")
     other = Authority.made(tmp_path / "other") if trusted == "other" else None
@@ -67,7 +68,7 @@ def test_any_other_certificate_is_refused_and_no_token_is_sent(
 
 @pytest.mark.parametrize("part", ["everything", "the pack"])
 def test_a_server_that_leads_elsewhere_takes_no_credential_there(
-    work: Work, tmp_path: Path, server: GitServer, part: str
+    work: WorkTree, tmp_path: Path, server: GitServer, part: str
 ) -> None:
     """Another server, from the first request on or in the middle of a fetch: nobody goes there."""
     work.commit(a="1")
@@ -93,7 +94,7 @@ def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
         yield found
 
 
-def test_a_key_opens_a_repository_over_ssh(work: Work, cache: Path, ssh: Sshd) -> None:
+def test_a_key_opens_a_repository_over_ssh(work: WorkTree, cache: Path, ssh: Sshd) -> None:
     commit = work.commit(a="1")
     credentials = Credentials(ssh_key_file=ssh.key, known_hosts_file=ssh.known_hosts)
     mirror = Mirror(SourceTarget(ssh.url(work.path), BranchRef("main")), cache, credentials=credentials)
@@ -103,7 +104,7 @@ def test_a_key_opens_a_repository_over_ssh(work: Work, cache: Path, ssh: Sshd) -
     assert mirror.read_snapshot(second).files["a.yaml"].data == b"2"
 
 
-def test_a_key_that_was_withdrawn(work: Work, cache: Path, ssh: Sshd, tmp_path: Path) -> None:
+def test_a_key_that_was_withdrawn(work: WorkTree, cache: Path, ssh: Sshd, tmp_path: Path) -> None:
     work.commit(a="1")
     credentials = Credentials(ssh_key_file=new_key(tmp_path / "other"), known_hosts_file=ssh.known_hosts)
     with pytest.raises(Unauthorized, match=r"the server refused access .*Permission denied \(publickey\).*check `cred"):
@@ -111,7 +112,7 @@ def test_a_key_that_was_withdrawn(work: Work, cache: Path, ssh: Sshd, tmp_path: 
 
 
 @pytest.mark.parametrize("known", ["another key", "nothing"])
-def test_a_host_that_is_not_the_known_one(work: Work, cache: Path, ssh: Sshd, tmp_path: Path, known: str) -> None:
+def test_a_host_that_is_not_the_known_one(work: WorkTree, cache: Path, ssh: Sshd, tmp_path: Path, known: str) -> None:
     """A changed host key, or one that nobody has seen before, is never accepted."""
     work.commit(a="1")
     hosts = Sshd(tmp_path, ssh.port)
@@ -124,7 +125,7 @@ def test_a_host_that_is_not_the_known_one(work: Work, cache: Path, ssh: Sshd, tm
         Mirror(SourceTarget(ssh.url(work.path)), cache, credentials=credentials).fetch()
 
 
-def test_a_repository_that_is_not_there_over_ssh(work: Work, cache: Path, ssh: Sshd) -> None:
+def test_a_repository_that_is_not_there_over_ssh(work: WorkTree, cache: Path, ssh: Sshd) -> None:
     credentials = Credentials(ssh_key_file=ssh.key, known_hosts_file=ssh.known_hosts)
     target = SourceTarget(ssh.url(work.path.with_name("absent")))
     with pytest.raises(Exception, match="no such repository, or no permission to see it"):

@@ -11,10 +11,11 @@ import pytest
 
 from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound, SourceError
 from gitops.source import LocalRepository, ReadLimits, read_working_tree
-from tests.support.git.server import Work, asked_from_now_on, give_away
+from tests.support.git.repository import WorkTree
+from tests.support.git.server import asked_from_now_on, give_away
 
 
-def test_uncommitted_files_are_in_and_ignored_ones_are_not(work: Work) -> None:
+def test_uncommitted_files_are_in_and_ignored_ones_are_not(work: WorkTree) -> None:
     commit = work.commit(same="1", changed="1", deleted="1")
     work.write(".gitignore", "*.tmp.yaml\nbuild/\n")
     work.write("changed.yaml", "2")
@@ -37,7 +38,7 @@ def test_uncommitted_files_are_in_and_ignored_ones_are_not(work: Work) -> None:
     assert snapshot.problems == ()
 
 
-def test_what_the_description_counts(work: Work) -> None:
+def test_what_the_description_counts(work: WorkTree) -> None:
     assert read_working_tree(work.path).description == "working tree without a commit"
     commit = work.commit(a="1", b="1")
     assert read_working_tree(work.path).description == f"working tree of {commit[:7]}"
@@ -46,7 +47,7 @@ def test_what_the_description_counts(work: Work) -> None:
     assert read_working_tree(work.path).description == f"working tree of {commit[:7]}, 1 file differs"
 
 
-def test_a_directory_below_the_top(work: Work) -> None:
+def test_a_directory_below_the_top(work: WorkTree) -> None:
     work.write("clusters/prod/a.yaml", "1")
     work.write("other.yaml", "1")
     commit = work.commit()
@@ -66,21 +67,21 @@ def test_a_directory_in_no_repository(tmp_path: Path) -> None:
     assert snapshot.description == f"directory {tmp_path.name}, not in Git"
 
 
-def test_an_ignored_directory_named_on_purpose(work: Work) -> None:
+def test_an_ignored_directory_named_on_purpose(work: WorkTree) -> None:
     work.write(".gitignore", "build/\n")
     work.commit()
     work.write("build/a.yaml", "1")
     assert list(read_working_tree(work.path / "build").files) == ["a.yaml"]
 
 
-def test_directories_without_manifests(work: Work, tmp_path: Path) -> None:
+def test_directories_without_manifests(work: WorkTree, tmp_path: Path) -> None:
     empty = read_working_tree(work.path)
     absent = read_working_tree(tmp_path / "absent")
     assert (empty.files, empty.path_exists) == ({}, True)
     assert (absent.files, absent.path_exists) == ({}, False)
 
 
-def test_what_cannot_be_read_as_a_directory(work: Work, tmp_path: Path) -> None:
+def test_what_cannot_be_read_as_a_directory(work: WorkTree, tmp_path: Path) -> None:
     work.commit(a="1")
     with pytest.raises(SourceError, match="is not a directory"):
         read_working_tree(work.path / "a.yaml")
@@ -92,7 +93,7 @@ def test_what_cannot_be_read_as_a_directory(work: Work, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tracked", [True, False])
-def test_links_and_special_files_are_not_followed(work: Work, tmp_path: Path, *, tracked: bool) -> None:
+def test_links_and_special_files_are_not_followed(work: WorkTree, tmp_path: Path, *, tracked: bool) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/secret.yaml").write_text("secret")
     work.write("real/a.yaml", "1")
@@ -114,8 +115,8 @@ def test_links_and_special_files_are_not_followed(work: Work, tmp_path: Path, *,
     assert not any(b"secret" in file.data for file in snapshot.files.values())
 
 
-def test_repositories_inside(work: Work) -> None:
-    inner = Work(work.path / "inner")
+def test_repositories_inside(work: WorkTree) -> None:
+    inner = WorkTree(work.path / "inner")
     inner.path.mkdir()
     inner.git("init", "--quiet")
     inner.commit(a="1")
@@ -124,7 +125,7 @@ def test_repositories_inside(work: Work) -> None:
     assert [problem.path for problem in snapshot.problems] == ["inner"]
 
 
-def test_sizes_and_pointers(work: Work) -> None:
+def test_sizes_and_pointers(work: WorkTree) -> None:
     work.write("large.yaml", "x" * 101)
     work.write("pointer.yaml", "version https://git-lfs.github.com/spec/v1\n")
     work.write("fits.yaml", "x")
@@ -134,13 +135,13 @@ def test_sizes_and_pointers(work: Work) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_repository_of_another_user(work: Work) -> None:
+def test_a_repository_of_another_user(work: WorkTree) -> None:
     work.commit(a="1")
     give_away(work.path)
     assert list(read_working_tree(work.path).files) == ["a.yaml"]
 
 
-def test_nothing_is_run_and_nothing_is_written(work: Work, tmp_path: Path) -> None:
+def test_nothing_is_run_and_nothing_is_written(work: WorkTree, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     work.write(".gitattributes", "* filter=evil\n")
     work.commit(a="1")
@@ -153,7 +154,7 @@ def test_nothing_is_run_and_nothing_is_written(work: Work, tmp_path: Path) -> No
     assert (work.path / ".git/index").read_bytes() == index
 
 
-def test_commits_of_the_local_repository(work: Work) -> None:
+def test_commits_of_the_local_repository(work: WorkTree) -> None:
     work.write("apps/a.yaml", "1")
     first = work.commit("one")
     work.git("tag", "v1")
@@ -173,7 +174,7 @@ def test_commits_of_the_local_repository(work: Work) -> None:
 
 
 def test_of_a_commit_only_those_files_are_read_that_are_not_at_hand(
-    work: Work, monkeypatch: pytest.MonkeyPatch
+    work: WorkTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Equal ids mean equal bytes: of what is at hand Git is asked nothing, not even for sizes, which shows where it could not give it."""
     commit = work.commit(same="1", changed="0")
@@ -191,13 +192,13 @@ def test_of_a_commit_only_those_files_are_read_that_are_not_at_hand(
         LocalRepository(work.path).read_snapshot(commit)
 
 
-def test_limits_of_the_whole_directory(work: Work) -> None:
+def test_limits_of_the_whole_directory(work: WorkTree) -> None:
     work.commit(a="1", b="2")
     with pytest.raises(RefusedContent, match="holds 2 manifests, more than 1"):
         read_working_tree(work.path, limits=ReadLimits(max_files=1))
 
 
-def test_without_git(work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git(work: WorkTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work.commit(a="1")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SourceError, match="git: cannot be started; install Git"):
@@ -213,7 +214,7 @@ def test_importing_costs_no_library() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_git_is_run_without_the_rest_of_its_package(work: Work) -> None:
+def test_git_is_run_without_the_rest_of_its_package(work: WorkTree) -> None:
     """It would be four times as much to import, and ask Git for its version. Who asks for it gets it."""
     commit = work.commit(a="1")
     code = (
@@ -227,14 +228,14 @@ def test_git_is_run_without_the_rest_of_its_package(work: Work) -> None:
     assert done.stdout.split() == [commit, commit, "True"], done.stderr
 
 
-def test_a_checkout_of_a_ci_job_without_the_history_says_what_to_fetch(work: Work, tmp_path: Path) -> None:
+def test_a_checkout_of_a_ci_job_without_the_history_says_what_to_fetch(work: WorkTree, tmp_path: Path) -> None:
     """Else what came to the base since would count as taken back by the head."""
     work.commit(a="1")
     work.git("checkout", "--quiet", "-b", "topic")
     topic = work.commit(b="1")
     work.git("checkout", "--quiet", "main")
     main = work.commit(a="2")
-    clone = Work(tmp_path / "clone")
+    clone = WorkTree(tmp_path / "clone")
     work.git("clone", "--quiet", "--depth=1", "--branch=topic", f"file://{work.path}", str(clone.path))
     advice = "fetch-depth: 0"
     with pytest.raises(RevisionNotFound, match=advice):

@@ -18,7 +18,7 @@ from gitops.windows.verdict import TrustedTime, WindowSet, judge
 from gitops.windows.window import Drain, Window
 from tests.support.properties.examples import examples
 from tests.support.windows.documents import PROD, manifest, read
-from tests.support.windows.naive import MINUTE, Naive, Walk, startable
+from tests.support.windows.naive import MINUTE, NaiveWindows, Walk, startable
 
 CHANGES = [
     ("Europe/Berlin", "2026-03-29"), ("Europe/Berlin", "2026-10-25"), ("America/New_York", "2026-03-08"),
@@ -33,7 +33,7 @@ CHANGES = [
 BEFORE, AFTER, AHEAD = timedelta(days=14), timedelta(days=5), timedelta(days=5)
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 DRAINS = ("None", "Unit", "Level", "Instance", "Rollout")
-Spec = tuple[dict[str, Any], Naive]
+Spec = tuple[dict[str, Any], NaiveWindows]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,7 +53,7 @@ minutes = st.sampled_from([0, 1, 15, 30, 45, 59]) | st.integers(0, 59)
 def specs(draw: st.DrawFn, zone: str, around: date, *, deny: bool | None = None) -> Spec:
     """A window as written, and the same in plain words."""
     deny = draw(st.booleans()) if deny is None else deny
-    naive = Naive(zones.load_zone(zone), deny, lambda day: True, lambda at: True)
+    naive = NaiveWindows(zones.load_zone(zone), deny, lambda day: True, lambda at: True)
     naive, written = draw(st.one_of(crons(naive), rules(naive, around)))
     if draw(st.booleans()):
         naive = replace(
@@ -84,7 +84,7 @@ def some(draw: st.DrawFn, few: st.SearchStrategy[int], whole: int) -> list[int]:
 
 
 @st.composite
-def crons(draw: st.DrawFn, naive: Naive) -> tuple[Naive, dict[str, Any]]:
+def crons(draw: st.DrawFn, naive: NaiveWindows) -> tuple[NaiveWindows, dict[str, Any]]:
     at_hours, at_minutes = draw(some(hours, 24)), draw(some(minutes, 60))
     weekdays = draw(st.none() | st.lists(st.integers(0, 6), min_size=1, max_size=5, unique=True))
     monthdays = (
@@ -105,7 +105,7 @@ def text(values: list[int] | None, all_of_them: int = 0) -> str:
 
 
 @st.composite
-def rules(draw: st.DrawFn, naive: Naive, around: date) -> tuple[Naive, dict[str, Any]]:
+def rules(draw: st.DrawFn, naive: NaiveWindows, around: date) -> tuple[NaiveWindows, dict[str, Any]]:
     start = datetime.combine(around - timedelta(days=draw(st.integers(5, 90))), time(draw(hours), draw(minutes)))
     every, weekday, ordinal = draw(st.integers(1, 4)), draw(st.integers(0, 6)), draw(st.sampled_from([1, 2, -1]))
     written, on_day = draw(

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from renderer.cel import Program, compile_expression
-from tests.support.cel.oracles import FAILED, FUZZ, SETTINGS, TYPED, VARIABLES, Failed, comparable, ours
+from tests.support.cel.oracles import FAILED, FUZZ, SETTINGS, TYPED, VARIABLES, EvaluationFailure, comparable, ours
 
 ORACLE = cel.NewEnv(
     variables=dict.fromkeys(VARIABLES, cel.Type.DYN),
@@ -61,9 +61,9 @@ def oracle(text: str, variables: dict[str, Any] = VARIABLES) -> Any:
     try:
         value = ORACLE.compile(text, disable_check=True).eval(data=variables)
     except Exception:
-        return Failed()
+        return EvaluationFailure()
     if value.type() == cel.Type.ERROR:
-        return Failed()
+        return EvaluationFailure()
     try:
         return comparable(value.plain_value())
     except TypeError:  # There is no Python value for some, such as maps with keys of type bool.

@@ -14,7 +14,7 @@ from renderer.catalog.catalog import load
 from renderer.definition.crd import custom_resource_definition
 from renderer.export.example import build_example
 from renderer.schema import SchemaErrors, apply_defaults, rule_mistakes, to_openapi, union, validate
-from tests.support.cluster.control_plane import Answer, ControlPlane
+from tests.support.cluster.control_plane import ControlPlane, ServerResponse
 from tests.support.cluster.kubectl import Kubectl
 from tests.support.cluster.waiting import eventually
 from tests.support.properties.repositories import config_map, definition
@@ -104,7 +104,7 @@ def served(control_plane: ControlPlane) -> Iterator[ControlPlane]:
         control_plane.request("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
 
 
-def attempt(server: ControlPlane, kind: str, spec: Any) -> Answer:
+def attempt(server: ControlPlane, kind: str, spec: Any) -> ServerResponse:
     """Create an instance, strictly, as a dry run."""
     manifest = crd(kind, {"type": "object"})
     path = f"/apis/{GROUP}/v1/{manifest['spec']['names']['plural']}?dryRun=All&fieldValidation=Strict"

@@ -25,11 +25,11 @@ SETTINGS = settings(
 )
 
 
-class Failed:
+class EvaluationFailure:
     """Any error. Engines word errors differently, so all compare equal."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Failed)
+        return isinstance(other, EvaluationFailure)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -37,7 +37,7 @@ class Failed:
         return "Failed()"
 
 
-FAILED = Failed()
+FAILED = EvaluationFailure()
 VARIABLES: dict[str, Any] = {
     "m": {"a": 1, "b": "x", "c": [1, 2], "d": None, "e": True, "f": 1.5},
     "l": [3, 1, 2],
@@ -92,14 +92,14 @@ FORMS = {
 
 
 def ours(text: str, *, exactly: bool = False, variables: dict[str, Any] = VARIABLES) -> Any:
-    """Evaluate an expression with Levelgate's engine; an error becomes `Failed`."""
+    """Evaluate an expression with Levelgate's engine; an error becomes `EvaluationFailure`."""
     try:
         program = compile_expression(text)
         return comparable(program.evaluate_exactly(variables) if exactly else program.evaluate(variables))
     except ExpressionError as error:
         if "cannot be evaluated" in error.message:
             raise
-        return Failed()
+        return EvaluationFailure()
 
 
 @st.composite

@@ -45,14 +45,14 @@ class Case:
         return f"{self.file}/{self.section}/{self.name}"
 
 
-class Failed:
+class FailedTest:
     """The expectation of an error: engines word them differently, so that any will do."""
 
     def __repr__(self) -> str:
         return "an error"
 
 
-FAILED = Failed()
+FAILED = FailedTest()
 
 
 class Unsupported(Exception):

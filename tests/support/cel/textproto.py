@@ -37,12 +37,12 @@ class Word:
     text: str
 
 
-class Malformed(ValueError):
+class MalformedText(ValueError):
     """The text is not in the text format."""
 
 
 def parse(text: str) -> Message:
-    """Raises Malformed with the line."""
+    """Raises MalformedText with the line."""
     return _fields(_Tokens(text), closing=None)
 
 
@@ -69,9 +69,9 @@ class _Tokens:
             return True
         return False
 
-    def fail(self, expected: str) -> Malformed:
+    def fail(self, expected: str) -> MalformedText:
         line = self._text.count("\n", 0, self._at) + 1
-        return Malformed(f"line {line}: expected {expected}, found {self.value or 'the end'!r}")
+        return MalformedText(f"line {line}: expected {expected}, found {self.value or 'the end'!r}")
 
 
 def _fields(tokens: _Tokens, *, closing: str | None) -> Message:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from tests.support.cluster.binaries import Commands, find_binaries
 from tests.support.cluster.etcd import Etcd
 from tests.support.cluster.ports import free_ports
-from tests.support.cluster.process import STOP_WITHIN, Flags, Process, start_server
+from tests.support.cluster.process import STOP_WITHIN, Flags, ServerProcess, start_server
 from tests.support.cluster.waiting import eventually
 
 DEFAULT_CONTROLLERS = ("namespace-controller", "garbage-collector-controller")
@@ -78,7 +78,7 @@ _AUDIT_POLICY = {
 }
 
 
-class Answer(NamedTuple):
+class ServerResponse(NamedTuple):
     """What the API server answered: HTTP status and JSON body; text where it is not one JSON document."""
 
     code: int
@@ -105,7 +105,7 @@ class ControlPlane:
         self._prefix = prefix
         self._tokens = {user: secrets.token_hex(16) for user in _GROUPS}
         (self._port,) = free_ports(1)
-        self._processes: dict[str, Process] = {}
+        self._processes: dict[str, ServerProcess] = {}
         self._idle: list[tuple[float, http.client.HTTPSConnection]] = []
         self._owner = os.getpid()
 
@@ -198,7 +198,7 @@ class ControlPlane:
         user: str = "admin",
         content_type: str = "application/json",
         accept: str = "application/json",
-    ) -> Answer:
+    ) -> ServerResponse:
         """One HTTP request; `body` is sent as JSON."""
         headers = {"Authorization": f"Bearer {self.token(user)}", "Accept": accept}
         payload = None
@@ -210,9 +210,9 @@ class ControlPlane:
             response = connection.getresponse()
             text = response.read().decode()
         try:
-            return Answer(response.status, json.loads(text))
+            return ServerResponse(response.status, json.loads(text))
         except ValueError:
-            return Answer(response.status, text)
+            return ServerResponse(response.status, text)
 
     def check(self) -> None:
         """Raises RuntimeError if one of the servers has ended."""
@@ -295,7 +295,7 @@ class ControlPlane:
         if self.controllers:
             self._run("kube-controller-manager", binaries, self._controller_manager_flags())
 
-    def _take_processes(self) -> list[Process]:
+    def _take_processes(self) -> list[ServerProcess]:
         """Those that are to be ended, and by whom they were started: none in a forked child."""
         self._hang_up()
         taken, self._processes = self._processes, {}

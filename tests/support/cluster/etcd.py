@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 from tests.support.cluster.binaries import Commands
 from tests.support.cluster.ports import free_ports
-from tests.support.cluster.process import STOP_WITHIN, Flags, Process, start_server
+from tests.support.cluster.process import STOP_WITHIN, Flags, ServerProcess, start_server
 
 
 class Etcd:
@@ -17,7 +17,7 @@ class Etcd:
         self._directory = directory.resolve()
         (port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
-        self._process: Process | None = None
+        self._process: ServerProcess | None = None
 
     def start(self, binaries: Commands) -> None:
         """Returns at once: API servers wait for it."""
@@ -25,7 +25,7 @@ class Etcd:
         self._process = start_server(binaries["etcd"], self._flags(), self._directory / "etcd.log")
 
     @property
-    def _running(self) -> Process:
+    def _running(self) -> ServerProcess:
         assert self._process, "etcd is not running"
         return self._process
 

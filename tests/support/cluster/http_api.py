@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from applier.sandbox.endpoints.http import serve
 from applier.sandbox.server import Sandbox
 from applier.sandbox.wire import Request
+from renderer.cel import compile_expression
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
 
@@ -32,7 +33,7 @@ APPLY, MERGE, JSON_PATCH = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     """One answer; `body` is parsed where it is JSON, else text; `raw` as it came."""
 
     code: int
@@ -55,7 +56,7 @@ class Answer:
 class Api:
     """What the tests use; subclasses send."""
 
-    def send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Answer:
+    def send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> ApiResponse:
         raise NotImplementedError
 
     def eventually(self, probe: Callable[[], T]) -> T:
@@ -68,30 +69,30 @@ class Api:
 
     def request(
         self, method: str, path: str, body: Any = None, *, content_type: str = JSON, accept: str = JSON
-    ) -> Answer:
+    ) -> ApiResponse:
         headers = {"accept": accept} | ({"content-type": content_type} if body is not None else {})
         return self.send(method, path, body, headers)
 
-    def get(self, path: str, *, accept: str = JSON) -> Answer:
+    def get(self, path: str, *, accept: str = JSON) -> ApiResponse:
         return self.request("GET", path, accept=accept)
 
-    def post(self, path: str, body: Any) -> Answer:
+    def post(self, path: str, body: Any) -> ApiResponse:
         return self.request("POST", path, body)
 
-    def put(self, path: str, body: Any) -> Answer:
+    def put(self, path: str, body: Any) -> ApiResponse:
         return self.request("PUT", path, body)
 
-    def merge(self, path: str, body: Any) -> Answer:
+    def merge(self, path: str, body: Any) -> ApiResponse:
         return self.request("PATCH", path, body, content_type=MERGE)
 
-    def json_patch(self, path: str, body: Any) -> Answer:
+    def json_patch(self, path: str, body: Any) -> ApiResponse:
         return self.request("PATCH", path, body, content_type=JSON_PATCH)
 
-    def apply(self, path: str, body: Any, *, manager: str = "m1", force: bool = False) -> Answer:
+    def apply(self, path: str, body: Any, *, manager: str = "m1", force: bool = False) -> ApiResponse:
         query = f"{'&' if '?' in path else '?'}fieldManager={manager}&force={str(force).lower()}"
         return self.request("PATCH", path + query, body, content_type=APPLY)
 
-    def delete(self, path: str, body: Any = None) -> Answer:
+    def delete(self, path: str, body: Any = None) -> ApiResponse:
         return self.request("DELETE", path, body)
 
 
@@ -99,11 +100,11 @@ def encoded(body: Any) -> bytes | None:
     return body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
 
 
-def parsed(code: int, body: bytes, headers: Mapping[str, str]) -> Answer:
+def parsed(code: int, body: bytes, headers: Mapping[str, str]) -> ApiResponse:
     try:
-        return Answer(code, json.loads(body), headers, body)
+        return ApiResponse(code, json.loads(body), headers, body)
     except ValueError:
-        return Answer(code, body.decode(errors="replace"), headers, body)
+        return ApiResponse(code, body.decode(errors="replace"), headers, body)
 
 
 class HttpApi(Api):
@@ -118,7 +119,7 @@ class HttpApi(Api):
     def _connection(self) -> http.client.HTTPConnection:
         return self.connect()
 
-    def send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Answer:
+    def send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> ApiResponse:
         self._connection.request(method, path, encoded(body), {**self.headers, **headers})
         response = self._connection.getresponse()
         found = {name.lower(): value for name, value in response.getheaders()}
@@ -189,7 +190,7 @@ class SandboxApi(Api):
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
 
-    def send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Answer:
+    def send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> ApiResponse:
         response = self.sandbox.handle(Request(method, path, headers, encoded(body) or b""))
         found = {"content-type": response.content_type} | {
             name.lower(): text for name, text in response.headers.items()
@@ -217,3 +218,8 @@ class SandboxApi(Api):
                     break
         await response.stream.aclose()  # type: ignore[attr-defined]
         return [json.loads(line) for line in lines[:count]]
+
+
+def evaluate(rule: str, variables: Mapping[str, Any]) -> Any:
+    """CEL rules of custom kinds, as `gitops` hands them in."""
+    return compile_expression(rule).evaluate(variables)

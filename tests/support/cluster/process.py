@@ -36,7 +36,7 @@ def _drop_lifelines() -> None:
 os.register_at_fork(after_in_child=_drop_lifelines)
 
 
-class Process:
+class ServerProcess:
     """One running server, its output appended to `log`."""
 
     def __init__(self, command: Sequence[str | Path], log: Path) -> None:
@@ -86,9 +86,9 @@ class Process:
         _lifelines.discard(self._lifeline)
 
 
-def start_server(command: Sequence[str | Path], flags: Flags, log: Path) -> Process:
+def start_server(command: Sequence[str | Path], flags: Flags, log: Path) -> ServerProcess:
     """A server of the control plane with these flags."""
-    return Process(["env", _GARBAGE, *command, *(f"--{key}={value}" for key, value in flags.items())], log)
+    return ServerProcess(["env", _GARBAGE, *command, *(f"--{key}={value}" for key, value in flags.items())], log)
 
 
 def _shell(script: str, arguments: Sequence[str | Path], log: Path) -> tuple[subprocess.Popen[bytes], FileIO]:

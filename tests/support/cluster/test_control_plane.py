@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster.audit import AuditLog
-from tests.support.cluster.control_plane import Answer, ControlPlane
+from tests.support.cluster.control_plane import ControlPlane, ServerResponse
 from tests.support.cluster.kubectl import Kubectl
 from tests.support.cluster.waiting import eventually
 
@@ -26,7 +26,7 @@ def config_map(name: str, **data: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def apply(server: ControlPlane, namespace: str, name: str, *, query: str, **data: str) -> Answer:
+def apply(server: ControlPlane, namespace: str, name: str, *, query: str, **data: str) -> ServerResponse:
     path = f"/api/v1/namespaces/{namespace}/configmaps/{name}?{query}"
     media_type = "application/apply-patch+yaml"
     return server.request("PATCH", path, config_map(name, **data), user="levelgate", content_type=media_type)

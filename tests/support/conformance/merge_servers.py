@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class MergeWrite:
     """One write to the one object: `body` is an intent, a whole object or a JSON merge patch."""
 
     verb: Literal["apply", "update", "patch", "delete"]
@@ -90,7 +90,7 @@ class OneObject:
         self._request = server.request
         self._version = ""
 
-    def write(self, write: Write) -> Outcome:
+    def write(self, write: MergeWrite) -> Outcome:
         before = self._version
         code, body = self._send(write)
         if code >= 300:
@@ -101,7 +101,7 @@ class OneObject:
         self._version = live["metadata"]["resourceVersion"] if live else ""
         return Outcome(code, changed=self._version != before)
 
-    def _send(self, write: Write) -> tuple[int, Json]:
+    def _send(self, write: MergeWrite) -> tuple[int, Json]:
         query = {"fieldManager": write.manager}
         path = f"{self._path}/{write.subresource}" if write.subresource else self._path
         match write.verb:

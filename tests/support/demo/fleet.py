@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support.demo.session import SAMPLE, SOURCE, Daemon, Demo, create_repository, own_environment, present
+from tests.support.demo.session import SAMPLE, SOURCE, Demo, DemoDaemon, create_repository, own_environment, present
 
 CLUSTERS = {"c0": "eu", "c1": "us", "c2": "us"}
 """The region of each cluster. Their order is that of the sandbox's contexts after `hub`."""
@@ -69,7 +69,7 @@ def show(directory: Path) -> None:
     repository.commit({"web-app.yaml": definition, "placement.yaml": _PLACEMENT}, "A definition, and where it goes")
     environment = own_environment(directory)
     run = ("run", "--sandbox", "--clusters", str(len(CLUSTERS)), "--config", "levelgate.yaml")
-    with Daemon.start(run, directory, environment) as daemon:
+    with DemoDaemon.start(run, directory, environment) as daemon:
         demo = FleetDemo(repository, environment, daemon, directory)
         for step in (demo.declare, demo.deploy, demo.cut, demo.heal, demo.remove):
             step()

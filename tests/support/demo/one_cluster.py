@@ -11,8 +11,8 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.support.command_platform import Repository
-from tests.support.demo.session import SAMPLE, SOURCE, Daemon, Demo, create_repository, own_environment, present
+from tests.support.demo.session import SAMPLE, SOURCE, Demo, DemoDaemon, create_repository, own_environment, present
+from tests.support.git.repository import Repository
 
 NAMESPACES = ("staging", "prod")
 _WINDOW = """\
@@ -57,7 +57,7 @@ def show(directory: Path) -> None:
     repository.commit({}, "A platform: three definitions, five instances")
     environment = own_environment(directory)
     run = ("run", "--sandbox", "--source", f"{SOURCE}=.", "--interval", "5s")
-    with Daemon.start(run, path, environment) as daemon:
+    with DemoDaemon.start(run, path, environment) as daemon:
         demo = PlatformDemo(repository, environment, daemon, path)
         for step in (demo.deploy, demo.change, demo.roll_out, demo.remove, demo.damage, demo.propose):
             step()

@@ -24,7 +24,7 @@ from urllib.request import urlopen
 from gitops.cli import EXIT_INTERRUPTED
 from tests.support.cluster.kubectl import Kubectl
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Repository
+from tests.support.git.repository import Repository
 
 SAMPLE = Path(__file__).parents[3] / "sample-repo"
 SOURCE = "platform"
@@ -61,7 +61,7 @@ def own_environment(directory: Path) -> dict[str, str]:
 
 
 @dataclass
-class Daemon:
+class DemoDaemon:
     """`levelgate run`, its lines shown as they come and kept in `lines`."""
 
     process: subprocess.Popen[str]
@@ -114,7 +114,7 @@ class Demo:
 
     repository: Repository
     environment: Mapping[str, str]
-    daemon: Daemon
+    daemon: DemoDaemon
     directory: Path
     step: int = 0
 

@@ -31,7 +31,7 @@ from tests.support.cluster.audit import AuditLog
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.faults.fleet_kills import FLEET_SCENARIOS, FleetBench
 from tests.support.faults.fleet_lane import FleetLane
-from tests.support.faults.kills import Bench
+from tests.support.faults.kills import KillBench
 from tests.support.faults.lane import Lane
 from tests.support.faults.mutants import MUTANTS, Mutant, verdict
 from tests.support.faults.proxy import Upstream
@@ -103,7 +103,7 @@ class Run:
 
         async def one(scenario: Scenario) -> None:
             async with limit, self.lane() as lane:
-                await self._points(Bench(scenario, lane))
+                await self._points(KillBench(scenario, lane))
 
         await asyncio.gather(*(self.tried(scenario.name, partial(one, scenario)) for scenario in scenarios))
 
@@ -117,7 +117,7 @@ class Run:
         for scenario in scenarios:
             await self.tried(scenario.name, partial(one, scenario))
 
-    async def _points(self, bench: Bench) -> None:
+    async def _points(self, bench: KillBench) -> None:
         start, points, wrong = time.monotonic(), 0, 0
         await bench.prepare()
         async for point in bench.points():
@@ -162,7 +162,7 @@ class Run:
         print(f"  {mutation:24}-> {probe:42}{breach or 'NOT CAUGHT'}", flush=True)
 
 
-class Model:
+class ModelProcess:
     """The model, explored in a process of its own, which ends with this one."""
 
     def __init__(self) -> None:
@@ -273,7 +273,7 @@ def main() -> int:
 
 def run(report: Report, options: argparse.Namespace) -> None:
     """The model beside all else. The rest one after the other: parts that share two cores would find out of each other what takes long."""
-    model = Model() if "model" in options.only else None
+    model = ModelProcess() if "model" in options.only else None
     if ON_CLUSTER & set(options.only):
         with tempfile.TemporaryDirectory() as directory:
             asyncio.run(on_cluster(report, options, Path(directory)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from tests.support.faults.lane import Key, Lane, Object, path_of
+from tests.support.faults.lane import Lane, Object, PathKey, path_of
 
 REPLICAS = 2
 """What Git says of each workload."""
@@ -13,7 +13,7 @@ REPLICAS = 2
 _SCRIPT, _OPERATOR, _AUTOSCALER = "script", "operator", "autoscaler"
 
 
-async def members(lane: Lane, resource: str) -> Sequence[Key]:
+async def members(lane: Lane, resource: str) -> Sequence[PathKey]:
     """Live members of a kind in the lane, in order; of ConfigMaps those whose text Git sets, as other fields are nobody's drift."""
     return sorted(
         key
@@ -25,17 +25,17 @@ async def members(lane: Lane, resource: str) -> Sequence[Key]:
     )
 
 
-async def update(lane: Lane, key: Key, text: str = "by a script") -> None:
+async def update(lane: Lane, key: PathKey, text: str = "by a script") -> None:
     """A script changes a field of Git: drift."""
     await _patch(lane, key, {"data": {"text": text}}, manager=_SCRIPT)
 
 
-async def apply(lane: Lane, key: Key, text: str = "by an operator") -> None:
+async def apply(lane: Lane, key: PathKey, text: str = "by an operator") -> None:
     """Another tool applies a field of Git by force: a conflict, until it withdraws."""
     await _apply(lane, key, {"data": {"text": text}})
 
 
-async def scale(lane: Lane, key: Key, replicas: int = 5) -> None:
+async def scale(lane: Lane, key: PathKey, replicas: int = 5) -> None:
     """An autoscaler scales a workload: a conflict, until it is back at what Git says."""
     path = f"{path_of(key)}/scale?fieldManager={_AUTOSCALER}"
     await lane.ask("PATCH", path, {"spec": {"replicas": replicas}}, kind="application/merge-patch+json")
@@ -61,12 +61,12 @@ async def withdraw(lane: Lane) -> None:
         await scale(lane, key, REPLICAS)
 
 
-async def _patch(lane: Lane, key: Key, body: Object, *, manager: str) -> None:
+async def _patch(lane: Lane, key: PathKey, body: Object, *, manager: str) -> None:
     path = f"{path_of(key)}?fieldManager={manager}"
     await lane.ask("PATCH", path, body, kind="application/merge-patch+json")
 
 
-async def _apply(lane: Lane, key: Key, content: Object) -> None:
+async def _apply(lane: Lane, key: PathKey, content: Object) -> None:
     path = f"{path_of(key)}?fieldManager={_OPERATOR}&force=true"
     metadata = {"name": key.name, "namespace": key.namespace}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}

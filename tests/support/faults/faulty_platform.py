@@ -12,7 +12,7 @@ from tests.support.link_platform import GROUP, LinkPlatform
 
 
 @dataclass
-class Shaken(LinkPlatform):
+class FaultyPlatform(LinkPlatform):
     """A platform behind faults. The files of its instances are in `folder`; its definition is named `called`."""
 
     folder: str = ""

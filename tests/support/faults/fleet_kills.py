@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.support.faults.fleet_lane import MARK, FleetLane
-from tests.support.faults.kills import Bench
-from tests.support.faults.lane import Commit, Files, Key, Lane, Object
-from tests.support.faults.observer import History, fleet_violations
+from tests.support.faults.kills import KillBench
+from tests.support.faults.lane import Commit, Files, Lane, Object, PathKey
+from tests.support.faults.observer import ObservedHistory, fleet_violations
 from tests.support.faults.scenarios import Scenario, graph, instance, plain
 
 OWN: Final = "levelgate.dev/v1alpha1"
@@ -22,13 +22,13 @@ CHAIN: Final = {"a": "", "b": "a"}
 
 
 @dataclass
-class FleetBench(Bench):
+class FleetBench(KillBench):
     """The same in a lane of a hub."""
 
     lane: FleetLane
 
-    def _judge(self, start: dict[Key, Object], since: int, target: dict[Key, Object]) -> list[str]:
-        history = History.of(start, self.lane.events(since))
+    def _judge(self, start: dict[PathKey, Object], since: int, target: dict[PathKey, Object]) -> list[str]:
+        history = ObservedHistory.of(start, self.lane.events(since))
         return super()._judge(start, since, target) + fleet_violations(history, self.lane.cluster_record, MARK)
 
 

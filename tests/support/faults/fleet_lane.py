@@ -39,11 +39,11 @@ from gitops.reconcile.requeue import in_flight
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
 from tests.support.cluster.audit import AuditEvent
-from tests.support.faults.lane import RECORDS, FastClock, Key, Lane, Life, Object, end_of, path_of
-from tests.support.faults.proxy import Answer, Proxy, Rule
+from tests.support.faults.lane import RECORDS, Lane, Life, Object, PathKey, TenfoldClock, end_of, path_of
+from tests.support.faults.proxy import Proxy, ProxyResponse, Rule
 
-MARK: Final = Key("", "configmaps", RECORDS, "levelgate")
-LEASE: Final = Key("coordination.k8s.io", "leases", RECORDS, LEASE_KEY.name)
+MARK: Final = PathKey("", "configmaps", RECORDS, "levelgate")
+LEASE: Final = PathKey("coordination.k8s.io", "leases", RECORDS, LEASE_KEY.name)
 LONGEST_LIFE: Final = 300.0
 """Seconds after which a life counts as one that comes to no end."""
 
@@ -52,7 +52,7 @@ _NO_PROCESS: Final = count(9_000_000)
 
 
 @dataclass
-class Passes:
+class FleetPasses:
     """What is told of a cluster: what the last pass has found."""
 
     last: ReconcileResult | None = None
@@ -92,8 +92,8 @@ class FleetLane(Lane):
         return ClusterName(self.token)
 
     @property
-    def cluster_record(self) -> Key:
-        return Key("", "configmaps", RECORDS, f"cluster-{self.token}")
+    def cluster_record(self) -> PathKey:
+        return PathKey("", "configmaps", RECORDS, f"cluster-{self.token}")
 
     async def open(self) -> None:
         """With a server that no other hub has left anything on."""
@@ -107,12 +107,12 @@ class FleetLane(Lane):
         await self.ask("DELETE", path_of(LEASE))
         await super().wipe()
 
-    async def objects(self) -> dict[Key, Object]:
+    async def objects(self) -> dict[PathKey, Object]:
         """With the mark, which is the only thing here that does not bear the lane's name."""
         mark = await self.get(MARK)
         return {**await super().objects(), **({MARK: mark} if mark else {})}
 
-    def essence(self, objects: Mapping[Key, Object]) -> dict[Key, Object]:
+    def essence(self, objects: Mapping[PathKey, Object]) -> dict[PathKey, Object]:
         """With what the hub records, without times and commits."""
         records = {key: dict(objects[key].get("data") or {}) for key in self._records_of_hub if key in objects}
         if record := records.get(self.cluster_record):
@@ -121,7 +121,7 @@ class FleetLane(Lane):
         return {**super().essence(objects), **records}
 
     @property
-    def _records_of_hub(self) -> tuple[Key, ...]:
+    def _records_of_hub(self) -> tuple[PathKey, ...]:
         return MARK, self.cluster_record, MARK._replace(name=f"fleet-{self.source('git')}")
 
     def events(self, since: int) -> list[AuditEvent]:
@@ -137,12 +137,12 @@ class FleetLane(Lane):
         *rules: Rule,
         wait: float = 1200.0,
         passes: int = 1,
-        memory: dict[str, Answer] | None = None,
+        memory: dict[str, ProxyResponse] | None = None,
     ) -> Life:
         """A new hub until its cluster is as Git says, and so many passes have seen that, or removed; or killed by the rules, then without an end in
         good order.
         """
-        told = Passes()
+        told = FleetPasses()
         async with (
             self._behind(rules, {} if memory is None else memory) as (proxy, hub),
             self._fleet(hub, proxy, told) as fleet,
@@ -153,8 +153,8 @@ class FleetLane(Lane):
         return Life(proxy.killed, proxy.writes, len(proxy.befallen), told.last, error)
 
     @asynccontextmanager
-    async def _fleet(self, hub: Cluster, proxy: Proxy, told: Passes) -> AsyncIterator[Fleet]:
-        clock = FastClock()
+    async def _fleet(self, hub: Cluster, proxy: Proxy, told: FleetPasses) -> AsyncIterator[Fleet]:
+        clock = TenfoldClock()
         with _access(self.token, proxy.kubeconfig()) as access:
             async with LeaseThread(lambda: True) as lease_thread:
                 environment = FleetEnvironment(
@@ -175,7 +175,7 @@ class FleetLane(Lane):
                 )
                 yield Fleet(environment, FleetProjections(self.source("git")), observe=lambda _: told, scopes=dict)
 
-    async def _until_settled(self, fleet: Fleet, told: Passes, passes: int) -> None:
+    async def _until_settled(self, fleet: Fleet, told: FleetPasses, passes: int) -> None:
         branch, stop = self.branches[self.source("git")], asyncio.Event()
         files = {name: text.encode() for name, text in branch.files.items()}
         catalog = load(files, source=self.source("git"), commit=branch.resolve_head())
@@ -200,7 +200,7 @@ def _access(name: str, kubeconfig: str) -> Iterator[AccessSettings]:
         yield AccessSettings(Path(directory), (), "")
 
 
-async def _settled(fleet: Fleet, told: Passes, commit: str, passes: int) -> None:
+async def _settled(fleet: Fleet, told: FleetPasses, commit: str, passes: int) -> None:
     """Wait until so many whole passes have found nothing to do."""
     while passes:
         await told.changed.wait()

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 
-from tests.support.faults.lane import Commit, Key, Lane, Object
-from tests.support.faults.observer import History, disturbed, unplaced, violations
+from tests.support.faults.lane import Commit, Lane, Object, PathKey
+from tests.support.faults.observer import ObservedHistory, disturbed, unplaced, violations
 from tests.support.faults.proxy import Kill, Moment, Rule
 from tests.support.faults.scenarios import Scenario
 
@@ -33,14 +33,14 @@ class Point:
 
 
 @dataclass
-class Bench:
+class KillBench:
     """One scenario in one lane. `changed` is how the program is changed in the runs that are killed, and after them."""
 
     scenario: Scenario
     lane: Lane
     changed: Callable[[], AbstractContextManager[object]] = nullcontext
-    foreign: list[Key] = field(default_factory=list)
-    targets: list[dict[Key, Object]] = field(default_factory=list)
+    foreign: list[PathKey] = field(default_factory=list)
+    targets: list[dict[PathKey, Object]] = field(default_factory=list)
 
     async def prepare(self) -> None:
         """Plants what is not ours, then runs cleanly to each commit: what is there afterwards is what every other run must come to."""
@@ -115,10 +115,10 @@ class Bench:
         assert not life.killed
         assert not life.failures, f"{self.scenario.name}: a run that nobody disturbed fails: {life.failures}"
 
-    def _judge(self, start: dict[Key, Object], since: int, target: dict[Key, Object]) -> list[str]:
+    def _judge(self, start: dict[PathKey, Object], since: int, target: dict[PathKey, Object]) -> list[str]:
         events = self.lane.events(since)
         return violations(
-            History.of(start, events),
+            ObservedHistory.of(start, events),
             events,
             target=target,
             foreign=self.foreign,
@@ -126,7 +126,7 @@ class Bench:
         )
 
 
-async def plant(lane: Lane) -> list[Key]:
+async def plant(lane: Lane) -> list[PathKey]:
     """Objects of others that look like ours: by name, and by every label and annotation but without our writing them."""
     names = ("one-x", "two-a")
     for name in names:
@@ -135,7 +135,7 @@ async def plant(lane: Lane) -> list[Key]:
     return [lane.config_map(name) for name in names]
 
 
-def differences(found: dict[Key, Object], wanted: dict[Key, Object]) -> str:
+def differences(found: dict[PathKey, Object], wanted: dict[PathKey, Object]) -> str:
     """Where two worlds differ, in a line."""
     return "; ".join(
         f"{key}: {_difference(found.get(key), wanted.get(key))}"

@@ -31,7 +31,7 @@ from gitops.source import Mirror, SourceSnapshot, SourceTarget, Tip
 from gitops.source.snapshot import File
 from gitops.windows.window import LOCAL
 from tests.support.cluster.audit import AuditEvent, AuditLog
-from tests.support.faults.proxy import Answer, Proxy, Request, Rule, Upstream
+from tests.support.faults.proxy import Proxy, ProxyResponse, Request, Rule, Upstream
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ Commit = Mapping[str, Files]
 """Files of each source, by the source's short name."""
 
 
-class Key(NamedTuple):
+class PathKey(NamedTuple):
     """An object as paths name it; `resource` is the plural."""
 
     group: str
@@ -60,7 +60,7 @@ class Key(NamedTuple):
 FAST = 10
 
 
-class FastClock(SystemClock):
+class TenfoldClock(SystemClock):
     """Waits a tenth of what it is asked to: what a life waits for here takes milliseconds."""
 
     async def sleep(self, seconds: float) -> None:
@@ -192,11 +192,11 @@ class Lane:
         *rules: Rule,
         wait: float = 1200.0,
         passes: int = 1,
-        memory: dict[str, Answer] | None = None,
+        memory: dict[str, ProxyResponse] | None = None,
     ) -> Life:
         """A new process that runs as `run --once --wait` does, so often in a row; its end, or the one that the rules bring."""
         async with self._behind(rules, {} if memory is None else memory) as (proxy, cluster):
-            clock = FastClock()
+            clock = TenfoldClock()
             follower = Follower(self._mirrors, Reconciler(cluster, "0.1.0", clock, LOCAL), clock)
             task = asyncio.ensure_future(_passes(follower, wait=wait, passes=passes))
             proxy.kill = task.cancel
@@ -218,7 +218,9 @@ class Lane:
                     await running
 
     @asynccontextmanager
-    async def _behind(self, rules: Sequence[Rule], memory: dict[str, Answer]) -> AsyncIterator[tuple[Proxy, Cluster]]:
+    async def _behind(
+        self, rules: Sequence[Rule], memory: dict[str, ProxyResponse]
+    ) -> AsyncIterator[tuple[Proxy, Cluster]]:
         """A connection of its own to the server, through a proxy with these rules."""
         with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
             async with Proxy(self.upstream, rules, memory) as proxy:
@@ -261,44 +263,44 @@ class Lane:
         answer = await self.ask("GET", collection_path("apps", "controllerrevisions"))
         return {obj["metadata"]["name"] for obj in _items(answer.json) if self.token in str(obj["metadata"])}
 
-    async def ask(self, method: str, path: str, body: object = None, **options: Any) -> Answer:
+    async def ask(self, method: str, path: str, body: object = None, **options: Any) -> ProxyResponse:
         return await self.upstream.ask(method, path, body, **options)
 
-    async def patch(self, key: Key, body: object, *, subresource: str = "", **options: Any) -> Answer:
+    async def patch(self, key: PathKey, body: object, *, subresource: str = "", **options: Any) -> ProxyResponse:
         """A merge patch (RFC 7386) by a person."""
         suffix = f"/{subresource}" if subresource else ""
         return await self.ask("PATCH", path_of(key) + suffix, body, kind="application/merge-patch+json", **options)
 
     async def create(self, manifest: Object, *, resource: str = "configmaps", group: str = "") -> Object:
         """Created by a person, in the lane's namespace."""
-        path = path_of(Key(group, resource, self.namespace, ""))
+        path = path_of(PathKey(group, resource, self.namespace, ""))
         answer = await self.ask("POST", path.rstrip("/"), manifest)
         assert answer.status == 201, answer.body
         return cast(Object, answer.json)
 
-    async def get(self, key: Key) -> Object | None:
+    async def get(self, key: PathKey) -> Object | None:
         answer = await self.ask("GET", path_of(key))
         return answer.json if answer.status == 200 else None
 
-    async def delete(self, key: Key) -> None:
+    async def delete(self, key: PathKey) -> None:
         """Deleted by a person."""
         answer = await self.ask("DELETE", path_of(key))
         assert answer.status in {200, 202}, answer.body
 
-    def config_map(self, name: str) -> Key:
-        return Key("", "configmaps", self.namespace, name)
+    def config_map(self, name: str) -> PathKey:
+        return PathKey("", "configmaps", self.namespace, name)
 
-    def instance(self, plural: str, name: str) -> Key:
-        return Key(self.group, plural, self.namespace, name)
+    def instance(self, plural: str, name: str) -> PathKey:
+        return PathKey(self.group, plural, self.namespace, name)
 
-    def record(self, short: str) -> Key:
+    def record(self, short: str) -> PathKey:
         """Where Levelgate keeps what it knows of a source."""
-        return Key("", "configmaps", RECORDS, f"source-{self.source(short)}")
+        return PathKey("", "configmaps", RECORDS, f"source-{self.source(short)}")
 
-    def crd(self, plural: str) -> Key:
-        return Key("apiextensions.k8s.io", "customresourcedefinitions", "", f"{plural}.{self.group}")
+    def crd(self, plural: str) -> PathKey:
+        return PathKey("apiextensions.k8s.io", "customresourcedefinitions", "", f"{plural}.{self.group}")
 
-    async def objects(self) -> dict[Key, Object]:
+    async def objects(self) -> dict[PathKey, Object]:
         """Everything on the server that bears the lane's name, as stored."""
         collections = [
             ("", "namespaces"),
@@ -318,7 +320,7 @@ class Lane:
             if self.token in str(obj["metadata"])
         }
 
-    def essence(self, objects: Mapping[Key, Object]) -> dict[Key, Object]:
+    def essence(self, objects: Mapping[PathKey, Object]) -> dict[PathKey, Object]:
         """See `essence`."""
         return essence(objects)
 
@@ -332,7 +334,7 @@ class Lane:
 
     async def _sweep(self) -> bool:
         """Deletes all that is there; was there anything?"""
-        kept = Key("", "namespaces", "", self.namespace)
+        kept = PathKey("", "namespaces", "", self.namespace)
         found = {key: obj for key, obj in (await self.objects()).items() if key != kept}
         for key, obj in found.items():
             if obj["metadata"].get("finalizers") and key.resource != "customresourcedefinitions":
@@ -368,15 +370,15 @@ async def _passes(follower: Follower, *, wait: float, passes: int) -> ReconcileR
     return found
 
 
-def key_of(group: str, resource: str, obj: Object) -> Key:
-    return Key(group, resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+def key_of(group: str, resource: str, obj: Object) -> PathKey:
+    return PathKey(group, resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
 
 def collection_path(group: str, resource: str) -> str:
     return f"/apis/{group}/v1/{resource}" if group else f"/api/v1/{resource}"
 
 
-def path_of(key: Key) -> str:
+def path_of(key: PathKey) -> str:
     prefix = f"/apis/{key.group}/v1" if key.group else "/api/v1"
     place = f"/namespaces/{key.namespace}" if key.namespace else ""
     return f"{prefix}{place}/{key.resource}/{key.name}"
@@ -388,7 +390,7 @@ def _items(page: Object) -> Iterator[Object]:
         yield {"apiVersion": page["apiVersion"], "kind": page["kind"].removesuffix("List"), **item}
 
 
-def essence(objects: Mapping[Key, Object]) -> dict[Key, Object]:
+def essence(objects: Mapping[PathKey, Object]) -> dict[PathKey, Object]:
     """What Levelgate decides of these objects: without uids, versions, times, commits and the numbers of revisions."""
     return {key: _essence(key, obj) for key, obj in objects.items() if _is_decided(key, obj)}
 
@@ -408,7 +410,7 @@ _VOLATILE = frozenset(
 _RECORD = frozenset({"url", "target", "applied", "own", "since", "passes"})
 
 
-def _is_decided(key: Key, obj: Object) -> bool:
+def _is_decided(key: PathKey, obj: Object) -> bool:
     labels = obj["metadata"].get("labels") or {}
     return key.resource != "controllerrevisions" and any(name.startswith("applyset.") for name in labels)
 
@@ -429,7 +431,7 @@ def _metadata_path(section: str, name: str) -> str:
     return f".metadata.{section[2:]}.{name[2:]}"
 
 
-def _essence(key: Key, obj: Object) -> Object:
+def _essence(key: PathKey, obj: Object) -> Object:
     metadata, status = obj["metadata"], obj.get("status") or {}
     annotations = metadata.get("annotations") or {}
     data = obj.get("data") or {}

@@ -47,7 +47,7 @@ class Foreign(NamedTuple):
 Slot = Live | Foreign | None
 
 
-class Write(NamedTuple):
+class ModelWrite(NamedTuple):
     """One write of a round, decided when the slot was `seen`: apply, record, delete; or cover and shrink of the parent's scope.
 
     `cut` are the users that a deletion does without, since they were in a circle with the object when it was decided.
@@ -68,7 +68,7 @@ class State(NamedTuple):
     slots: tuple[Slot, ...]
     scope: frozenset[int] = frozenset()
     commit: int = 0
-    round: frozenset[Write] = frozenset()
+    round: frozenset[ModelWrite] = frozenset()
     meddled: bool = False
 
 
@@ -176,11 +176,11 @@ def meddling_with(state: State, node: int) -> Iterator[tuple[str, State]]:
         yield f"foreign {node}", _with(state, node, Foreign(), meddled=True)
 
 
-def decide(state: State, graph: Graph, rules: Rules) -> frozenset[Write]:
+def decide(state: State, graph: Graph, rules: Rules) -> frozenset[ModelWrite]:
     """One round: the scope first, then what may be applied, then what may go, then the scope again."""
     desired = wanted(graph)
     if rules.superset_first and not desired <= state.scope:
-        return frozenset({Write("cover", scope=state.scope | desired)})
+        return frozenset({ModelWrite("cover", scope=state.scope | desired)})
     writes = frozenset(_applies(state, graph, rules))
     if writes:
         return writes
@@ -192,19 +192,19 @@ def decide(state: State, graph: Graph, rules: Rules) -> frozenset[Write]:
     if going or orphans:
         return going
     exact = desired.union(live)
-    return frozenset({Write("shrink", scope=exact)}) if exact != state.scope else frozenset()
+    return frozenset({ModelWrite("shrink", scope=exact)}) if exact != state.scope else frozenset()
 
 
-def _deletion(state: State, node: int) -> Write:
+def _deletion(state: State, node: int) -> ModelWrite:
     """Raises Breach when it is decided against users that are in no circle with it."""
     _check_users(state, node)
     cut = frozenset(
         user for user, slot in enumerate(state.slots) if isinstance(slot, Live) and node in slot.using and user != node
     )
-    return Write("delete", node, seen=state.slots[node], cut=cut)
+    return ModelWrite("delete", node, seen=state.slots[node], cut=cut)
 
 
-def _applies(state: State, graph: Graph, rules: Rules) -> Iterator[Write]:
+def _applies(state: State, graph: Graph, rules: Rules) -> Iterator[ModelWrite]:
     for node, uses in enumerate(graph):
         slot = state.slots[node]
         if uses is None or isinstance(slot, Foreign) or (slot is not None and slot.going):
@@ -212,9 +212,9 @@ def _applies(state: State, graph: Graph, rules: Rules) -> Iterator[Write]:
         if slot is None or slot.commit != state.commit:
             above = ancestors(graph, node) if rules.ancestors_first else frozenset()
             if all(_is_current(state.slots[other], state.commit) for other in above):
-                yield Write("apply", node, state.commit, slot)
+                yield ModelWrite("apply", node, state.commit, slot)
         elif slot.recorded != uses and slot.is_healthy:
-            yield Write("record", node, state.commit, slot)
+            yield ModelWrite("record", node, state.commit, slot)
 
 
 def _is_current(slot: Slot, commit: int) -> bool:
@@ -262,7 +262,7 @@ def reached(edges: dict[int, set[int]], start: int) -> set[int]:
     return found
 
 
-def carried_out(state: State, write: Write, history: Sequence[Graph], rules: Rules) -> State:
+def carried_out(state: State, write: ModelWrite, history: Sequence[Graph], rules: Rules) -> State:
     """What the server makes of one write, whatever has happened since it was decided. Raises Breach."""
     if write.verb in {"cover", "shrink"}:
         return _covered(state._replace(scope=write.scope), write)
@@ -283,7 +283,7 @@ def carried_out(state: State, write: Write, history: Sequence[Graph], rules: Rul
     return _applied(state, write, slot, history, rules)
 
 
-def _applied(state: State, write: Write, slot: Live | None, history: Sequence[Graph], rules: Rules) -> State:
+def _applied(state: State, write: ModelWrite, slot: Live | None, history: Sequence[Graph], rules: Rules) -> State:
     graph = history[write.commit]
     uses = graph[write.node]
     assert uses is not None
@@ -300,7 +300,7 @@ def _applied(state: State, write: Write, slot: Live | None, history: Sequence[Gr
     return _covered(_with(state, write.node, live), write)
 
 
-def _covered(state: State, write: Write) -> State:
+def _covered(state: State, write: ModelWrite) -> State:
     for node, slot in enumerate(state.slots):
         if isinstance(slot, Live) and node not in state.scope:
             raise Breach(f"I1: after {write.verb} {write.node} the scope does not cover {node}")

@@ -24,8 +24,8 @@ from gitops.decisions import window_verdicts
 from gitops.windows.verdict import WindowVerdict
 from tests.support.faults.kills import plant
 from tests.support.faults.lane import Commit, Lane
-from tests.support.faults.observer import History, content, disturbed, violations
-from tests.support.faults.proxy import READS, Answer, Meanwhile, Older, Rule
+from tests.support.faults.observer import ObservedHistory, content, disturbed, violations
+from tests.support.faults.proxy import READS, Meanwhile, Older, ProxyResponse, Rule
 from tests.support.faults.scenarios import CHAIN, definition, graph, instance
 
 Probe = Callable[[Lane], Awaitable[list[str]]]
@@ -53,7 +53,7 @@ async def last_step(lane: Lane, after: Commit, *rules: Rule, foreign: Any = (), 
     await lane.commit(after)
     life = await asyncio.wait_for(lane.live(*rules, wait=0.0, **options), 60)
     events, end = lane.events(since), await lane.objects()
-    found = violations(History.of(start, events), events, target=end, foreign=foreign)
+    found = violations(ObservedHistory.of(start, events), events, target=end, foreign=foreign)
     return found + disturbed(start, end, foreign) + ([f"I7: {life.error}"] if life.error else [])
 
 
@@ -100,7 +100,7 @@ async def stale_cache(lane: Lane) -> list[str]:
     """A server that answers from an old cache whoever allows that, as the API permits."""
     shorter = {letter: CHAIN[letter] for letter in "abc"}
     await lane.commit(_chain(lane, shorter))
-    memory: dict[str, Answer] = {}
+    memory: dict[str, ProxyResponse] = {}
     await lane.live()
     await lane.live(memory=memory)
     await lane.commit(_chain(lane))
@@ -154,7 +154,7 @@ async def held_back(lane: Lane, commit: Commit, invariant: str, **options: Any) 
     await lane.live(wait=0.0)
     return [
         f"{invariant}: {change}"
-        for change in History.of(start, lane.events(since)).changes
+        for change in ObservedHistory.of(start, lane.events(since)).changes
         if change.is_ours and change.key in start and change.key.namespace == lane.namespace
         if change.after is None or content(change.after) != content(start[change.key])
     ]

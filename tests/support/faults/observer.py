@@ -16,13 +16,13 @@ from typing import Any
 from gitops.records.installation import CLUSTER_RECORD
 from renderer import well_known
 from tests.support.cluster.audit import AuditEvent
-from tests.support.faults.lane import RECORDS, Key, Object, key_of
+from tests.support.faults.lane import RECORDS, Object, PathKey, key_of
 
 US = "levelgate"
 PART_OF, PARENT_ID = "applyset.kubernetes.io/part-of", "applyset.kubernetes.io/id"
 KINDS, NAMESPACES = "applyset.kubernetes.io/contains-group-kinds", "applyset.kubernetes.io/additional-namespaces"
 
-World = Mapping[Key, Object]
+World = Mapping[PathKey, Object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Change:
     """One write that the server carried out: the object before and after it, None where there was or is none."""
 
     event: AuditEvent
-    key: Key
+    key: PathKey
     before: Object | None
     after: Object | None
 
@@ -43,14 +43,14 @@ class Change:
 
 
 @dataclass
-class History:
+class ObservedHistory:
     """The lane's objects through time, from a quiet `start`."""
 
     start: World
     changes: list[Change] = field(default_factory=list)
 
     @classmethod
-    def of(cls, start: World, events: Sequence[AuditEvent]) -> History:
+    def of(cls, start: World, events: Sequence[AuditEvent]) -> ObservedHistory:
         """Changes in the order of their answers; what was refused changed nothing."""
         found = cls(start)
         now = dict(start)
@@ -63,7 +63,7 @@ class History:
                         now[key] = after
         return found
 
-    def at(self, time: datetime) -> dict[Key, Object]:
+    def at(self, time: datetime) -> dict[PathKey, Object]:
         """What was certainly so when the server received something at `time`."""
         world = dict(self.start)
         for change in self.changes:
@@ -74,7 +74,7 @@ class History:
         return world
 
 
-def _effects(event: AuditEvent, now: World) -> Iterator[tuple[Key, Object | None]]:
+def _effects(event: AuditEvent, now: World) -> Iterator[tuple[PathKey, Object | None]]:
     """What one write left behind; None where the object is gone."""
     response = event.response or {}
     if event.verb == "deletecollection":
@@ -82,7 +82,7 @@ def _effects(event: AuditEvent, now: World) -> Iterator[tuple[Key, Object | None
         return
     if response.get("kind") == "Status" or "metadata" not in response:
         if event.verb == "delete":
-            yield Key(event.group, event.resource, _namespace(event), event.name), None
+            yield PathKey(event.group, event.resource, _namespace(event), event.name), None
         return
     metadata = response["metadata"]
     leaving = "deletionTimestamp" in metadata or event.verb == "delete"
@@ -95,11 +95,11 @@ def _namespace(event: AuditEvent) -> str:
 
 
 def violations(
-    history: History,
+    history: ObservedHistory,
     requests: Sequence[AuditEvent],
     *,
     target: World,
-    foreign: Collection[Key] = (),
+    foreign: Collection[PathKey] = (),
     parents_may_vanish: bool = False,
 ) -> list[str]:
     """Every breach of I1 to I4 in one stretch of time, as texts. `target` is what a clean run to the same commit leaves."""
@@ -129,7 +129,7 @@ def _uncovered(change: Change, world: World, *, parents_may_vanish: bool) -> Ite
                 yield f"I1: after {change} the parent {where} does not cover {key}"
 
 
-def _foreign(change: Change, foreign: Collection[Key]) -> Iterator[str]:
+def _foreign(change: Change, foreign: Collection[PathKey]) -> Iterator[str]:
     """I2: nothing of others is touched, and what is deleted is named by uid and version."""
     if change.key in foreign:
         yield f"I2: {change}, which is not ours"
@@ -173,7 +173,7 @@ def _too_soon_gone(change: Change, world: World) -> Iterator[str]:
             yield f"I4: {change} while {key} is still there"
 
 
-def _lives_on(key: Key, obj: Object, gone: Key) -> bool:
+def _lives_on(key: PathKey, obj: Object, gone: PathKey) -> bool:
     if gone.resource == "namespaces":
         return key.namespace == gone.name
     if gone.resource == "customresourcedefinitions":
@@ -197,7 +197,7 @@ def unplaced(before: World, after: World, *, recreated: Collection[str] = ()) ->
     ]
 
 
-def disturbed(before: World, after: World, foreign: Collection[Key]) -> list[str]:
+def disturbed(before: World, after: World, foreign: Collection[PathKey]) -> list[str]:
     """I2: foreign objects that are not byte for byte what they were."""
     return [f"I2: {key} was changed" for key in foreign if before.get(key) != after.get(key)]
 
@@ -229,7 +229,7 @@ def _annotation(obj: Object, name: str) -> str:
     return str((obj["metadata"].get("annotations") or {}).get(name, ""))
 
 
-def fleet_violations(history: History, record: Key, mark: Key) -> list[str]:
+def fleet_violations(history: ObservedHistory, record: PathKey, mark: PathKey) -> list[str]:
     """Every breach of what a hub keeps of one cluster, as texts: its `record` has the uid, and the cluster the `mark` of the hub, before
     anything else is written there, and until all is gone that is to go. The record goes last.
     """
@@ -246,7 +246,7 @@ def fleet_violations(history: History, record: Key, mark: Key) -> list[str]:
     return found
 
 
-def _left(world: World, record: Object | None) -> list[Key]:
+def _left(world: World, record: Object | None) -> list[PathKey]:
     """What is to go with a cluster, and has not."""
     declared = json.loads(_data(record).get("declared") or "{}")
     if (declared.get("manifest") or {}).get("spec", {}).get("onRemove") != "Delete":

@@ -135,7 +135,7 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProxyResponse:
     status: int
     headers: dict[str, str]
     body: bytes
@@ -161,12 +161,12 @@ class Upstream:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    async def forward(self, request: Request, headers: dict[str, str]) -> Answer:
+    async def forward(self, request: Request, headers: dict[str, str]) -> ProxyResponse:
         async with self._session.request(
             request.method, self.control_plane.url + request.path, data=request.body or None, headers=headers
         ) as response:
             try:
-                return Answer(response.status, _kept(response.headers), await response.read())
+                return ProxyResponse(response.status, _kept(response.headers), await response.read())
             finally:
                 abort_connection(response)
 
@@ -182,7 +182,7 @@ class Upstream:
 
     async def ask(
         self, method: str, path: str, body: object = None, *, user: str = "person", kind: str = "application/json"
-    ) -> Answer:
+    ) -> ProxyResponse:
         """Its answer is plain: the server packs what is longer than 128 KiB if it may."""
         token = self.control_plane.token(user)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": kind, "Accept-Encoding": "identity"}
@@ -200,7 +200,7 @@ class Proxy:
 
     upstream: Upstream
     rules: Sequence[Rule] = ()
-    memory: dict[str, Answer] = field(default_factory=dict)
+    memory: dict[str, ProxyResponse] = field(default_factory=dict)
     kill: Callable[[], object] = lambda: None
     dead: bool = False
     killed: bool = False
@@ -273,7 +273,7 @@ class Proxy:
                 return await _truncated(http, await self._forward(request, http))
             case Garble():
                 answer = await self._forward(request, http)
-                return _response(Answer(answer.status, answer.headers, b"x" * len(answer.body)))
+                return _response(ProxyResponse(answer.status, answer.headers, b"x" * len(answer.body)))
             case Older() if older := self.memory.get(request.path):
                 return _response(older)
             case Delay(seconds):
@@ -298,7 +298,7 @@ class Proxy:
             self.befallen.append((found, request))
         return found.fault if found else None
 
-    async def _forward(self, request: Request, http: web.BaseRequest) -> Answer:
+    async def _forward(self, request: Request, http: web.BaseRequest) -> ProxyResponse:
         self.forwarded.append(request)
         try:
             answer = await self.upstream.forward(request, _kept(http.headers))
@@ -328,15 +328,15 @@ def _kept(headers: Any) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
 
 
-def _refusal(code: int, retry_after: int | None = None) -> Answer:
+def _refusal(code: int, retry_after: int | None = None) -> ProxyResponse:
     body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "injected", "code": code}
     headers = {"Content-Type": "application/json"}
-    return Answer(
+    return ProxyResponse(
         code, headers if retry_after is None else headers | {"Retry-After": str(retry_after)}, json.dumps(body).encode()
     )
 
 
-def _response(answer: Answer) -> web.Response:
+def _response(answer: ProxyResponse) -> web.Response:
     return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
 
 
@@ -346,7 +346,7 @@ def _aborted(http: web.BaseRequest) -> web.Response:
     return web.Response(status=500)
 
 
-async def _answered(http: web.BaseRequest, answer: Answer) -> None:
+async def _answered(http: web.BaseRequest, answer: ProxyResponse) -> None:
     response = _response(answer)
     await response.prepare(http)
     await response.write_eof()
@@ -362,7 +362,7 @@ async def _passed_on(answer: aiohttp.ClientResponse, response: web.StreamRespons
                     await response.write(line + b"\n")
 
 
-async def _truncated(http: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+async def _truncated(http: web.BaseRequest, answer: ProxyResponse) -> web.StreamResponse:
     response = web.StreamResponse(status=answer.status, headers=answer.headers)
     response.content_length = len(answer.body)
     await response.prepare(http)

@@ -28,10 +28,10 @@ from tests.support.faults.model import (
     Breach,
     Found,
     Live,
+    ModelWrite,
     Rules,
     Slot,
     State,
-    Write,
     carried_out,
     check_rest,
     decide,
@@ -169,7 +169,7 @@ def _steps(state: State, graph: Graph, rules: Rules, *, meddle: bool) -> Iterato
         yield from _disturbed(state, writes, graph, rules)
 
 
-def _disturbed(state: State, writes: frozenset[Write], graph: Graph, rules: Rules) -> Iterator[tuple[str, State]]:
+def _disturbed(state: State, writes: frozenset[ModelWrite], graph: Graph, rules: Rules) -> Iterator[tuple[str, State]]:
     """Rounds in the middle of which a person comes. What is written elsewhere before that may as well be written after it."""
     for node in range(len(graph)):
         there = frozenset(write for write in writes if write.node == node)
@@ -182,13 +182,13 @@ def _disturbed(state: State, writes: frozenset[Write], graph: Graph, rules: Rule
                             yield ", ".join(filter(None, (name, meddled, rest))), end
 
 
-def _round(state: State, writes: Iterable[Write], graph: Graph, rules: Rules) -> Iterator[tuple[str, State]]:
+def _round(state: State, writes: Iterable[ModelWrite], graph: Graph, rules: Rules) -> Iterator[tuple[str, State]]:
     for write in writes:
         state = carried_out(state, write, (graph, graph), rules)
     yield ", ".join(map(str, writes)), state
 
 
-def _parts(writes: frozenset[Write]) -> Iterator[tuple[Write, ...]]:
+def _parts(writes: frozenset[ModelWrite]) -> Iterator[tuple[ModelWrite, ...]]:
     for count in range(1, len(writes) + 1):
         yield from combinations(writes, count)
 

@@ -21,7 +21,7 @@ from applier.plan.prune_planner import PrunePlanner
 from applier.plan.prune_readers import ReadOrder
 from applier.plan.set_planner import ApplySetPlanner
 from applier.state.field_conflicts import ConflictPolicy
-from tests.support.faults.kills import Bench
+from tests.support.faults.kills import KillBench
 from tests.support.faults.lane import Lane
 from tests.support.faults.mutants import last_first, without_dependencies, without_superset
 from tests.support.faults.proxy import Moment
@@ -183,7 +183,7 @@ def subject(scenario: Scenario) -> str:
 
 async def noticed(scenario: Scenario, lane: Lane) -> str:
     """The first breach that the bench reports of this scenario without its subject; empty where it reports none."""
-    bench = Bench(scenario, lane, changed=SUBJECTS[scenario.name])
+    bench = KillBench(scenario, lane, changed=SUBJECTS[scenario.name])
     await bench.prepare()
     async for point in bench.points(moments=(Moment.RECEIVED,)):
         if point.violations:

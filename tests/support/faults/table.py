@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.support.faults.kills import differences
-from tests.support.faults.lane import Commit, Key, Lane, Object, essence
-from tests.support.faults.observer import History, violations
+from tests.support.faults.lane import Commit, Lane, Object, PathKey, essence
+from tests.support.faults.observer import ObservedHistory, violations
 from tests.support.faults.scenarios import CHAIN, graph, instance
 
 NOWHERE = "https://127.0.0.1:1/"
@@ -21,7 +21,7 @@ def platform(lane: Lane, needs: Mapping[str, str] = CHAIN, *, text: str = "one",
     return {"git": {"chain.json": graph(lane, {"z": "", **needs}, **more), "one.json": instance(lane, text=text)}}
 
 
-async def settled(lane: Lane, commit: Commit) -> dict[Key, Object]:
+async def settled(lane: Lane, commit: Commit) -> dict[PathKey, Object]:
     """Brought to this commit without faults, and at rest; its state."""
     await lane.commit(commit)
     life = await lane.live()
@@ -30,14 +30,14 @@ async def settled(lane: Lane, commit: Commit) -> dict[Key, Object]:
     return await lane.objects()
 
 
-async def reference(lane: Lane, *commits: Commit) -> dict[Key, Object]:
+async def reference(lane: Lane, *commits: Commit) -> dict[PathKey, Object]:
     """What these commits come to without faults."""
     for commit in commits:
         found = await settled(lane, commit)
     return found
 
 
-async def assert_settles(lane: Lane, wanted: Mapping[Key, Object]) -> None:
+async def assert_settles(lane: Lane, wanted: Mapping[PathKey, Object]) -> None:
     """I7: a new process, without faults, comes to this state, and then there is nothing to write for five passes."""
     life = await lane.live()
     assert life.error is None, life.error
@@ -47,10 +47,10 @@ async def assert_settles(lane: Lane, wanted: Mapping[Key, Object]) -> None:
 
 
 def broken(
-    lane: Lane, start: Mapping[Key, Object], since: int, target: Mapping[Key, Object], **options: Any
+    lane: Lane, start: Mapping[PathKey, Object], since: int, target: Mapping[PathKey, Object], **options: Any
 ) -> list[str]:
     events = lane.events(since)
-    return violations(History.of(start, events), events, target=target, **options)
+    return violations(ObservedHistory.of(start, events), events, target=target, **options)
 
 
 def deleted(lane: Lane, since: int, resource: str = "configmaps") -> list[str]:

@@ -22,7 +22,7 @@ from gitops.source import Mirror, VersionRef, make_stop_tick
 from gitops.source.version_range import VersionRange
 from gitops.windows.window import LOCAL
 from renderer.identity import ObjectKey, source_parent
-from tests.support.git.server import Work
+from tests.support.git.repository import WorkTree
 
 ONE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: default}\n"
 TWO = ONE.replace("one", "two")
@@ -40,7 +40,7 @@ class GitPlatform:
     adoption: Adoption = NO_ADOPTION
 
     def __post_init__(self) -> None:
-        self.work = Work(self.directory / "platform")
+        self.work = WorkTree(self.directory / "platform")
         self.work.path.mkdir()
         self.work.git("init", "--quiet", "--initial-branch=main")
         self.sandbox = Sandbox()

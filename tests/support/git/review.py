@@ -16,8 +16,8 @@ from gitops.pull_requests.reviewer import Reviewer
 from gitops.source import Mirror, ReadLimits, SourceTarget
 from gitops.windows.window import LOCAL
 from tests.support.clock import StillClock
-from tests.support.command_platform import Repository
 from tests.support.git.forge import TOKEN, FakeForge, Pull
+from tests.support.git.repository import Repository
 
 
 def config(name: str, text: str = "one") -> dict[str, str | None]:

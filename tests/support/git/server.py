@@ -17,39 +17,19 @@ from pathlib import Path
 import pytest
 
 from gitops.source.git import Git
-
-_IDENTITY = ("Ana Example", "ana@example.com", "2026-03-04T05:06:07+00:00")
-_CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-GIT_ENVIRONMENT = {
-    **_CLEAN,
-    **{
-        f"GIT_{who}_{what}": value
-        for who in ("AUTHOR", "COMMITTER")
-        for what, value in zip(("NAME", "EMAIL", "DATE"), _IDENTITY, strict=True)
-    },
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-}
-
-COMMIT = ("-c", "maintenance.auto=false", "-c", "core.abbrev=no", "commit", "--allow-empty", "--message")
-"""What is left of the command line is the message. Starts no other process, and tells the whole id."""
-
-
-def committed(said: str) -> str:
-    """The id that `git commit` tells: `[main (root-commit) ID] message`."""
-    return said.partition("] ")[0].rpartition(" ")[2]
+from tests.support.git.repository import GIT_ENVIRONMENT
 
 
 @dataclass(frozen=True)
-class Asked:
+class GitCalls:
     """What Git is asked: the arguments of its processes, and the words that they are given to read."""
 
     arguments: list[str] = field(default_factory=list)
     given: list[str] = field(default_factory=list)
 
 
-def asked_from_now_on(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    asked, run = Asked(), Git.run
+def asked_from_now_on(monkeypatch: pytest.MonkeyPatch) -> GitCalls:
+    asked, run = GitCalls(), Git.run
 
     def recorded(self: Git, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
         asked.arguments.extend(arguments)
@@ -58,50 +38,6 @@ def asked_from_now_on(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
     monkeypatch.setattr(Git, "run", recorded)
     return asked
-
-
-@dataclass(frozen=True)
-class Work:
-    """A repository with a work tree, and what people do in it."""
-
-    path: Path
-
-    def git(self, *arguments: str, stdin: bytes = b"") -> str:
-        done = subprocess.run(
-            ("git", "-C", str(self.path), *arguments),
-            input=stdin,
-            capture_output=True,
-            env=GIT_ENVIRONMENT,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode().strip()
-
-    def write(self, name: str, text: str | bytes) -> None:
-        file = self.path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text.encode() if isinstance(text, str) else text)
-
-    def commit(self, message: str = "change", **files: str) -> str:
-        for name, text in files.items():
-            self.write(f"{name}.yaml", text)
-        self.git("add", "--all")
-        return committed(self.git(*COMMIT, message))
-
-    def tree(self, *entries: tuple[str, str, str, bytes]) -> str:
-        """A tree object with any names at all, as no honest Git would write it: mode, type, id, name."""
-        body = b"".join(
-            mode.lstrip("0").encode() + b" " + name + b"\0" + bytes.fromhex(sha) for mode, _, sha, name in entries
-        )
-        return self.git("hash-object", "-w", "-t", "tree", "--literally", "--stdin", stdin=body)
-
-    def commit_tree(self, tree: str) -> str:
-        commit = self.git("commit-tree", tree, "-m", "crafted")
-        self.git("update-ref", "refs/heads/main", commit)
-        return commit
-
-    def blob(self, data: bytes) -> str:
-        return self.git("hash-object", "-w", "--stdin", stdin=data)
 
 
 @dataclass
@@ -160,7 +96,7 @@ class GitServer:
 
 
 def handler_for(server: GitServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class GitRequestHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self._answer(b"")
 
@@ -231,7 +167,7 @@ def handler_for(server: GitServer) -> type[BaseHTTPRequestHandler]:
         def log_message(self, *_: object) -> None:
             """Quiet."""
 
-    return Handler
+    return GitRequestHandler
 
 
 class _Listening(ThreadingHTTPServer):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gitops.errors import SourceError
 from gitops.source import BranchRef, Mirror, SourceTarget
-from tests.support.git.server import Work
+from tests.support.git.repository import WorkTree
 
 
 def mount(cache: Path, options: str) -> None:
@@ -21,7 +21,7 @@ def mount(cache: Path, options: str) -> None:
 
 
 def main(repository: Path, cache: Path) -> None:
-    work, mirror = Work(repository), Mirror(SourceTarget(str(repository), BranchRef("main")), cache)
+    work, mirror = WorkTree(repository), Mirror(SourceTarget(str(repository), BranchRef("main")), cache)
 
     def attempt(name: str) -> None:
         try:

@@ -29,7 +29,15 @@ from tests.support.faults.proxy import Upstream
 from tests.support.faults.scenarios import SCENARIOS, Scenario
 from tests.support.golden.commands import Command
 from tests.support.golden.normal import normal, normal_text, set_of, write_of
-from tests.support.golden.record import SAME_COMMITS, Bench, Record, Recorder, commit_to, read_output, served_sandbox
+from tests.support.golden.record import (
+    SAME_COMMITS,
+    GoldenBench,
+    Record,
+    Recorder,
+    commit_to,
+    read_output,
+    served_sandbox,
+)
 
 CLUSTERS = "clusters"
 RECORDS = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps"
@@ -81,7 +89,7 @@ COMMANDS = (
 class Following:
     """One way of following: the sources beside `clusters`, and whether there is a fleet."""
 
-    bench: Bench
+    bench: GoldenBench
     sources: Sequence[str]
     is_fleet: bool
 
@@ -103,7 +111,7 @@ class Following:
         """Follow until all heads are settled, and end in good order; what was written and printed, each as a set."""
         self.bench.recorder.done.clear()
         heads = {name: self._head(name) for name in (*self.sources, CLUSTERS)}
-        with process.Running(("run", "--config", str(self._config)), self.bench.environment) as running:
+        with process.RunningCommand(("run", "--config", str(self._config)), self.bench.environment) as running:
             printed = asyncio.create_task(asyncio.to_thread(running.stdout.read))
             async with asyncio.timeout(SETTLED_SECONDS):
                 for name, head in heads.items():
@@ -215,7 +223,7 @@ async def record_scenario(directory: Path, lane: Lane, scenario: Scenario, *, is
         await lane.ask("DELETE", path)
     sources = sorted({lane.source(short) for commit in scenario.commits(lane) for short in commit})
     async with Recorder(lane.upstream) as recorder:
-        following = Following(Bench(directory, recorder, {str(directory): "/golden"}), sources, is_fleet)
+        following = Following(GoldenBench(directory, recorder, {str(directory): "/golden"}), sources, is_fleet)
         played: Record = {}
         for number, commit in enumerate(scenario.commits(lane)):
             await commit_to(following.bench, lane, commit)

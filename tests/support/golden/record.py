@@ -25,11 +25,11 @@ from tests.support import command as process
 from tests.support.cluster.audit import AuditLog
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.waiting import eventually
-from tests.support.command_platform import Repository
 from tests.support.demo.session import SAMPLE
 from tests.support.faults.lane import Commit, Lane
-from tests.support.faults.proxy import WRITES, Answer, Proxy, Request, Upstream
+from tests.support.faults.proxy import WRITES, Proxy, ProxyResponse, Request, Upstream
 from tests.support.faults.scenarios import SCENARIOS, Scenario
+from tests.support.git.repository import Repository
 from tests.support.golden.commands import AFTERWARDS, COMMANDS, OFFLINE, Command
 from tests.support.golden.normal import normal, normal_text, set_of, write_of
 
@@ -52,7 +52,7 @@ class Recorder(Proxy):
 
     done: list[Request] = field(default_factory=list)
 
-    async def _forward(self, request: Request, http: web.BaseRequest) -> Answer:
+    async def _forward(self, request: Request, http: web.BaseRequest) -> ProxyResponse:
         answer = await super()._forward(request, http)
         if request.method in WRITES and answer.status < _SUCCESS:
             self.done.append(request)
@@ -71,7 +71,7 @@ class Loopback:
 
 
 @dataclass
-class Bench:
+class GoldenBench:
     """A directory, a server behind a recorder, and the command."""
 
     directory: Path
@@ -153,7 +153,7 @@ async def _scenario(directory: Path, upstream: Upstream, audit: AuditLog, scenar
     back = [] if scenario.fresh or len(commits) > 2 else [commits[0]]
     steps: Record = {}
     async with Recorder(upstream) as recorder:
-        bench = Bench(place, recorder, {str(place): "/golden"})
+        bench = GoldenBench(place, recorder, {str(place): "/golden"})
         for number, commit in enumerate([*commits, *back]):
             await commit_to(bench, lane, commit)
             if number == 1 and scenario.meddle:
@@ -164,7 +164,7 @@ async def _scenario(directory: Path, upstream: Upstream, audit: AuditLog, scenar
     return steps
 
 
-async def commit_to(bench: Bench, lane: Lane, commit: Commit) -> None:
+async def commit_to(bench: GoldenBench, lane: Lane, commit: Commit) -> None:
     """New heads of the sources, with their deletions approved."""
     for short, files in commit.items():
         repository = bench.repository(lane.source(short))
@@ -177,16 +177,16 @@ async def commit_to(bench: Bench, lane: Lane, commit: Commit) -> None:
 
 
 @asynccontextmanager
-async def served_sandbox(directory: Path) -> AsyncIterator[Bench]:
+async def served_sandbox(directory: Path) -> AsyncIterator[GoldenBench]:
     """The sandbox, served by the command, behind a recorder."""
     data = directory / "data"
     environment = {**os.environ, "XDG_STATE_HOME": str(directory / "state")}
-    with process.Running(("sandbox", "--data", str(data)), environment, directory=directory) as running:
+    with process.RunningCommand(("sandbox", "--data", str(data)), environment, directory=directory) as running:
         await asyncio.to_thread(eventually, (data / "kubeconfig").exists, within=60.0)
         config = yaml.safe_load((data / "kubeconfig").read_text())
         plane = cast(ControlPlane, Loopback(config["clusters"][0]["cluster"]["server"]))
         async with Upstream(plane) as upstream, Recorder(upstream) as recorder:
-            yield Bench(directory, recorder, {str(directory): "/golden"})
+            yield GoldenBench(directory, recorder, {str(directory): "/golden"})
         assert running.returncode is None, "the sandbox ended"
 
 
@@ -228,7 +228,7 @@ async def _sample(directory: Path) -> Record:
     return {"sample-repo": steps, "commands": commands}
 
 
-async def _answer(bench: Bench, command: Command) -> Record:
+async def _answer(bench: GoldenBench, command: Command) -> Record:
     """Exit code, writes, and what a machine would read."""
     bench.recorder.done.clear()
     repository = bench.repositories["platform"]

@@ -48,7 +48,7 @@ def planned(found: ReconcileResult, sets: Iterable[ApplySetPlan]) -> ReconcileRe
 
 
 @dataclass
-class Answering:
+class MeasuredCluster:
     """A cluster as far as metrics ask it."""
 
     name: ClusterName = field(default_factory=lambda: parse_cluster_name("prod-eu"))
@@ -118,7 +118,7 @@ async def scene(*, leads: bool = True, has_fleet: bool = False, **fleet: Any) ->
     made.sandbox = Sandbox(clock=made.clock.seconds)
     made.restart()
     seen = Observability(
-        Answering(), "0.1.0", made.clock, lambda: leads, lambda: False, lambda: 0.25, has_fleet=has_fleet
+        MeasuredCluster(), "0.1.0", made.clock, lambda: leads, lambda: False, lambda: 0.25, has_fleet=has_fleet
     )
     seen.monitor.elapsed = made.clock.seconds
     made.reconciler = Reconciler(made.cluster, "0", made.clock, LOCAL, seen.record_action, stage=seen.stage)

@@ -27,7 +27,7 @@ from renderer.render.cache import RenderCache
 from renderer.render.model import READ_SUFFIX
 from tests.support.clock import StepClock
 from tests.support.platform import Platform, commit_id
-from tests.support.properties.cluster import Crash, WitnessedCluster, Write
+from tests.support.properties.cluster import ClusterWrite, Crash, WitnessedCluster
 
 VOLATILE = frozenset(
     {
@@ -157,7 +157,7 @@ class CheckedPlatform(Platform):
         """Names of what was deleted, in order."""
         return [write.key.name for write in self.cluster.writes if write.verb == "delete" and write.key.kind == kind]
 
-    def _watch(self, write: Write) -> None:
+    def _watch(self, write: ClusterWrite) -> None:
         objects = self.cluster.objects
         self._scope_covers_members(objects, write)
         if write.verb == "delete":
@@ -168,7 +168,7 @@ class CheckedPlatform(Platform):
             if write.before is None:
                 self._dependencies_are_there(objects, write.after)
 
-    def _scope_covers_members(self, objects: Mapping[ObjectKey, Object], write: Write) -> None:
+    def _scope_covers_members(self, objects: Mapping[ObjectKey, Object], write: ClusterWrite) -> None:
         """I1. While an instance that was deleted by hand is created again, the source's record stands in for it."""
         recorded: dict[str, tuple[ObjectKey, Scope]] = {}
         for key, obj in objects.items():
@@ -194,7 +194,7 @@ class CheckedPlatform(Platform):
                 ):
                     self.broken.append(f"I1: after {write.verb} {write.key}, {parent} does not cover {key}")
 
-    def _nothing_lives_on_it(self, objects: Mapping[ObjectKey, Object], write: Write) -> None:
+    def _nothing_lives_on_it(self, objects: Mapping[ObjectKey, Object], write: ClusterWrite) -> None:
         """I4; a circle of mixed generations has to be cut somewhere."""
         assert write.before is not None
         live = {**objects, write.key: write.before}
@@ -204,7 +204,7 @@ class CheckedPlatform(Platform):
             if key != write.key and key_hash(write.key) in uses[key] and key not in _reached(uses, by_hash, write.key):
                 self.broken.append(f"I4: {write.key} was deleted while {key} needs it")
 
-    def _git_does_not_want_it(self, write: Write) -> None:
+    def _git_does_not_want_it(self, write: ClusterWrite) -> None:
         """S0-10: neither what Git wants in the end is deleted, nor what stood in a file that cannot be read now."""
         assert write.before is not None
         if str(write.key) in self.wanted:

@@ -34,7 +34,7 @@ class Crash(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class ClusterWrite:
     """One write request that was carried out: `apply`, `merge` or `delete`. `changed` is false where the server found
     nothing to store.
     """
@@ -64,11 +64,11 @@ class WitnessedCluster(KubeCluster):
             serve_immediately=instant,
         )
         self.faults: Mapping[int, str] = {}
-        self.writes: list[Write] = []
+        self.writes: list[ClusterWrite] = []
         self.sent = 0
         self.reads = 0
         self.dead = False
-        self.witness: Callable[[Write], None] = lambda _: None
+        self.witness: Callable[[ClusterWrite], None] = lambda _: None
         self._instant = instant
         self._pause = pause
         self._objects: dict[StoredKey, tuple[StoredObject, ObjectKey, Object]] = {}
@@ -184,7 +184,7 @@ class WitnessedCluster(KubeCluster):
             verb = {"DELETE": "delete", "PATCH": "merge"}[request.method]
             after = self._shown(kind, place)
             verb = "apply" if media_type(request) == APPLY_PATCH else verb
-            write = Write(verb, key, where.query.get("fieldManager", ""), before != after, before, after)
+            write = ClusterWrite(verb, key, where.query.get("fieldManager", ""), before != after, before, after)
             self.writes.append(write)
             self.witness(write)
         return response

@@ -12,7 +12,7 @@ from gitops.plan.report import PlannedAction
 from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, ObjectKey
 from tests.support.properties.checked_platform import VOLATILE, CheckedPlatform
-from tests.support.properties.cluster import Write
+from tests.support.properties.cluster import ClusterWrite
 from tests.support.properties.repositories import config_map, definition
 
 CLOSED = {"start": "2026-11-01T00:00", "end": "2026-12-01T00:00"}
@@ -42,7 +42,7 @@ def holder() -> str:
     return definition("Holder", [config_map("first"), held, config_map("after", "held"), shared], spec=fields)
 
 
-def run(platform: CheckedPlatform) -> list[Write]:
+def run(platform: CheckedPlatform) -> list[ClusterWrite]:
     """Reconcile until three reconciliations write no content, and return all writes."""
     begin, quiet = len(platform.cluster.writes), 0
     for _ in range(40):
@@ -55,7 +55,7 @@ def run(platform: CheckedPlatform) -> list[Write]:
     raise AssertionError("no rest")
 
 
-def done(writes: list[Write]) -> dict[ObjectKey, PlannedAction]:
+def done(writes: list[ClusterWrite]) -> dict[ObjectKey, PlannedAction]:
     """Return the action on each object that these writes add up to. Records and Events are not content."""
     found: dict[ObjectKey, tuple[Object | None, Object | None, bool]] = {}
     for write in writes:

@@ -17,7 +17,7 @@ from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Unpaced
 from gitops.rollouts.state import RolloutState, TargetRevision
 from gitops.rollouts.targets import assign_targets, bake_times
 from renderer.label_selector import LabelSelector
-from tests.support.rollouts.reference import Naive
+from tests.support.rollouts.reference import NaiveRollout
 from tests.support.rollouts.rollouts import MINUTE, START
 
 HELD = Cause(Reason.HELD, "held")
@@ -53,7 +53,7 @@ policies = st.builds(
 
 
 @dataclass
-class History:
+class RolloutHistory:
     """What has happened so far. `collection` follows every event by the difference; `items` are the truth."""
 
     policy: Policy
@@ -92,8 +92,8 @@ class History:
         del self.items[item.key]
         self.collection.remove(item.key)
 
-    def naive(self) -> Naive:
-        return Naive(self.policy, self.items.values(), self.now)
+    def naive(self) -> NaiveRollout:
+        return NaiveRollout(self.policy, self.items.values(), self.now)
 
     def halted(self) -> bool:
         return bool(self.state.halts)
@@ -116,7 +116,7 @@ class History:
         self.state = decision.state
 
 
-_CHANGES: dict[str, Callable[[History, RolloutItem], None]] = {
+_CHANGES: dict[str, Callable[[RolloutHistory, RolloutItem], None]] = {
     "apply": lambda history, item: history.observe(item, healthy=True, updated=item.granted or item.updated),
     "apply sick": lambda history, item: history.observe(item, healthy=False, updated=item.granted or item.updated),
     "sick": lambda history, item: history.observe(item, healthy=False),
@@ -133,7 +133,7 @@ ALL_EVENTS = (*KIND_EVENTS, *KIND_EVENTS, "insert", *_CHANGES)
 
 
 @st.composite
-def histories(draw: st.DrawFn, *, events: tuple[str, ...] = ALL_EVENTS) -> tuple[History, list[tuple[int, str]]]:
+def histories(draw: st.DrawFn, *, events: tuple[str, ...] = ALL_EVENTS) -> tuple[RolloutHistory, list[tuple[int, str]]]:
     """A history before anything has happened, and what is to happen. Bytes stand for choices, because one draw is cheaper than fifty."""
     policy = draw(policies)
     items = {
@@ -143,13 +143,13 @@ def histories(draw: st.DrawFn, *, events: tuple[str, ...] = ALL_EVENTS) -> tuple
     state = assign_targets(policy, RolloutState(completed=TargetRevision(1)), TargetRevision(2), now=START)
     choices = draw(st.binary(max_size=48))
     script = [(choice, events[event % len(events)]) for choice, event in zip(choices[::2], choices[1::2], strict=False)]
-    history = History(
+    history = RolloutHistory(
         policy, build_collection(policy, bake_times(policy, state), items.values(), now=START), items, state
     )
     return history, script
 
 
-def played(case: tuple[History, list[tuple[int, str]]]) -> Iterator[History]:
+def played(case: tuple[RolloutHistory, list[tuple[int, str]]]) -> Iterator[RolloutHistory]:
     """The history before each decision. What is not taken (`decision`) is decided and carried out when the next event comes."""
     history, script = case
     for chosen, event in [(0, "tick"), *script]:

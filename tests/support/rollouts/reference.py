@@ -51,7 +51,7 @@ def in_order(items: Collection[RolloutItem]) -> list[RolloutItem]:
     return sorted(items, key=lambda item: (-item.priority, item.key))
 
 
-class Naive:
+class NaiveRollout:
     """One look at all items."""
 
     def __init__(self, policy: Policy, items: Collection[RolloutItem], now: datetime) -> None:

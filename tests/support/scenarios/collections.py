@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 
 
 def fleet(group: str, *resources: dict[str, Any], status: dict[str, Any] | None = None) -> str:
@@ -33,7 +33,7 @@ def config_map(node_id: str, name: str, data: dict[str, str], **more: Any) -> di
     return {"id": node_id, "template": template, **more}
 
 
-def data(platform: Platform, name: str) -> dict[str, str]:
+def data(platform: CommandPlatform, name: str) -> dict[str, str]:
     """Return the data of a ConfigMap."""
     found: dict[str, str] = json.loads(
         platform.kubectl("get", "configmap", name, "-n", platform.namespace, "-o", "jsonpath={.data}")

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from tests.support.command import Running
-from tests.support.command_platform import Platform
+from tests.support.command import RunningCommand
+from tests.support.command_platform import CommandPlatform
 
 
 @dataclass(frozen=True)
-class Daemon:
+class DaemonClient:
     """A running daemon, by the URL of its HTTP server."""
 
     url: str
@@ -33,9 +33,9 @@ class Daemon:
 
 
 @contextmanager
-def following(platform: Platform, *arguments: str) -> Iterator[Daemon]:
+def following(platform: CommandPlatform, *arguments: str) -> Iterator[DaemonClient]:
     """Start the daemon, and yield it when its HTTP server is up."""
     environment = {name: value for name, value in platform.environment.items() if name != "LEVELGATE_LISTEN"}
-    with Running(("run", *arguments), environment) as process:
+    with RunningCommand(("run", *arguments), environment) as process:
         found = (re.search(r"http://127\.0\.0\.1:\d+", line) for line in process.stdout)
-        yield Daemon(next(match[0] for match in found if match))
+        yield DaemonClient(next(match[0] for match in found if match))

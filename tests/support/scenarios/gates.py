@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support import command as process
 from tests.support.command_at_time import stand_still
-from tests.support.command_platform import Platform
+from tests.support.command_platform import CommandPlatform
 
 SATURDAY = datetime(2026, 11, 21, 10, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
@@ -17,7 +17,7 @@ MONDAY = datetime(2026, 11, 23, 8, tzinfo=UTC)
 HOURS = {"kind": "Allow", "timeZone": "Europe/Berlin", "schedule": {"cron": "0 9 * * 1-5"}, "until": "17:00"}
 
 
-def run_at(platform: Platform, moment: datetime, codes: Collection[int] = (0, 3)) -> None:
+def run_at(platform: CommandPlatform, moment: datetime, codes: Collection[int] = (0, 3)) -> None:
     """Run `run --once` at this time. It must end with one of these codes: 0, 1 (something failed) or 3 (something waits)."""
     arguments = ("run", "--source", f"{platform.name}={platform.repository.path}", "--once", "--wait", "0s")
     done = process.run(arguments, platform.environment, before=stand_still, given=(moment,))
@@ -60,6 +60,6 @@ def definition(group: str, *resources: dict[str, Any]) -> str:
     )
 
 
-def annotate(platform: Platform, what: str, said: str, namespace: str = "") -> None:
+def annotate(platform: CommandPlatform, what: str, said: str, namespace: str = "") -> None:
     """Annotate an object with kubectl."""
     platform.kubectl("annotate", "--overwrite", what, said, "-n", namespace or platform.namespace)

@@ -23,9 +23,9 @@ class Terminal:
         assert check is None or done.returncode == check, done.stdout + done.stderr
         return done
 
-    def start(self, *arguments: str) -> process.Running:
+    def start(self, *arguments: str) -> process.RunningCommand:
         """Start a command that goes on."""
-        return process.Running(arguments, self.environment, directory=self.directory)
+        return process.RunningCommand(arguments, self.environment, directory=self.directory)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ TIMES = [time(hour, minute) for hour in range(24) for minute in range(60)]
 
 
 @dataclass(frozen=True)
-class Naive:
+class NaiveWindows:
     """A window in plain words: on which days and times it opens, and after how many minutes or when on the wall it closes."""
 
     zone: ZoneInfo
@@ -56,7 +56,7 @@ class Walk:
                 self.lost.add(start)
             start += MINUTE
 
-    def active(self, window: Naive) -> list[bool]:
+    def active(self, window: NaiveWindows) -> list[bool]:
         """For each minute, whether the window is active in it."""
         days = {day for day in self.days if window.on_day(day) and day not in window.exdates}
         excepted = self.lost | window.exdates
@@ -75,7 +75,7 @@ class Walk:
             ends = (self.last if window.deny else self.first).get(after, ends if after > self.walls[-1] else 0)
         return [active and begins <= index < ends for index, active in enumerate(found)]
 
-    def _close(self, window: Naive, wall: datetime, index: int) -> int:
+    def _close(self, window: NaiveWindows, wall: datetime, index: int) -> int:
         if window.until is None:
             return index + window.duration
         weekday, at = window.until

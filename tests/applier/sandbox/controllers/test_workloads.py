@@ -19,7 +19,7 @@ Json = dict[str, Any]
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 
-class World:
+class TimedSandbox:
     """A sandbox whose time stands still until the test moves it."""
 
     def __init__(self, script: BehaviourSource) -> None:
@@ -52,12 +52,12 @@ def told(status: Json) -> list[tuple[str, str, str]]:
     return [(one["type"], one["status"], one["reason"]) for one in status["conditions"]]
 
 
-def is_healthy(world: World, obj: Json) -> bool:
+def is_healthy(world: TimedSandbox, obj: Json) -> bool:
     return health(obj, now=datetime.fromtimestamp(world.time, UTC)).status is KStatus.CURRENT
 
 
 def test_a_deployment_becomes_available_step_by_step() -> None:
-    world = World(WorkloadScript(default=Behaviour(seconds=4)))
+    world = TimedSandbox(WorkloadScript(default=Behaviour(seconds=4)))
     world.request("POST", DEPLOYMENTS, deployment())
     begun = world.after(0, f"{DEPLOYMENTS}/web")
     assert (begun["status"]["replicas"], begun["status"]["unavailableReplicas"]) == (4, 4)
@@ -79,7 +79,7 @@ def test_a_deployment_becomes_available_step_by_step() -> None:
 
 
 def test_an_update_keeps_what_is_available() -> None:
-    world = World(WorkloadScript(default=Behaviour(seconds=4)))
+    world = TimedSandbox(WorkloadScript(default=Behaviour(seconds=4)))
     world.request("POST", DEPLOYMENTS, deployment())
     world.after(0, f"{DEPLOYMENTS}/web")
     world.after(4, f"{DEPLOYMENTS}/web")
@@ -94,7 +94,7 @@ def test_an_update_keeps_what_is_available() -> None:
 
 def test_what_is_made_anew_gets_a_status_of_its_own() -> None:
     """Deleted and created between two looks: the new one has the generation of the old one."""
-    world = World(WorkloadScript())
+    world = TimedSandbox(WorkloadScript())
     world.request("POST", DEPLOYMENTS, deployment())
     world.after(0, f"{DEPLOYMENTS}/web")
     world.request("DELETE", f"{DEPLOYMENTS}/web")
@@ -103,7 +103,7 @@ def test_what_is_made_anew_gets_a_status_of_its_own() -> None:
 
 
 def test_the_status_belongs_to_the_controllers() -> None:
-    world = World(WorkloadScript())
+    world = TimedSandbox(WorkloadScript())
     world.request("POST", DEPLOYMENTS, deployment())
     entries = world.after(0, f"{DEPLOYMENTS}/web")["metadata"]["managedFields"]
     assert [one["manager"] for one in entries if one.get("subresource") == "status"] == ["kube-controller-manager"]
@@ -123,7 +123,7 @@ def test_a_deployment_that_does_not_go_well(outcome: Outcome, reasons: list[str]
         def behaviour(self, key: StoredKey) -> Behaviour:
             return Behaviour(outcome, 5) if key.name == "web" else Behaviour()
 
-    world = World(WebAlone())
+    world = TimedSandbox(WebAlone())
     world.request("POST", DEPLOYMENTS, deployment())
     world.request("POST", DEPLOYMENTS, deployment("other"))
     found = [world.after(seconds, f"{DEPLOYMENTS}/web")["status"]["conditions"][1]["reason"] for seconds in (0, 5, 5)]
@@ -152,14 +152,14 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
     ],
 )
 def test_every_workload_gets_healthy_in_time(collection: str, body: Json) -> None:
-    world = World(WorkloadScript(default=Behaviour(seconds=2)))
+    world = TimedSandbox(WorkloadScript(default=Behaviour(seconds=2)))
     world.request("POST", collection, body)
     assert not is_healthy(world, world.after(0, f"{collection}/x"))
     assert is_healthy(world, world.after(2, f"{collection}/x"))
 
 
 def test_a_failed_job_says_so() -> None:
-    world = World(WorkloadScript(default=Behaviour("fail")))
+    world = TimedSandbox(WorkloadScript(default=Behaviour("fail")))
     jobs = "/apis/batch/v1/namespaces/default/jobs"
     world.request("POST", jobs, made("Job", JOB))
     failed = world.after(0, f"{jobs}/x")
@@ -167,7 +167,7 @@ def test_a_failed_job_says_so() -> None:
 
 
 def test_a_load_balancer_gets_an_address_that_leads_nowhere() -> None:
-    world = World(WorkloadScript(default=Behaviour(seconds=2)))
+    world = TimedSandbox(WorkloadScript(default=Behaviour(seconds=2)))
     services = "/api/v1/namespaces/default/services"
     world.request("POST", services, made("Service", {"ports": [{"port": 80}]}))
     assert world.after(5, f"{services}/x")["status"] == {"loadBalancer": {}}
@@ -178,7 +178,7 @@ def test_a_load_balancer_gets_an_address_that_leads_nowhere() -> None:
 
 
 def test_a_volume_claim_is_bound() -> None:
-    world = World(WorkloadScript())
+    world = TimedSandbox(WorkloadScript())
     claims = "/api/v1/namespaces/default/persistentvolumeclaims"
     world.request("POST", claims, made("PersistentVolumeClaim", CLAIM))
     bound = world.after(0, f"{claims}/x")

@@ -1,0 +1,179 @@
+"""The layout of the tests that `tests/README.md` describes: tests, support code, and a test for every deciding module."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.support.documentation import ROOT
+
+TESTS = ROOT / "tests"
+SUPPORT = TESTS / "support"
+MODULES = sorted(TESTS.rglob("*.py"))
+
+PURE = ("renderer", "applier/applyset", "applier/plan", "gitops/gates", "gitops/rollouts", "gitops/windows")
+"""Folders whose modules decide and neither read nor write: each module needs a test that imports it."""
+CORE = (
+    "renderer/render",
+    "applier/plan/carrying.py",
+    "applier/plan/comparing.py",
+    "applier/plan/plan_cache.py",
+    "applier/plan/comparison_cache.py",
+)
+"""Parts of them that belong to the decision core, whose tests compare whole decisions instead of single modules."""
+UNTESTED = frozenset(
+    {
+        "applier.applyset.completed_jobs",
+        "applier.applyset.kro",
+        "applier.plan.drain_progress",
+        "applier.plan.node_planner",
+        "applier.plan.prune_planner",
+        "applier.plan.set_planner",
+        "gitops.gates.instance_gates",
+        "gitops.gates.node_gates",
+        "gitops.rollouts.closed_windows",
+        "gitops.rollouts.directives",
+        "gitops.rollouts.items",
+        "gitops.rollouts.policy_schema",
+        "gitops.windows.ical",
+        "gitops.windows.problem_collector",
+        "gitops.windows.schedule_reader",
+        "gitops.windows.time_syntax",
+        "gitops.windows.window_reader",
+        "renderer.catalog.duplicate_definitions",
+        "renderer.catalog.unreadable_files",
+        "renderer.cel.analysis",
+        "renderer.cel.budget",
+        "renderer.cel.codegen",
+        "renderer.cel.comprehensions",
+        "renderer.cel.containers",
+        "renderer.cel.exact_evaluator",
+        "renderer.cel.functions.collections",
+        "renderer.cel.functions.conditions",
+        "renderer.cel.functions.conversions",
+        "renderer.cel.functions.encoders",
+        "renderer.cel.functions.formatting",
+        "renderer.cel.functions.math",
+        "renderer.cel.functions.named_formats",
+        "renderer.cel.functions.network",
+        "renderer.cel.functions.optionals",
+        "renderer.cel.functions.protobuf_wellknown",
+        "renderer.cel.functions.quantities",
+        "renderer.cel.functions.random",
+        "renderer.cel.functions.regex",
+        "renderer.cel.functions.registry",
+        "renderer.cel.functions.semver",
+        "renderer.cel.functions.strings",
+        "renderer.cel.functions.times",
+        "renderer.cel.functions.urls",
+        "renderer.cel.literals",
+        "renderer.cel.operators",
+        "renderer.cel.program",
+        "renderer.cel.syntax_tree",
+        "renderer.cel.template_codegen",
+        "renderer.cel.text_format",
+        "renderer.cel.values",
+        "renderer.cel.why_false",
+        "renderer.definition.conditions",
+        "renderer.definition.for_each",
+        "renderer.definition.gate_functions",
+        "renderer.definition.problem_collector",
+        "renderer.definition.resource_rules",
+        "renderer.definition.resources",
+        "renderer.definition.status_fields",
+        "renderer.definition.template_types",
+        "renderer.definition.variables",
+        "renderer.documents.ambiguous_scalars",
+        "renderer.documents.locations",
+        "renderer.documents.reader",
+        "renderer.documents.scalars",
+        "renderer.documents.syntax_errors",
+        "renderer.documents.writer",
+        "renderer.export.cluster_role",
+        "renderer.export.diagram",
+        "renderer.export.json_schema",
+        "renderer.kinds",
+        "renderer.quantity",
+        "renderer.schema.cel_rules",
+        "renderer.schema.constraints",
+        "renderer.schema.correlation",
+        "renderer.schema.defaults",
+        "renderer.schema.errors",
+        "renderer.schema.formats",
+        "renderer.schema.manifest_rules",
+        "renderer.schema.markers",
+        "renderer.schema.simple_schema",
+        "renderer.schema.type_syntax",
+        "renderer.schema.validation",
+    }
+)
+"""Deciding modules without a test of their own. Remove an entry when the module has one; add none."""
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules and the names that a module imports, each with its full name."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import():
+                found |= {alias.name for alias in node.names}
+            case ast.ImportFrom(module=str(module)):
+                found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_no_module_imports_a_test() -> None:
+    """A definition that two modules need stands in `tests/support`."""
+    tests = {module_name(path) for path in MODULES if path.name.startswith("test_")}
+    assert {
+        str(path.relative_to(ROOT)): sorted(tests & imported(path)) for path in MODULES if tests & imported(path)
+    } == {}
+
+
+def test_support_code_stands_in_its_folder() -> None:
+    """Elsewhere below `tests` are tests and fixtures alone."""
+    strangers = [path for path in MODULES if SUPPORT not in path.parents]
+    assert [str(path) for path in strangers if path.name != "conftest.py" and not path.name.startswith("test_")] == []
+
+
+def test_no_other_class_has_the_name_of_a_support_class() -> None:
+    """A reader who meets a name of the support code, and a search for it, find one class."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(path.relative_to(ROOT)))
+    shared = {name: found for name, found in places.items() if len(found) > 1}
+    assert {name: found for name, found in shared.items() if any("tests/support/" in one for one in found)} == {}
+
+
+@pytest.mark.parametrize("path", sorted(SUPPORT.rglob("*.py")), ids=lambda path: str(path.relative_to(SUPPORT)))
+def test_every_support_module_tells_what_it_holds(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def deciding_modules() -> list[str]:
+    """Return the modules of the pure folders that contain a function, without the decision core."""
+    paths = [path for folder in PURE for path in sorted((ROOT / folder).rglob("*.py"))]
+    found = [path for path in paths if not str(path.relative_to(ROOT)).startswith(CORE)]
+    return [
+        module_name(path)
+        for path in found
+        if any(isinstance(n, ast.FunctionDef) for n in ast.walk(ast.parse(path.read_text())))
+    ]
+
+
+def test_every_deciding_module_is_imported_by_a_test_of_its_folder() -> None:
+    """A test of `renderer.cel.parser` stands below `tests/renderer`, and imports the module."""
+    known: dict[str, set[str]] = defaultdict(set)
+    for path in TESTS.rglob("test_*.py"):
+        known[path.relative_to(TESTS).parts[0]] |= imported(path)
+    missing = {name for name in deciding_modules() if name not in known[name.partition(".")[0]]}
+    assert missing - UNTESTED == set()
