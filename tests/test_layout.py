@@ -159,6 +159,12 @@ def test_every_support_module_tells_what_it_holds(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text()))
 
 
+def test_the_page_shows_a_real_test() -> None:
+    shown = (TESTS / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
+    assert shown
+    assert shown in (SUPPORT / "test_platform.py").read_text()
+
+
 def deciding_modules() -> list[str]:
     """Return the modules of the pure folders that contain a function, without the decision core."""
     paths = [path for folder in PURE for path in sorted((ROOT / folder).rglob("*.py"))]
