@@ -17,7 +17,7 @@ from gitops.fleet.reach import ReachState
 from tests.support.documentation import defined, named_in
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "tests/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FOLDERS = ("gitops", "applier", "renderer", "tests", "bench", "deploy", "docs", "sample-repo")
 FILES = {
     str(path.relative_to(ROOT))
