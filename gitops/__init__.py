@@ -1,3 +1,3 @@
-"""From Git, time and people to passes of the pipeline: sources, gates, the daemon and the command."""
+"""From Git, time and people to reconciliations: sources, gates, the daemon and the command line."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,7 @@
-"""Where the command starts. Who interrupts it while it is still being loaded is told nothing: the traceback would be one of imports."""
+"""Entry point of the command, also of `python -m gitops`.
+
+An interrupt while modules are still being imported ends the process without a traceback.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ import signal
 
 
 def main() -> None:
-    """As `gitops.cli.main`, and 130 without a word until that is there. Who ignores interruptions, as jobs in the background do, goes on to."""
+    """Run `gitops.cli.main`; exit with 130, without a message, if interrupted before that starts.
+
+    A background job that ignores interrupts keeps ignoring them.
+    """
     previous_handler = signal.getsignal(signal.SIGINT)
     if previous_handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))

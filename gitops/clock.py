@@ -1,4 +1,4 @@
-"""Time, injected: a pass takes `now` once, and tests bring their own."""
+"""Time as a dependency: a reconciliation reads `now` once, and tests provide a clock of their own."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from typing import Protocol
 
 
 class Clock(Protocol):
+    """A source of time."""
+
     def now(self) -> datetime:
-        """The time now, UTC, with a zone."""
+        """Return the current time in UTC, with a zone."""
 
     async def sleep(self, seconds: float) -> None:
-        """Give way for so long."""
+        """Suspend the task for this time."""
 
 
 class SystemClock:
@@ -27,7 +29,7 @@ class SystemClock:
 
 
 async def wait_for_any(*awaited: Coroutine[None, None, object]) -> None:
-    """Until one of these is over; the others are cancelled. Raises what that one raised."""
+    """Run all until the first ends, and cancel the others. Raises: the exception of that one."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in awaited]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -39,7 +41,7 @@ async def wait_for_any(*awaited: Coroutine[None, None, object]) -> None:
 
 
 async def run_together(*awaited: Coroutine[None, None, object]) -> None:
-    """Wait until all of these are over. Raises what the first that fails has raised; the others are cancelled."""
+    """Run all until all have ended. Raises: the first exception, after cancelling the others."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in awaited]
     try:
         await asyncio.gather(*tasks)

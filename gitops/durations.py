@@ -1,4 +1,4 @@
-"""Durations as people write and read them, everywhere: in commands, windows, policies, configuration and messages."""
+"""Durations as text in commands, windows, policies, configuration and messages."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 
 _PART: Final = re.compile(r"([0-9]{1,9})(ms|[smhd])")
 MAX_DURATION: Final = timedelta(days=36_525)
-"""A hundred years: so that what is reckoned from it stays within the calendar."""
+"""A hundred years: a time that far from now is still in the range of `datetime`."""
 _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_duration(text: str, *, maximum: timedelta = MAX_DURATION) -> timedelta:
     """Return the duration that `90s`, `30m`, `1h30m` or `2d` (48 hours) stands for.
 
-    Raises: ValueError, with what would be valid.
+    Raises: ValueError that says what to write.
     """
     parts = _PART.findall(text)
     if not parts or "".join(map("".join, parts)) != text:

@@ -1,18 +1,18 @@
-"""Errors of everything between Git, time and people.
+"""Errors of Levelgate's side of Git, time and people.
 
-Invariant: the text of an error says what, where, why and what to do. It never holds a credential, a command line or a
-traceback. Subclasses differ by what the caller does about them.
+Invariant: the text of an error says what happened, where, why and what to do. It never holds a credential, a
+command line or a traceback. Subclasses differ by what the caller does about them.
 """
 
 from __future__ import annotations
 
 
 class GitopsError(Exception):
-    """Base of all errors that this package raises."""
+    """Base of all errors of this package."""
 
 
 class SourceError(GitopsError):
-    """A source could not be read. What was read before stays in force: "cannot read" is never "empty"."""
+    """A source cannot be read. The last accepted commit stays in force: "cannot read" is never "empty"."""
 
     def __init__(self, where: str, message: str, *, advice: str = "") -> None:
         self.where = where
@@ -22,44 +22,45 @@ class SourceError(GitopsError):
 
 
 class RefusedUrl(SourceError):
-    """The URL, ref or path is not one that is ever read. Trying again does not help; the configuration must change."""
+    """The URL, ref or path is not allowed. A retry does not help; the configuration has to change."""
 
 
 class RefusedContent(SourceError):
-    """The repository holds objects, or more data, than are accepted. A new commit or another limit helps."""
+    """The repository holds objects that are not accepted, or too much data. A new commit or another limit helps."""
 
 
 class Unreachable(SourceError):
-    """The server did not answer, or broke off. Trying again later can help; `retry_after` is in how many seconds, where the server said so."""
+    """The server did not answer, or the connection broke. A later retry may help."""
 
     retry_after: float | None = None
+    """Seconds to wait, if the server named them."""
 
 
 class Throttled(Unreachable):
-    """The server wants to be asked less often."""
+    """The server limits the rate of requests."""
 
 
 class Unauthorized(SourceError):
-    """The server, or the check of its identity, said no. Somebody must change a credential or a permission."""
-
-
-class RevisionNotFound(SourceError):
-    """The branch, tag or commit does not exist there. It may come, or come back."""
-
-
-class DamagedCache(SourceError):
-    """The local copy is broken and could not be replaced yet. Nothing from it was used."""
-
-
-class CacheUnavailable(SourceError):
-    """The cache directory cannot be written, or somebody else has kept it locked. What was read before stays
-    readable.
+    """The server refused access, or failed the check of its identity. A person has to change a credential or
+    permission.
     """
 
 
+class RevisionNotFound(SourceError):
+    """The branch, tag or commit does not exist on the server. It may appear later."""
+
+
+class DamagedCache(SourceError):
+    """The local copy is damaged, and could not be replaced yet. No data from it was used."""
+
+
+class CacheUnavailable(SourceError):
+    """The cache directory cannot be written, or another process holds its lock. Earlier reads stay valid."""
+
+
 class Stopped(SourceError):
-    """The process comes to its end, and what it asked for is not waited for any more."""
+    """The process is stopping, so a request to a server was abandoned."""
 
 
 class NewerRecords(GitopsError):
-    """The cluster is looked after by a later version, whose records this one does not know."""
+    """A later version of Levelgate writes this cluster, with records that this version does not know."""

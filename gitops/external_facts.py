@@ -1,7 +1,8 @@
-"""External facts: what the operator's configuration lets gates read of the world, as `external("error-budget")`.
+"""External facts: HTTP answers that gates read, as in `external("error-budget")`.
 
-A fact is asked for by HTTP, apart from passes; a pass only reads what was answered last. The last answer counts until it is older than the
-operator allows. What was never answered, or is too old, is not known, and a gate that needs it is closed. Only URLs of the configuration are asked.
+Facts are requested independently of reconciliations, which read the last answer. An answer counts until it is
+older than the operator allows. A fact without an answer that counts is unknown, and closes the gates that need it.
+Only URLs of the configuration are requested.
 """
 
 from __future__ import annotations
@@ -20,34 +21,34 @@ from renderer.frozen import dataclass
 
 _MAX_RESPONSE_BYTES: Final = 64 * 1024
 _POLLS_PER_MAX_AGE: Final = 3
-"""A fact is asked for so many times while an answer lasts: one that is missed closes nothing."""
+"""Requests within the life of an answer: a single failed request closes no gate."""
 
 
 class FactUnavailable(GitopsError):
-    """The server did not say whether it is so; the text says why, without the URL, which may hold a token."""
+    """The server gave no answer. The text says why, without the URL, which may hold a token."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalFactSource:
-    """A fact as declared: it is so where a GET of `url` answers 200 and the text `expect`. An answer counts for `max_age`; a server that says
-    nothing for `timeout` did not answer.
-    """
+    """A fact as configured. It is true if a GET of `url` answers 200 with the text `expect`."""
 
     name: str
     url: str
     expect: str
     max_age: timedelta
+    """Time for which an answer counts."""
     timeout: timedelta = timedelta(seconds=10)
+    """Time after which a request has failed."""
 
     @property
     def interval(self) -> timedelta:
-        """How often it is asked for."""
+        """Return the time between two requests."""
         return self.max_age / _POLLS_PER_MAX_AGE
 
 
 @dataclass(frozen=True, slots=True)
 class _FactAnswer:
-    """The last answer, and when it was asked for; `error` is why later questions had none."""
+    """The last answer, with the time of its request, and the error of later requests."""
 
     answer: bool | None = None
     asked_at: datetime | None = None
@@ -56,14 +57,14 @@ class _FactAnswer:
 
 @dataclass
 class ExternalFactPoller:
-    """The facts that are declared, with what is known of them."""
+    """The configured facts and their last answers."""
 
     clock: Clock
     declared: Mapping[str, ExternalFactSource] = field(default_factory=dict)
     _answers: dict[str, _FactAnswer] = field(default_factory=dict)
 
     def declare(self, externals: Iterable[ExternalFactSource]) -> None:
-        """These instead of those before; what is known of one that is declared as before stays known."""
+        """Replace the configured facts. A fact whose configuration is unchanged keeps its answer."""
         declared = {external.name: external for external in externals}
         self._answers = {
             name: answer for name, answer in self._answers.items() if declared.get(name) == self.declared.get(name)
@@ -71,14 +72,14 @@ class ExternalFactPoller:
         self.declared = declared
 
     def facts(self, now: datetime) -> Mapping[str, ExternalFact]:
-        """All that are declared, as they are known at this time."""
+        """Return all configured facts as known at `now`, by name."""
         return {
             name: _evaluate_answer(self._answers.get(name, _FactAnswer()), external.max_age, now)
             for name, external in self.declared.items()
         }
 
     async def request_fact(self, external: ExternalFactSource) -> bool:
-        """Ask for one fact and keep the answer. Does what is known of it change by that?"""
+        """Request one fact and store the answer. Return whether the known value has changed."""
         asked_at = self.clock.now()
         previous = self._answers.get(external.name, _FactAnswer())
         try:
@@ -96,7 +97,7 @@ class ExternalFactPoller:
 
 
 def _evaluate_answer(answer: _FactAnswer, max_age: timedelta, now: datetime) -> ExternalFact:
-    """An answer that seems to come from the future is as bad as an old one: the clock was set back."""
+    """Return the fact at `now`. An answer from the future is as unknown as an old one: the clock was set back."""
     if answer.asked_at is None:
         return ExternalFact(None, answer.error)
     age = now - answer.asked_at
@@ -107,7 +108,7 @@ def _evaluate_answer(answer: _FactAnswer, max_age: timedelta, now: datetime) -> 
 
 
 async def request_fact(external: ExternalFactSource) -> bool:
-    """Whether it is so, by one GET; redirects are not followed. Raises FactUnavailable."""
+    """Return whether the fact is true, by one GET without redirects. Raises: FactUnavailable."""
     import aiohttp
 
     try:

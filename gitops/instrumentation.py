@@ -1,6 +1,7 @@
-"""The parts of the work, for whoever wants to time them: a pass, what it consists of, and what is asked of Git.
+"""Timed stages of the work: a reconciliation, its parts, and requests to Git servers.
 
-Whoever works says `with stage("render"):` and knows neither metrics nor traces. What goes wrong inside is seen on the way out.
+Code that works writes `with stage("render"):` and knows neither metrics nor traces. A stage sees the exception
+that leaves its block.
 """
 
 from __future__ import annotations
@@ -10,21 +11,26 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import Final, Protocol
 
 STAGES: Final = ("pass", "part", "observe", "render", "plan", "apply", "conclude", "ask", "fetch")
-"""`pass` and `part`, a pass over some objects, hold those up to `conclude`; `ask`: what refs a Git server has, `fetch`: one source is read."""
+"""`pass`, a full reconciliation, and `part`, a partial one, contain those up to `conclude`.
+
+`ask` reads the refs of a Git server, `fetch` reads one source.
+"""
 
 
 class Stage(Protocol):
+    """A function that opens a stage."""
+
     def __call__(self, name: str, /, **about: str) -> AbstractContextManager[None]:
-        """One of `STAGES` lasts as long as the context; `about` says of what, such as the source."""
+        """Return the context of one of `STAGES`; `about` names its subject, such as the source."""
 
 
 def no_stage(_name: str, /, **_about: str) -> AbstractContextManager[None]:
-    """Nobody wants to know."""
+    """Return a context that measures nothing."""
     return nullcontext()
 
 
 def combine(*everyone: Stage) -> Stage:
-    """All of these are told, the first one begins first."""
+    """Return a stage that opens a stage of each listener, in this order."""
 
     @contextmanager
     def stage(name: str, /, **about: str) -> Iterator[None]:

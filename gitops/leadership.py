@@ -1,9 +1,13 @@
-"""One process writes to a cluster: the one that holds the Lease `levelgate`. The others wait, and take over when it falls silent.
+"""Leader election by the Lease `levelgate`: its holder alone writes to the cluster, other processes stand by.
 
-A Lease is no fence: a process that was stopped for a minute wakes up and believes that it still holds it. So whoever leads asks its own clock
-before every write whether its last renewal is young enough (`check`), and gives up for good before anybody else may take over. The clock of
-another machine counts for nothing: a Lease is dead when it has not changed for as long as it lasts. Source: Kubernetes, "Leases"; client-go's
-leader election, whose durations these are.
+A Lease alone is not a fence: a process that was suspended for a minute resumes and believes that it still leads.
+So the leader checks its own monotonic clock before every write (`check`), and gives up before another process may
+take over.
+
+Clocks of other machines do not count. A Lease has expired when this process has not seen it change for its
+duration.
+
+Source: Kubernetes, "Leases"; the durations of client-go's leader election.
 """
 
 from __future__ import annotations
@@ -34,57 +38,64 @@ T = TypeVar("T")
 LEASE_KIND: Final = GroupKind("coordination.k8s.io", "Lease")
 LEASE_KEY: Final = ObjectKey(*LEASE_KIND, OWN_NAMESPACE, "levelgate")
 LEASE_RECORD: Final = "leadership"
-"""Value of the label `internal.levelgate.dev/record` of every Lease of ours."""
+"""Value of the label `internal.levelgate.dev/record` on every Lease of ours."""
 
 _MANAGER: Final = "levelgate-leadership"
 
 
 class NotLeading(GitopsError):
-    """This process may not write, now or any more: another one leads, or the Lease could not be renewed in time."""
+    """This process may not write: another process leads, or the Lease was not renewed in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Seconds after which a Lease that has not changed is nobody's, between two renewals, and without a renewal after
-    which its holder gives up. The last is shorter than the first: the holder stops before anybody else begins.
+    """Durations of a Lease in seconds. The deadline is shorter than the duration: a leader stops before the next
+    one starts.
     """
 
     duration_seconds: float
+    """Time without a change after which a Lease has expired."""
     renew_interval_seconds: float
+    """Time between two renewals."""
     renew_deadline_seconds: float
+    """Time without a renewal after which the leader gives up."""
 
 
 LEASE_TIMES: Final = LeaseTimes(15.0, 2.0, 10.0)
 
 FLEET_LEASE_TIMES: Final = LeaseTimes(30.0, 5.0, 20.0)
-"""Of the Leases in the clusters of a fleet: there are many of them, and the way there is longer."""
+"""Times in the clusters of a fleet: there are many Leases, and requests take longer."""
 
 RELEASE_TIMEOUT_SECONDS: Final = 1.0
-"""Seconds that it may take to give a Lease back."""
+"""Time limit for giving a Lease back."""
 
 
 @dataclass
 class Leadership:
-    """Of one process. `clock` sleeps and tells people the time, `elapsed` is a clock that only goes forward, `identity` who this is.
-    `stands_by`: it has seen that another one leads. `ended_epoch` is the term that the same work has held before; it is over, and nobody
-    waits for it. 0: there was none.
-    """
+    """The leadership of one process in one cluster."""
 
     cluster: Cluster
     identity: str
     clock: Clock
     times: LeaseTimes
     elapsed: Callable[[], float] = time.monotonic
+    """Monotonic clock in seconds."""
     ended_epoch: int = 0
+    """Last term that this process held before; it is over, so the process does not wait for itself. 0: none."""
     stands_by: bool = field(default=False, init=False)
+    """True after this process has seen another leader."""
     _deadline: float = 0.0
     _lease: Object | None = None
 
     async def acquire(self, on_wait: Callable[[str], None], *, patient: bool) -> None:
-        """Until this process leads. `waits` hears once of each holder that is waited for; who is not `patient` waits only for one that is silent.
+        """Wait until this process leads.
 
-        Raises NotLeading where another process is at work, ClusterError where the Lease cannot be read or written; who is patient and has read it
-        once waits for the server to come back.
+        `on_wait` is called once for each holder that is waited for. A `patient` process waits for an active
+        leader; another one waits only for a Lease to expire. Once a patient process has read the Lease, it also
+        waits for the API server to come back.
+
+        Raises: NotLeading if an active leader exists and the process is not patient, ClusterError if the Lease
+        cannot be read or written.
         """
         lease, reported_holder = _Seen(self.elapsed, self.times), ""
         while True:
@@ -103,32 +114,33 @@ class Leadership:
             await self.clock.sleep(self.times.renew_interval_seconds)
 
     async def _find_holder(self, lease: _Seen, *, patient: bool) -> str:
-        """Who has to be waited for; empty: nobody."""
+        """Return the holder to wait for; empty if the Lease is free."""
         active_holder = lease.note(await self.read_lease())
         if holder_of(lease.found) == self.identity and 0 < _epoch(lease.found) <= self.ended_epoch:
             return ""
         if active_holder and not patient:
-            raise NotLeading(f"{active_holder} works on cluster {self.cluster.name}; stop that process, or let it work")
+            raise NotLeading(
+                f"{active_holder} already works on cluster {self.cluster.name}; stop that process, or let it continue"
+            )
         return "" if lease.is_free else holder_of(lease.found)
 
     async def hold(self, is_turning: Callable[[], bool]) -> NoReturn:
-        """Renew the Lease until that fails for too long, or the event loop that works turns no more.
-
-        Raises NotLeading, never returns.
+        """Renew the Lease until that fails for too long, or the working event loop hangs. Raises: NotLeading;
+        never returns.
         """
         while True:
             await self.clock.sleep(self.times.renew_interval_seconds)
             self.check()
             if not is_turning():
-                raise NotLeading("the work hangs, so the lease is not renewed any more and another process takes over")
-            with suppress(ClusterError):  # `check` ends it
+                raise NotLeading("the work hangs, so the lease is no longer renewed; another process takes over")
+            with suppress(ClusterError):  # `check` gives up after the deadline
                 await self._renew()
 
     async def _renew(self) -> None:
         assert self._lease
         try:
             await self._write_lease(self._lease)
-        except StaleWrite:  # by somebody else, or by ourselves, and the answer was lost
+        except StaleWrite:  # another process wrote it, or this one did and the response was lost
             lease = await self.read_lease()
             if holder_of(lease) != self.identity:
                 self._deadline = 0.0
@@ -137,12 +149,15 @@ class Leadership:
 
     @property
     def epoch(self) -> int:
-        """The term: grows with every process that begins to lead."""
+        """Return the term: it grows with each process that starts to lead."""
         return _epoch(self._lease) if self._lease else 0
 
     async def outdo(self, epoch: int) -> None:
-        """Somebody has written in this later epoch. If this process holds the Lease all the same, then a Lease was deleted and its count began anew:
-        go on above it. Raises NotLeading where another one holds it, ClusterError where it cannot be read or written.
+        """Continue in a term above `epoch`, a later one in which a process has written to this cluster.
+
+        If this process holds the Lease all the same, a Lease was deleted, and its count started again.
+
+        Raises: NotLeading if another process holds the Lease, ClusterError if it cannot be read or written.
         """
         lease = await self.read_lease()
         if holder_of(lease) != self.identity:
@@ -151,7 +166,7 @@ class Leadership:
         await self._write_lease(lease, epoch=epoch + 1)
 
     def check(self) -> None:
-        """Raises NotLeading unless this process certainly leads now."""
+        """Check that this process certainly leads. Raises: NotLeading."""
         if not self.leads:
             raise NotLeading(
                 f"the lease was not renewed for {self.times.renew_deadline_seconds:g} seconds; nothing more is written"
@@ -159,12 +174,13 @@ class Leadership:
 
     @property
     def leads(self) -> bool:
-        """Does it certainly lead now?"""
+        """Return whether this process certainly leads."""
         return self.elapsed() < self._deadline
 
     async def release(self) -> None:
-        """Let the next one lead at once. What goes wrong costs only time, and not much of this process's: a server that does not answer is not waited
-        for.
+        """Give the Lease back, so that the next process leads at once.
+
+        A failure delays that process only, and a server that does not answer is not waited for.
         """
         if self._lease is None or not self.leads:
             return
@@ -173,7 +189,7 @@ class Leadership:
             async with asyncio.timeout(RELEASE_TIMEOUT_SECONDS):
                 try:
                     await self._clear_holder(self._lease)
-                except StaleWrite:  # our own renewal may have been broken off after it was sent
+                except StaleWrite:  # a cancelled renewal of this process may have been written
                     if holder_of(lease := await self.read_lease()) == self.identity:
                         await self._clear_holder(lease)
 
@@ -181,7 +197,9 @@ class Leadership:
         await self.cluster.merge(LEASE_KEY, _lease_patch(lease, {"holderIdentity": ""}), manager=_MANAGER)
 
     async def try_acquire(self, lease: Object) -> bool:
-        """Begin a term over this version of the Lease; False where another one was faster. Raises ClusterError."""
+        """Start a term over this version of the Lease; return False if another process was faster. Raises:
+        ClusterError.
+        """
         try:
             await self._write_lease(lease, epoch=_epoch(lease) + 1)
         except StaleWrite:
@@ -189,7 +207,10 @@ class Leadership:
         return True
 
     async def read_lease(self) -> Object:
-        """The Lease; made where there is none, with nobody in it, so that two who make it at once do not both hold it."""
+        """Return the Lease, and create it without a holder if it is missing.
+
+        Two processes that create it at the same time therefore do not both hold it.
+        """
         if lease := await self.cluster.get(LEASE_KEY):
             return lease
         await ensure_namespace(self.cluster)
@@ -203,7 +224,9 @@ class Leadership:
         )
 
     async def _write_lease(self, lease: Object, *, epoch: int = 0) -> None:
-        """Write it over the version that was read; `epoch` where a term begins. Raises StaleWrite where another one stands there."""
+        """Write the Lease over the version that was read; with `epoch`, start a term. Raises: StaleWrite on a
+        conflict.
+        """
         sent_at, now = self.elapsed(), micro_timestamp(self.clock.now())
         spec: dict[str, Any] = {
             "holderIdentity": self.identity,
@@ -220,8 +243,8 @@ class Leadership:
 
 @dataclass
 class _Seen:
-    """The Lease as one process has seen it, and since when it stands so, by the clock of that process. A Lease is silent when it has not changed
-    for as long as it lasts.
+    """The Lease as this process has seen it, and since when it is unchanged by the monotonic clock of this
+    process.
     """
 
     elapsed: Callable[[], float]
@@ -230,7 +253,9 @@ class _Seen:
     _since: float = 0.0
 
     def note(self, lease: Object) -> str:
-        """Take in how it stands now. Return its holder if it was renewed or taken since the last look; empty: it was not."""
+        """Store the Lease as read now. Return its holder if it has changed since the last call, otherwise an empty
+        text.
+        """
         before, self.found = self.found, lease
         if before and before["metadata"]["resourceVersion"] == lease["metadata"]["resourceVersion"]:
             return ""
@@ -239,16 +264,16 @@ class _Seen:
 
     @property
     def is_free(self) -> bool:
-        """Does nobody hold it, as far as that can be known?"""
-        holder, lasts = (
-            holder_of(self.found),
-            (self.found.get("spec") or {}).get("leaseDurationSeconds") or self.times.duration_seconds,
-        )
-        return not holder or self.elapsed() - self._since >= float(lasts) or is_process_gone(holder)
+        """Return whether the Lease has no holder, has expired, or its holder's process on this machine has ended."""
+        holder = holder_of(self.found)
+        duration = (self.found.get("spec") or {}).get("leaseDurationSeconds") or self.times.duration_seconds
+        return not holder or self.elapsed() - self._since >= float(duration) or is_process_gone(holder)
 
 
 async def run_while_held(hold: Coroutine[Any, Any, NoReturn], work: Coroutine[Any, Any, T]) -> T:
-    """What the work comes to, which is broken off where `lead`, the `hold` of a Lease, ends. Raises NotLeading then."""
+    """Return the result of `work`, which is cancelled when `hold`, the renewal of a Lease, ends. Raises:
+    NotLeading then.
+    """
     hold_task, work_task = asyncio.ensure_future(hold), asyncio.ensure_future(work)
     try:
         await asyncio.wait({hold_task, work_task}, return_when=asyncio.FIRST_COMPLETED)
@@ -260,6 +285,7 @@ async def run_while_held(hold: Coroutine[Any, Any, NoReturn], work: Coroutine[An
 
 
 def holder_of(lease: Object) -> str:
+    """Return the identity of the holder; empty if there is none."""
     return str((lease.get("spec") or {}).get("holderIdentity") or "")
 
 
@@ -268,19 +294,22 @@ def _epoch(lease: Object) -> int:
 
 
 def _lease_patch(lease: Object, spec: dict[str, Any]) -> Object:
-    """A change of the Lease as it was read, and of no other."""
+    """Return a patch of the Lease that fails if it has changed since it was read."""
     return {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
 
 
 def own_identity() -> str:
-    """`HOST_PLACE_PID-START`, where PLACE is this boot of the machine and the space of its process ids; a random name where that is not told."""
+    """Return `HOST_MACHINE_PID-START`; MACHINE is the boot id and the PID namespace.
+
+    On a system that does not report these it is a random name behind the host.
+    """
     host = socket.gethostname()
     machine, start = _machine_identity(), _process_start(os.getpid())
     return f"{host}_{machine}_{os.getpid()}-{start}" if machine and start else f"{host}_{uuid4()}"
 
 
 def is_process_gone(identity: str) -> bool:
-    """Was this a process of the same machine that certainly does not run any more? Then nobody has to wait for it."""
+    """Return whether the identity is that of a process on this machine that has certainly ended."""
     match identity.split("_"):
         case [_, machine, process] if machine and machine == _machine_identity():
             number, _, start = process.partition("-")
@@ -297,7 +326,7 @@ def _machine_identity() -> str:
 
 
 def _process_start(process: int) -> str:
-    """When a process began, in ticks since boot; empty where there is none, or only its exit code is left (proc(5))."""
+    """Return the start of a process in ticks since boot; empty if it has ended, even as a zombie (proc(5))."""
     try:
         state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,9 +1,10 @@
-"""The Lease, renewed in a thread of its own, so that no length of work loses the lead.
+"""Renewal of Leases in a thread of its own, so that long computations do not lose the leadership.
 
-A pass over thousands of instances may keep the event loop busy for longer than a Lease lasts. What keeps it busy is
-Python, which gives other threads their turn every few milliseconds. A loop that does not turn for a minute
-(`gitops.loop_watch`) is another matter: it does not get on any more, so its Lease is left to others, and its probes have
-no answer.
+A reconciliation of thousands of instances may block the event loop for longer than a Lease lasts. Python still
+runs other threads every few milliseconds meanwhile.
+
+An event loop that does not turn for a minute (`gitops.loop_watch`) hangs. Its Lease is not renewed, and its probes
+do not answer.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ T = TypeVar("T")
 
 @dataclass
 class LeaseThread:
-    """The thread with an event loop of its own in which all Leases of a process are renewed.
+    """A thread with an event loop that renews all Leases of a process.
 
-    Use with `async with`, in the event loop that works; `is_turning` tells whether that loop turns.
+    Use it with `async with`, in the working event loop; `is_turning` tells whether that loop still turns.
     """
 
     is_turning: Callable[[], bool]
@@ -49,7 +50,7 @@ class LeaseThread:
         await asyncio.to_thread(self._thread.join)
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run it in the thread, and return or raise what it comes to."""
+        """Run the coroutine in the thread, and return its result or raise its exception."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
 
     async def _serve(self, started: Future[None]) -> None:
@@ -60,10 +61,10 @@ class LeaseThread:
 
 @dataclass
 class ThreadLeadership:
-    """`Leadership` whose requests are made in a thread, over the connection that `connect` opens there.
+    """A `Leadership` whose requests are made in a thread, over the connection that `connect` opens there.
 
-    Use with `async with`, which raises what `connect` raises. `elapsed` is a clock in seconds that only goes forward;
-    `ended_epoch` as for `Leadership`.
+    Use it with `async with`, which raises the errors of `connect`. `elapsed` is a monotonic clock in seconds;
+    `ended_epoch` as in `Leadership`.
     """
 
     thread: LeaseThread
@@ -84,7 +85,7 @@ class ThreadLeadership:
         await self.thread.run(self._connection.__aexit__(None, None, None))
 
     async def acquire(self, on_wait: Callable[[str], None], *, patient: bool) -> None:
-        """Wait until this process leads: see `Leadership.acquire`. `on_wait` is called in the loop that works."""
+        """Wait until this process leads: see `Leadership.acquire`. `on_wait` is called in the working event loop."""
         working_loop = asyncio.get_running_loop()
 
         def on_wait_there(holder: str) -> None:
@@ -93,34 +94,34 @@ class ThreadLeadership:
         await self.thread.run(self._leadership.acquire(on_wait_there, patient=patient))
 
     async def hold(self) -> NoReturn:
-        """Renew the Lease until that fails for too long, or the work hangs. Raises NotLeading."""
+        """Renew the Lease until that fails for too long, or the working event loop hangs. Raises: NotLeading."""
         await self.thread.run(self._leadership.hold(self.thread.is_turning))
 
     async def outdo(self, epoch: int) -> None:
-        """Go on above an epoch in which somebody has written: see `Leadership.outdo`."""
+        """Continue above a term of another record: see `Leadership.outdo`."""
         await self.thread.run(self._leadership.outdo(epoch))
 
     async def release(self) -> None:
-        """Let the next one lead at once: see `Leadership.release`."""
+        """Give the Lease back: see `Leadership.release`."""
         await self.thread.run(self._leadership.release())
 
     def check(self) -> None:
-        """Raises NotLeading unless this process certainly leads now."""
+        """Check that this process certainly leads. Raises: NotLeading."""
         self._leadership.check()
 
     @property
     def epoch(self) -> int:
-        """The term: grows with every process that begins to lead."""
+        """Return the term: it grows with each process that starts to lead."""
         return self._leadership.epoch
 
     @property
     def leads(self) -> bool:
-        """Does it certainly lead now?"""
+        """Return whether this process certainly leads."""
         return self._leadership.leads
 
     @property
     def stands_by(self) -> bool:
-        """Has it seen that another one leads?"""
+        """Return whether this process has seen another leader."""
         return self._leadership.stands_by
 
     async def _open(self) -> None:

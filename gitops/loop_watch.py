@@ -1,7 +1,7 @@
-"""How long the event loop stands still, and in which stage of the work.
+"""Measurement of how long one task blocks the event loop, and in which stage of the work.
 
-While one task computes, no other gets on: watches, probes and answers of the API server wait. A task that sleeps for a
-short while, and looks how much later than that it wakes up, measures this.
+While a task computes, no other task runs: watches, probes and responses of the API server wait. A task that sleeps
+for a short time, and measures how late it wakes up, shows this.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from typing import Final, NoReturn, Self
 from renderer.frozen import dataclass
 
 HUNG_SECONDS: Final = 60.0
-"""Seconds after which an event loop that has not turned is given up."""
+"""Time without a turn after which the event loop counts as hung."""
 
 WARNING_SECONDS: Final = 1.0
-"""Seconds from which on a hold of the event loop is worth a warning."""
+"""Blocked time from which on a warning is due."""
 
 TURN_SECONDS: Final = 0.05
-"""Seconds between two looks; shorter holds are not seen."""
+"""Time between two measurements; shorter blocks are not seen."""
 
 _MAX_ENDED_STAGES: Final = 200
 
 
 @dataclass(slots=True)
 class _Stage:
+    """A stage of the work with its begin and end, in seconds."""
+
     name: str
     begin: float
     end: float = inf
@@ -41,14 +43,12 @@ class _Stage:
 
 @dataclass
 class LoopWatch:
-    """The holds of the event loop in which it is entered; use with `async with`.
-
-    `on_hold` hears of each that lasts for `WARNING_SECONDS` or longer: its seconds, and the stage that it was in, empty
-    where it was in none. `elapsed` is a clock in seconds that only goes forward.
-    """
+    """Watch of the event loop in which it is entered with `async with`."""
 
     on_hold: Callable[[float, str], None]
+    """Called with seconds and stage (empty: none) when the loop was blocked for `WARNING_SECONDS` or longer."""
     elapsed: Callable[[], float] = time.monotonic
+    """Monotonic clock in seconds."""
     longest_seconds: float = field(default=0.0, init=False)
     _last_turn: float = field(default=0.0, init=False)
     _stages: deque[_Stage] = field(default_factory=lambda: deque(maxlen=_MAX_ENDED_STAGES), init=False)
@@ -63,12 +63,12 @@ class LoopWatch:
         self._turning.cancel()
 
     def is_turning(self) -> bool:
-        """Return whether the loop has turned within `HUNG_SECONDS`; may be asked in another thread."""
+        """Return whether the loop has turned within `HUNG_SECONDS`. May be called from another thread."""
         return self.elapsed() - self._last_turn < HUNG_SECONDS
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """See `gitops.instrumentation.Stage`."""
+        """Record a stage: see `gitops.instrumentation.Stage`."""
         entered = _Stage(name, self.elapsed())
         self._stages.append(entered)
         try:
@@ -82,7 +82,7 @@ class LoopWatch:
             self.turn()
 
     def turn(self) -> None:
-        """Note that the loop turns now."""
+        """Record that the loop turns now."""
         before, self._last_turn = self._last_turn, self.elapsed()
         held_seconds = self._last_turn - before - TURN_SECONDS
         self.longest_seconds = max(self.longest_seconds, held_seconds)
@@ -90,7 +90,7 @@ class LoopWatch:
             self.on_hold(held_seconds, self._stage_between(before, self._last_turn))
 
     def _stage_between(self, begin: float, end: float) -> str:
-        """Return the innermost stage that lasted for most of this time: of those, the one that began last."""
+        """Return the innermost stage that covers at least half of this time; empty if there is none."""
         half = (end - begin) / 2
         long_stages = (stage.name for stage in reversed(self._stages) if stage.overlap_seconds(begin, end) >= half)
         return next(long_stages, "")

@@ -1,6 +1,8 @@
-"""Sandboxes as the commands make them: with our CEL, on this machine's clock, with workloads that get on, and with further clusters beside them.
+"""Sandboxes of the commands: Levelgate's CEL, this machine's clock, workloads that become ready, and further
+clusters.
 
-One that runs leaves its kubeconfig where `--sandbox` finds it, so that a second terminal reaches it without being told where it is.
+A running sandbox leaves its kubeconfig at a fixed place. `--sandbox` finds it there, so a second terminal needs no
+address.
 """
 
 from __future__ import annotations
@@ -25,19 +27,21 @@ from renderer.frozen import dataclass
 from renderer.phrasing import format_count, suggestion_or_names
 
 SCRIPT: Final = WorkloadScript(default=Behaviour(seconds=3.0))
-"""Everything gets ready, slowly enough to be watched."""
+"""Every workload becomes ready, slowly enough to be watched."""
 
 TICK_SECONDS: Final = 0.1
-"""Seconds between two steps of the controllers."""
+"""Time between two steps of the controllers."""
 
 
 def create_sandbox(store: Store | None = None) -> Sandbox:
-    """A sandbox with the objects of `store`, if one is given."""
+    """Return a sandbox, with the objects of `store` if given."""
     return Sandbox(evaluate=evaluate_cel, store=store, script=SCRIPT)
 
 
 async def run_controllers(sandboxes: Sequence[tuple[Sandbox, CutSwitch]]) -> None:
-    """Do what controllers do, until cancelled. Those of a cluster that is cut do not reach their server."""
+    """Run the controllers of all sandboxes until cancelled. Those of a cluster that is cut off do not reach their
+    server.
+    """
     while True:
         for sandbox, switch in sandboxes:
             if not switch.is_cut:
@@ -47,22 +51,26 @@ async def run_controllers(sandboxes: Sequence[tuple[Sandbox, CutSwitch]]) -> Non
 
 @dataclass(frozen=True, slots=True)
 class RunningSandbox:
-    """A sandbox that is being served: the URL of each cluster by its context, its own first. `controllers` ends only with a fault."""
+    """A sandbox that is being served."""
 
     urls: Mapping[str, str]
+    """URL of each cluster by its context; the sandbox's own cluster is the first."""
     kubeconfig: Path
     controllers: asyncio.Future[None]
+    """Ends only with an exception."""
 
 
 @asynccontextmanager
 async def serve_sandbox(
     *, clusters: int, port: int = 0, directory: Path | None = None, stores: Mapping[str, Store] | None = None
 ) -> AsyncIterator[RunningSandbox]:
-    """Serve a sandbox, and so many further clusters beside it, until the block ends. Each has a server and objects of its own: those of `stores`,
-    by context, if some are given. The kubeconfig lies in `directory`, and where `--sandbox` looks for one. Of several clusters, the first listens on
-    `port`, the others on those that follow it.
+    """Serve a sandbox, and `clusters` further ones beside it, during the block.
 
-    Raises ConfigurationError if a port cannot be had, GitopsError if the kubeconfig cannot be written.
+    Each has a server and objects of its own; `stores` gives initial objects by context. The first listens on
+    `port`, further ones on the ports after it. The kubeconfig is written to `directory`, and where `--sandbox`
+    looks for it.
+
+    Raises: ConfigurationError if a port is not free, GitopsError if the kubeconfig cannot be written.
     """
     from applier.sandbox.endpoints.http import context_names, serve
 
@@ -88,13 +96,15 @@ async def serve_sandbox(
 
 
 def state_directory() -> Path:
-    """Where the kubeconfig of the sandbox that was started last lies: below `$XDG_STATE_HOME`, else `~/.local/state`."""
+    """Return the directory with the kubeconfig of the last started sandbox, below `$XDG_STATE_HOME` or
+    `~/.local/state`.
+    """
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(state).expanduser() / "levelgate" / "sandbox"
 
 
 async def find_kubeconfig() -> Path | None:
-    """The kubeconfig of the sandbox that runs; None if none answers."""
+    """Return the kubeconfig of the running sandbox; None if none answers."""
     file = state_directory() / "kubeconfig"
     address = urlsplit(next(iter(_read_servers(file).values()), ""))
     try:
@@ -106,7 +116,7 @@ async def find_kubeconfig() -> Path | None:
 
 
 async def require_kubeconfig() -> Path:
-    """The kubeconfig of the sandbox that runs. Raises ConfigurationError if none answers."""
+    """Return the kubeconfig of the running sandbox. Raises: ConfigurationError if none answers."""
     if file := await find_kubeconfig():
         return file
     start = "`levelgate run --sandbox --source .` or `levelgate sandbox`"
@@ -114,19 +124,23 @@ async def require_kubeconfig() -> Path:
 
 
 async def require_clusters(clusters: int) -> None:
-    """Raises ConfigurationError if the sandbox that runs has not so many clusters beside its own."""
+    """Check that the running sandbox has this number of further clusters. Raises: ConfigurationError."""
     from applier.sandbox.endpoints.http import context_names
 
     file = await require_kubeconfig()
     names = list(_read_servers(file))
     if names != context_names(clusters):
         raise ConfigurationError(
-            f"{file}: a sandbox runs already, with {format_count(len(names) - 1, 'further cluster')}: stop it, or leave out --clusters"
+            f"{file}: a sandbox runs already, with {format_count(len(names) - 1, 'further cluster')}: "
+            "stop it, or leave out --clusters"
         )
 
 
 async def set_cut(cut: Sequence[str], heal: Sequence[str]) -> None:
-    """Cut clusters of the sandbox that runs off, and heal others. Raises ConfigurationError, for an unknown name before anything is done."""
+    """Cut some clusters of the running sandbox off, and heal others.
+
+    Raises: ConfigurationError; for an unknown name before any cluster changes.
+    """
     from applier.sandbox.endpoints import http
 
     file = await require_kubeconfig()
@@ -149,7 +163,7 @@ def _write_kubeconfig(file: Path, urls: Mapping[str, str]) -> None:
 
 
 def _read_servers(file: Path) -> dict[str, str]:
-    """The servers in a kubeconfig of ours, by context; empty where there is none."""
+    """Return the servers in a kubeconfig of ours by context; empty if it is missing or unreadable."""
     try:
         return {entry["name"]: str(entry["cluster"]["server"]) for entry in orjson.loads(file.read_bytes())["clusters"]}
     except (OSError, ValueError, LookupError, TypeError):
@@ -157,8 +171,8 @@ def _read_servers(file: Path) -> dict[str, str]:
 
 
 def evaluate_cel(expression: str, variables: Mapping[str, Any]) -> Any:
-    """Our CEL, for the rules of custom kinds."""
-    # Imported when the first rule is evaluated: most sandboxes have none.
+    """Return the value of a CEL expression in a rule of a custom kind."""
+    # Imported with the first rule: most sandboxes have none, and start sooner without it.
     from renderer.cel import compile_expression
 
     return compile_expression(expression).evaluate(variables)

@@ -1,6 +1,7 @@
-"""Files that hold a secret: the first line is the secret, whatever stands below it.
+"""Files with a secret: their first line is the secret, further lines are ignored.
 
-They are read anew each time, so that a secret can be renewed. An empty one is refused: a signature that is made with it proves nothing.
+A file is read at each use, so that a rotated secret counts at once. An empty secret is refused: a signature made
+with it proves nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ class EmptySecret(OSError):
 
 
 def read_secret(file: Path) -> str:
-    """Return the secret in a file. Raises OSError, `EmptySecret` among them, and UnicodeDecodeError for what is no text."""
+    """Return the secret in a file.
+
+    Raises: OSError, EmptySecret among them, and UnicodeDecodeError for a binary file.
+    """
     if secret := file.read_text().split("\n", 1)[0].strip():
         return secret
     raise EmptySecret(errno.ENODATA, "its first line is empty; write the secret there", str(file))

@@ -1,4 +1,6 @@
-"""Put the parts together: from what a person names (a path, a URL, a source) to what the pipeline works on."""
+"""Sources as configured, and the way from a name that a person gives (a path, a URL, a source) to mirrors and
+catalogs.
+"""
 
 from __future__ import annotations
 
@@ -34,42 +36,44 @@ if TYPE_CHECKING:
     from gitops.forge.connect import ForgeProject
 
 MAX_SOURCE_NAME_LENGTH: Final = 52
-"""Records have the name in their own, with words before and after it, and in labels, which hold 63 characters."""
+"""Names and labels of records contain the name with a prefix and a suffix, and a label holds 63 characters."""
 
 SOURCE_NAME_PATTERN: Final = re.compile(rf"[a-z0-9]([-a-z0-9]{{0,{MAX_SOURCE_NAME_LENGTH - 2}}}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """A source as configured. Its name is its identity: the ApplySet id depends on nothing else. `interval`: how often it is asked. Unless it
-    `prunes`, what Git no longer wants of it stays. `conflicts` says from which managers it takes fields over.
-
-    Its members are written with the rights of the `service_account` (`NAMESPACE/NAME`), empty: with our own.
-
-    `suspend` says why nothing of it is written, `depends_on` names the sources that are to be applied before it is applied for the first time.
-    With `governs_all` its windows and policies govern all sources, not only itself; with `require_plan` a commit has to carry the hash of its plan;
-    `verification` says who has to have signed it. `forge` is where reverts of what was halted are proposed.
-    """
+    """A source as configured. Its name is its identity: the id of its ApplySet depends on it alone."""
 
     name: str
     target: SourceTarget
     credentials: Credentials = field(default_factory=Credentials)
     interval: timedelta = timedelta(seconds=30)
+    """Time between two requests for its refs."""
     adoption: Adoption = NO_ADOPTION
     conflicts: ConflictPolicy = DEFAULT_CONFLICT_POLICY
+    """Fields of other field managers that its objects take over."""
     brake: DeletionBrake = DEFAULT_BRAKE
     prunes: bool = True
+    """If false, objects that Git no longer declares stay."""
     suspend: str = ""
+    """Reason why its objects are not written; empty if they are."""
     service_account: str = ""
+    """`NAMESPACE/NAME` of the account with whose rights its members are written; empty: Levelgate's own."""
     depends_on: tuple[str, ...] = ()
+    """Sources that have to be applied before this one is applied for the first time."""
     governs_all: bool = False
+    """Its windows and policies govern all sources."""
     require_plan: bool = False
+    """A commit has to carry the hash of its plan."""
     verification: Verification | None = None
+    """Signatures that its commits need; None: none."""
     forge: ForgeProject | None = None
+    """Project where reverts of halted changes are proposed."""
 
     @property
     def user(self) -> str:
-        """As the API server calls the service account; empty where there is none."""
+        """Return the API server's name of the service account; empty if there is none."""
         return f"system:serviceaccount:{self.service_account.replace('/', ':')}" if self.service_account else ""
 
 
@@ -82,9 +86,9 @@ def parse_source(
     adoption: Adoption = NO_ADOPTION,
     conflicts: ConflictPolicy = DEFAULT_CONFLICT_POLICY,
 ) -> SourceConfig:
-    """Read `[NAME=]URL`; without a name it follows from the URL (`default_name`).
+    """Read `[NAME=]URL`; without a name, `default_name` derives it from the URL.
 
-    Raises SourceError (and RefusedUrl) with what to write instead.
+    Raises: SourceError, RefusedUrl among them, that says what to write instead.
     """
     name, separator, url = text.partition("=")
     if not separator or "/" in name or ":" in name:
@@ -96,8 +100,9 @@ def parse_source(
     if not SOURCE_NAME_PATTERN.fullmatch(name):
         raise SourceError(
             text,
-            f"{name!r} cannot name a source" if name else "no name of a source follows from it",
-            advice=f"write NAME=URL with a name of small letters, digits and dashes, at most {MAX_SOURCE_NAME_LENGTH} characters",
+            f"{name!r} cannot name a source" if name else "no name of a source can be derived from it",
+            advice="write NAME=URL with a name of small letters, digits and dashes, "
+            f"at most {MAX_SOURCE_NAME_LENGTH} characters",
         )
     return SourceConfig(
         name, SourceTarget(url, parse_ref(ref), path), interval=interval, adoption=adoption, conflicts=conflicts
@@ -105,9 +110,9 @@ def parse_source(
 
 
 def default_name(url: str) -> str:
-    """The last part of a URL without `.git`, made valid where it is not; empty where nothing of it can be in a name.
+    """Return the last part of a URL as a valid name; empty if it has no character for one.
 
-    `https://git.example.com/shop/deploy.git` is called `deploy`, and `/srv/My_Repo` is called `my-repo`.
+    `https://git.example.com/shop/deploy.git` gives `deploy`, and `/srv/My_Repo` gives `my-repo`.
     """
     name = re.split(r"[/:]", url.rstrip("/"))[-1].removesuffix(".git").lower()
     if SOURCE_NAME_PATTERN.fullmatch(name):
@@ -116,14 +121,15 @@ def default_name(url: str) -> str:
 
 
 def derive_name(location: str) -> str:
-    """The name of a source for what is only looked at: that of its place, and `source` where none follows from it."""
+    """Return the name of a source that is only read: from its location, or `source` if that gives none."""
     return default_name(location if is_url(location) else str(Path(location).expanduser().absolute())) or "source"
 
 
 def create_mirrors(sources: Sequence[SourceConfig], is_stopping: Callable[[], bool]) -> dict[str, Mirror]:
-    """One mirror for each source, by name; once the process is `stopping` they wait for no server any more, and raise Stopped.
+    """Return one mirror for each source, by name.
 
-    Raises SourceError when two sources have one name.
+    Once `is_stopping` returns True, requests to servers raise Stopped. Raises: SourceError if two sources have the
+    same name.
     """
     tick = make_stop_tick(is_stopping)
     mirrors_by_name: dict[str, Mirror] = {}
@@ -139,9 +145,10 @@ def create_mirrors(sources: Sequence[SourceConfig], is_stopping: Callable[[], bo
 
 
 def load_schemas(folders: Iterable[str]) -> tuple[KindSchemas, tuple[Problem, ...]]:
-    """The kinds that CRDs and definitions in these folders describe, and the files that cannot be read. Objects of other kinds count for nothing.
+    """Return the kinds that CRDs and definitions in these folders describe, and a problem for each unreadable
+    file.
 
-    Raises SourceError for a folder that describes no kind.
+    Other objects are ignored. Raises: SourceError for a folder that describes no kind.
     """
     types, problems = KindSchemas(), []
     for folder in folders:
@@ -155,9 +162,11 @@ def load_schemas(folders: Iterable[str]) -> tuple[KindSchemas, tuple[Problem, ..
 
 
 def load_catalog(snapshot: SourceSnapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:
-    """The catalog of a snapshot; what the source refuses to read is kept as unreadable. Files that are in `previous` are not read again.
+    """Return the catalog of a snapshot. Files in `previous` are not parsed again; refused files stay as
+    unreadable.
 
-    The revision of a working tree that differs from its commit ends in `-dirty`: no source was brought to that before, so what differs is no drift.
+    The commit of a dirty working tree ends in `-dirty`. No source was ever brought to such a commit, so its
+    differences are not drift.
     """
     if previous and previous.source == source and snapshot.since == previous.commit != "":
         changed = {path: snapshot.files[path].data for path in snapshot.changed}

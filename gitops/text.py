@@ -1,4 +1,4 @@
-"""Text of several commands: terminal-safe strings, aligned tables, and moments in the zone of the terminal or in UTC."""
+"""Text output of the commands: terminal-safe strings, aligned tables, and times in the terminal's zone or UTC."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ if TYPE_CHECKING:
 
 _UNCOMMON: Final = re.compile("[^\n -~]")
 _JOINERS: Final = frozenset("\u200c\u200d")
-"""Not printable by themselves, and part of words and pictures."""
+"""Joiners are not printable by themselves, but are parts of words and emoji."""
 
 
 def escape_terminal(text: str) -> str:
-    """With what a terminal would obey, or hide, as an escape: text of others must not move its cursor, name its window or turn lines around."""
+    """Return the text with control and invisible characters escaped.
+
+    Text of others must not move the cursor, rename the window or reverse lines of a terminal.
+    """
     return _escape(text, ascii)
 
 
 def escape_terminal_json(text: str) -> str:
-    """The same of a JSON document, which says the same afterwards."""
+    """Return a JSON document with such characters escaped; it keeps its meaning."""
     return _escape(text, dumps)
 
 
@@ -41,7 +44,7 @@ def _is_visible(letter: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """As one line: who writes two must not make up a second one."""
+    """Return the text in one line: a line end in it must not forge a line of the output."""
     return escape_terminal(text).replace("\n", " ")
 
 
@@ -51,28 +54,28 @@ def truncate(text: str, max_characters: int) -> str:
 
 
 def title(key: ObjectKey) -> str:
-    """`WebApp prod/shop`, or `Fleet main` for a cluster-scoped instance."""
+    """Return `WebApp prod/shop`, or `Fleet main` for a cluster-scoped instance."""
     return f"{key.kind} {key.qualified_name}"
 
 
 def parent_title(parent: ObjectKey) -> str:
-    """`platform` for a source, `WebApp prod/shop` for an instance."""
+    """Return `platform` for a source, `WebApp prod/shop` for an instance."""
     is_source = parent.group_kind == GroupKind("", "ConfigMap")
     return parent.name.removeprefix(SOURCE_PREFIX) if is_source else title(parent)
 
 
 def mark_of(node: RenderedNode) -> str:
-    """One sign before a node: `!` cannot be rendered, `?` waits for data, `<` is read, not written."""
+    """Return the mark before a node: `!` cannot be rendered, `?` waits for data, `<` is read and not written."""
     return "!" if node.error else "?" if node.waiting else "<" if node.external else " "
 
 
 def format_local_time(moment: datetime) -> str:
-    """A moment for people: weekday, date, minute and zone of the terminal."""
+    """Return weekday, date, minute and zone, in the zone of the terminal."""
     return moment.astimezone().strftime("%a %Y-%m-%d %H:%M %Z")
 
 
 def format_age(since: datetime, now: datetime) -> str:
-    """`45s`, `78m`, `5h`, `3d`, as kubectl prints ages."""
+    """Return an age as kubectl prints it: `45s`, `78m`, `5h`, `3d`."""
     seconds = max(0, int((now - since).total_seconds()))
     for unit, length, limit in (("s", 1, 120), ("m", 60, 120 * 60), ("h", 3600, 48 * 3600)):
         if seconds < limit:
@@ -81,7 +84,7 @@ def format_age(since: datetime, now: datetime) -> str:
 
 
 def align_table(table: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Lines of a table, columns three spaces apart; the first row is the header."""
+    """Yield the lines of a table, with three spaces between columns. The first row is the header."""
     table = [[one_line(cell) for cell in row] for row in table]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     for row in table:
@@ -93,31 +96,31 @@ _VALID_YEARS = range(1970, 2490)
 
 @dataclass(frozen=True, slots=True)
 class TimeFormat:
-    """How times are shown to people."""
+    """Format of times for people: in UTC, or in the zone of the terminal."""
 
     utc: bool = False
 
     def format_full(self, moment: datetime) -> str:
-        """Weekday, date, minute and zone."""
+        """Return weekday, date, minute and zone."""
         return f"{self._to_zone(moment):%a %Y-%m-%d %H:%M %Z}"
 
     def format_minute(self, moment: datetime) -> str:
-        """Weekday, date and minute; for columns under a line that names the zone."""
+        """Return weekday, date and minute, for a column whose heading names the zone."""
         return f"{self._to_zone(moment):%a %Y-%m-%d %H:%M}"
 
     def format_second(self, moment: datetime) -> str:
-        """Without the date, to the second; for columns under a line that names the day and the zone."""
+        """Return the time to the second, for a column whose heading names day and zone."""
         return f"{self._to_zone(moment):%H:%M:%S}"
 
     def format_short(self, moment: datetime, day: datetime) -> str:
-        """Without the date where it is that of `day`."""
+        """Return minute and zone, with the date unless it is that of `day`."""
         local_moment = self._to_zone(moment)
         return (
             f"{local_moment:%H:%M %Z}" if local_moment.date() == self._to_zone(day).date() else self.format_full(moment)
         )
 
     def parse(self, text: str) -> datetime:
-        """Return the moment that a person wrote. Raises ValueError."""
+        """Return the moment that a person wrote. Raises: ValueError."""
         try:
             parsed = datetime.fromisoformat(text)
         except ValueError:

@@ -1,4 +1,4 @@
-"""Moments as Kubernetes writes them (RFC 3339, UTC), in records, JSON and messages, and as people write them."""
+"""Timestamps as Kubernetes writes them (RFC 3339, UTC), and times as people write them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ def timestamp(moment: datetime) -> str:
 
 
 def optional_timestamp(moment: datetime | None) -> str | None:
+    """Return the timestamp, or None for None."""
     return timestamp(moment) if moment else None
 
 
@@ -30,11 +31,11 @@ def parse_timestamp(text: Any) -> datetime | None:
 
 
 def to_utc(moment: datetime) -> datetime:
-    """Return the moment of a time as somebody wrote it; without a zone it is the terminal's.
+    """Return a time in UTC; a time without a zone is in that of the terminal.
 
-    A time that summer time skips is as far after the gap as it would have been. Of one that comes twice the first counts
-    (RFC 5545, 3.3.5).
+    A time that daylight saving skips is moved behind the gap by as much as it is after the start of the gap. Of a
+    time that occurs twice the first counts (RFC 5545, 3.3.5).
     """
     if moment.tzinfo is None and moment.astimezone().replace(tzinfo=None) != moment:
-        moment = moment.replace(fold=1)  # `astimezone` takes a time in the gap for one before it
+        moment = moment.replace(fold=1)  # otherwise `astimezone` takes it for a time before the gap
     return moment.astimezone(UTC)

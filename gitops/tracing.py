@@ -1,7 +1,9 @@
-"""Traces: a span for each part of the work and for each write, to where the standard `OTEL_` variables say.
+"""Traces: a span for each stage and each write, exported as the standard `OTEL_` variables say.
 
-The only module that imports opentelemetry, which is the extra `levelgate[tracing]`. Where no variable asks for traces nothing is traced, and nothing
-is imported. Source: OpenTelemetry, "Environment Variable Specification", "OTLP Exporter Configuration".
+This is the only module that imports opentelemetry, the extra `levelgate[tracing]`. Without such a variable no
+trace is made, and opentelemetry is not imported.
+
+Source: OpenTelemetry, "Environment Variable Specification", "OTLP Exporter Configuration".
 """
 
 from __future__ import annotations
@@ -26,15 +28,15 @@ if TYPE_CHECKING:
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _FLUSH_TIMEOUT_MILLISECONDS: Final = 3000
-"""Milliseconds that the end of the process waits for what is still to be sent."""
+"""Time limit for sending the last spans when the process ends."""
 
 
 class NotInstalled(GitopsError):
-    """A variable asks for traces, and the extra is not there."""
+    """A variable asks for traces, and opentelemetry is not installed."""
 
 
 def is_enabled(environment: Mapping[str, str]) -> bool:
-    """Does a variable say where traces go, and none that there are to be none?"""
+    """Return whether a variable names a destination for traces, and none disables them."""
     is_disabled = (
         environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none"
     )
@@ -45,7 +47,7 @@ def is_enabled(environment: Mapping[str, str]) -> bool:
 
 @contextmanager
 def open_tracer(version: str, environment: Mapping[str, str] = os.environ) -> Iterator[Tracer | None]:
-    """What makes spans as long as the context lasts; None where nobody asked. Raises NotInstalled."""
+    """Yield a tracer, or None if no variable asks for traces. Raises: NotInstalled."""
     if not is_enabled(environment):
         yield None
         return
@@ -63,7 +65,7 @@ def open_tracer(version: str, environment: Mapping[str, str] = os.environ) -> It
 
 @contextmanager
 def create_tracer(version: str, processor: SpanProcessor) -> Iterator[Tracer]:
-    """Spans to this processor; what is under way at the end is sent, if that does not take long."""
+    """Yield a tracer that sends spans to `processor`. The last spans are sent at the end, within a time limit."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
 
@@ -80,7 +82,10 @@ def create_tracer(version: str, processor: SpanProcessor) -> Iterator[Tracer]:
 
 
 def stage_for(tracer: Tracer | None) -> Stage:
-    """A span for each stage, within the one that is under way. A pass tells the commits of its sources, another stage its source."""
+    """Return a stage that opens a span, inside the span of the stage around it.
+
+    A reconciliation's span has the commits of its sources; another span has the attributes of its stage.
+    """
     if tracer is None:
         return no_stage
 
@@ -96,7 +101,9 @@ def stage_for(tracer: Tracer | None) -> Stage:
 
 @contextmanager
 def _span(tracer: Tracer, name: str, attributes: Mapping[str, str | list[str]]) -> Iterator[None]:
-    """Of what fails the type is told, and nothing of what it says: a server may quote the value of a Secret (I10)."""
+    """Open a span. A failure records the type of the exception only: its text may quote the value of a Secret
+    (I10).
+    """
     from opentelemetry.trace import Status, StatusCode
 
     with tracer.start_as_current_span(
@@ -112,7 +119,7 @@ def _span(tracer: Tracer, name: str, attributes: Mapping[str, str | list[str]]) 
 
 @dataclass
 class TracedCluster(FencedCluster):
-    """A fenced cluster with a span for each write: of which object, of which instance, from which commit."""
+    """A fenced cluster with a span for each write, which names object, instance and commit."""
 
     tracer: Tracer
 

@@ -1,6 +1,7 @@
-"""The configuration file `levelgate.yaml`: which sources are followed, in which cluster, and what the operator allows them.
+"""The configuration file `levelgate.yaml`: sources, cluster, and the operator's limits for both.
 
-It is the operator's, never read from a repository that is followed. A file is taken whole or not at all; all its mistakes are told together.
+The file belongs to the operator: no repository can change it. It is accepted as a whole or not at all, and all its
+mistakes are reported together.
 """
 
 from gitops.config.model import Config, ConfigErrors

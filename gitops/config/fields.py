@@ -1,4 +1,4 @@
-"""Readers of single fields of the configuration: durations, URLs, files, and the listen address `ADDR:PORT` or `off`."""
+"""Readers of single fields of the configuration: durations, URLs, files, and the listen address."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ _MIN_AGE: Final = timedelta(seconds=3)
 
 @dataclass
 class FieldReader:
-    """Collects mistakes in what is `found`; files are looked for beside the configuration, in its `directory`."""
+    """Readers of single values, which collect mistakes in `problems`.
+
+    `directory` is that of the configuration file: relative paths begin there.
+    """
 
     problems: FieldProblems
     directory: Path
 
     def resolve_files(self, path: str, value: Mapping[str, str]) -> dict[str, Path]:
-        """Return the files that these fields name, by field."""
+        """Return the files that the fields name, by field; `username` names none."""
         return {name: self.resolve_file(f"{path}.{name}", text) for name, text in value.items() if name != "username"}
 
     def resolve_file(self, path: str, text: str) -> Path:
-        """One that has to be there and can be read."""
+        """Return the path of a file, and add a problem if it cannot be read."""
         file = self.directory / text
         if not file.is_file():
             self.problems.add_problem(path, f"file {file} does not exist; relative paths begin at {self.directory}")
@@ -43,7 +46,7 @@ class FieldReader:
         return file
 
     def parse_field(self, path: str, parse: Callable[[str], T], text: str | None) -> T | None:
-        """None where nothing is said, or what is said is wrong."""
+        """Return the parsed value; None for no text, or for a mistake, which is added to `problems`."""
         try:
             return None if text is None else parse(text)
         except (ValueError, RefusedUrl) as error:
@@ -52,7 +55,7 @@ class FieldReader:
 
 
 def parse_web_url(text: str) -> str:
-    """Raises ValueError, which does not repeat the URL: it may hold a secret."""
+    """Return the URL if it is one of a web server. Raises: ValueError, without the URL, which may hold a secret."""
     error = ValueError("is not the URL of a web server; write https://HOST/PATH")
     try:
         parts = split_url(text)
@@ -61,17 +64,17 @@ def parse_web_url(text: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname or not text.isprintable() or " " in text:
         raise error
     if parts.username is not None or parts.password is not None:
-        raise ValueError("holds a credential; facts are read without one")
+        raise ValueError("holds a credential; remove it")
     return text
 
 
 def parse_age(text: str) -> timedelta:
-    """How old a fact may be. Raises ValueError."""
+    """Return the longest age of an external fact. Raises: ValueError."""
     return _parse_at_least(text, _MIN_AGE)
 
 
 def parse_interval(text: str) -> timedelta:
-    """How often something is done. Raises ValueError."""
+    """Return a time between two repetitions. Raises: ValueError."""
     return _parse_at_least(text, _MIN_INTERVAL)
 
 
@@ -88,14 +91,17 @@ OFF: Final = "off"
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """An empty `host` stands for all addresses of the machine, port 0 for any that is free."""
+    """The address of a listening socket.
+
+    An empty `host` stands for all addresses of the machine, port 0 for any free one.
+    """
 
     host: str
     port: int
 
     @property
     def is_loopback(self) -> bool:
-        """Can only this machine (or this pod) reach it?"""
+        """Return whether only this machine, or this pod, can reach the address."""
         return is_loopback(self.host)
 
     def __str__(self) -> str:
@@ -106,7 +112,10 @@ DEFAULT_ADDRESS: Final = ListenAddress("127.0.0.1", 8480)
 
 
 def parse_address(text: str) -> ListenAddress | None:
-    """Of `127.0.0.1:8480`, `[::1]:8480`, `:8480` (all addresses); None for `off`. Raises ValueError with what to write."""
+    """Read `127.0.0.1:8480`, `[::1]:8480` or `:8480` (all addresses); return None for `off`.
+
+    Raises: ValueError that says what to write.
+    """
     if text == OFF:
         return None
     match = _ADDRESS_PATTERN.fullmatch(text)

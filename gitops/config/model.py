@@ -1,4 +1,4 @@
-"""What a configuration says, as a value, and what is wrong with one that cannot be taken."""
+"""The configuration as a value, and the error with its mistakes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_RESYNC: Final = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class FleetConfig:
-    """What the operator says of several clusters: the one `source` that may declare them, and where their credentials are."""
+    """The fleet: the `source` that may declare clusters, and the access to their credentials."""
 
     source: str
     access: AccessSettings
@@ -29,36 +29,39 @@ class FleetConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the operator says. `cluster` is the name by which windows select the cluster.
-
-    `context` is that of the kubeconfig, empty: the current one. `apply_concurrency` and `max_concurrent_reconciles` are None
-    where nothing is said. `listen` is where the daemon can be seen, empty where nothing is said. `hooks` has the file with
-    the secrets of each provider that may call. `fleet` is None where there is one cluster. `resync` is how often everything
-    is read anew, `log_format` one of `LOG_FORMATS`, or empty. `warnings` are of what is valid, and selects nothing.
-    """
+    """The content of a configuration file."""
 
     sources: tuple[SourceConfig, ...]
     cluster: str
+    """Name by which windows select the cluster."""
     externals: tuple[ExternalFactSource, ...] = ()
     context: str = ""
+    """Context of the kubeconfig; empty: the current one."""
     apply_concurrency: int | None = None
+    """None if the file does not set it; so is `max_concurrent_reconciles`."""
     max_concurrent_reconciles: int | None = None
     listen: str = ""
+    """Address of the status page, as written; empty if the file does not set it."""
     hooks: Mapping[str, Path] = field(default_factory=dict)
+    """File with the secret, by provider that may call the webhook."""
     fleet: FleetConfig | None = None
+    """None for a single cluster."""
     notifications: tuple[Receiver, ...] = ()
     resync: timedelta = DEFAULT_RESYNC
+    """Time between two full reconciliations."""
     log_format: str = ""
+    """One of `LOG_FORMATS`, or empty if the file does not set it."""
     warnings: tuple[Problem, ...] = ()
+    """Findings about valid fields that have no effect."""
 
     @property
     def governors(self) -> frozenset[str]:
-        """The sources whose windows and policies govern all."""
+        """Return the names of the sources whose windows and policies govern all sources."""
         return frozenset(source.name for source in self.sources if source.governs_all)
 
 
 class ConfigErrors(GitopsError):
-    """The file cannot be taken; `problems` has everything that is wrong with it."""
+    """The file is invalid; `problems` holds all its mistakes."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

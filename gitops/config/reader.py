@@ -1,4 +1,4 @@
-"""From the text of `levelgate.yaml` to values."""
+"""Reading of `levelgate.yaml` into a `Config`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")
 
 
 def read_config(file: Path) -> Config:
-    """The configuration in a file. Files that it names are looked for beside it. Raises ConfigErrors."""
+    """Return the configuration in a file. Paths in it are relative to its directory. Raises: ConfigErrors."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -68,7 +68,10 @@ def read_config(file: Path) -> Config:
 
 @dataclass
 class _ConfigReader(SourceReader):
-    """Collects mistakes while it goes; a field that is wrong counts as not given, so that all others are looked at."""
+    """Reader of the whole file, which collects mistakes.
+
+    An invalid field counts as not given, so that all others are still checked.
+    """
 
     value: dict[str, Any] = field(default_factory=dict)
     warnings: list[Problem] = field(default_factory=list)
@@ -87,22 +90,22 @@ class _ConfigReader(SourceReader):
         self._check_dependencies()
         return Config(
             tuple(filter(None, sources)),
-            self._cluster(),
+            self._read_cluster_name(),
             tuple(filter(None, externals)),
-            (self.value.get("cluster") or {}).get("context", ""),
-            self.value.get("applyConcurrency"),
-            self.value.get("maxConcurrentReconciles"),
-            self._read_listen(),
-            self._read_hooks(),
-            self._read_fleet(),
-            tuple(filter(None, map(self._read_receiver, count(), self._list_items("notifications")))),
-            self.parse_field("resync", parse_interval, self.value.get("resync")) or DEFAULT_RESYNC,
-            self.value.get("logFormat", ""),
-            tuple(self.warnings),
+            context=(self.value.get("cluster") or {}).get("context", ""),
+            apply_concurrency=self.value.get("applyConcurrency"),
+            max_concurrent_reconciles=self.value.get("maxConcurrentReconciles"),
+            listen=self._read_listen(),
+            hooks=self._read_hooks(),
+            fleet=self._read_fleet(),
+            notifications=tuple(filter(None, map(self._read_receiver, count(), self._list_items("notifications")))),
+            resync=self.parse_field("resync", parse_interval, self.value.get("resync")) or DEFAULT_RESYNC,
+            log_format=self.value.get("logFormat", ""),
+            warnings=tuple(self.warnings),  # last: the readers above add to it
         )
 
-    def _cluster(self) -> str:
-        """Return the name of the cluster, a DNS label: windows select it, and `*` in them is no letter of a name."""
+    def _read_cluster_name(self) -> str:
+        """Return the name of the cluster, a DNS label: windows select it by name, where `*` is a wildcard."""
         name: str = (self.value.get("cluster") or {}).get("name", LOCAL)
         if not DNS_LABEL.fullmatch(name):
             message = (
@@ -124,7 +127,7 @@ class _ConfigReader(SourceReader):
         }
 
     def _read_fleet(self) -> FleetConfig | None:
-        """Return None where there is one cluster, or the fleet cannot be taken as it is."""
+        """Return None for a single cluster, or if the fleet has no valid `source`."""
         value: dict[str, Any] = self.value.get("fleet") or {}
         if "source" not in value:
             return None
@@ -182,7 +185,10 @@ class _ConfigReader(SourceReader):
         return Receiver(value.get("name", ""), channel, events, sources, value.get("template", DEFAULT_TEMPLATE))
 
     def _check_receiver_sources(self, path: str, names: Sequence[str]) -> None:
-        """Warn of sources that do not exist: their receiver waits for nothing. A source may be prepared, so it is no mistake."""
+        """Warn about sources that do not exist: the receiver gets no messages for them.
+
+        That is not a mistake, because the source may be added later.
+        """
         known = {item["name"] for item in self._list_items("sources") if "name" in item}
         for index, name in enumerate(names):
             if name not in known:
@@ -192,7 +198,7 @@ class _ConfigReader(SourceReader):
                 self.warnings.append(Problem(declared.origin.file, declared.line_of(place), place, message))
 
     def _check_schema(self, value: dict[str, Any]) -> None:
-        """Names and types of fields; those that are wrong are taken out."""
+        """Check names and types of fields, and remove invalid fields from `value`."""
         self.value = value
         for mistake in schema.validate(CONFIG_SCHEMA, value):
             self.problems.add_problem(mistake.path, mistake.message)
@@ -206,7 +212,7 @@ class _ConfigReader(SourceReader):
         return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
 
     def _check_unique_names(self, list_name: str) -> None:
-        """No two of one name."""
+        """Add a problem for each name in a list that an earlier item has."""
         counts = Counter(item.get("name") for item in self._list_items(list_name))
         seen = set()
         for index, item in enumerate(self._list_items(list_name)):
@@ -219,7 +225,7 @@ class _ConfigReader(SourceReader):
             seen.add(item_name)
 
     def _check_dependencies(self) -> None:
-        """Sources that depend on others: these exist, and nobody waits for himself."""
+        """Check that the sources in `dependsOn` exist, and that no source waits for itself."""
         sources = {item["name"]: item for item in reversed(self._list_items("sources")) if "name" in item}
         for index, item in enumerate(self._list_items("sources")):
             for position, dependency in enumerate(item.get("dependsOn") or ()):

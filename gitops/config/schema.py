@@ -1,5 +1,7 @@
-"""The form of `levelgate.yaml`, as OpenAPI v3. What a form cannot say (durations, URLs, files, names that belong together) is checked where it is
-read.
+"""The schema of `levelgate.yaml`, as OpenAPI v3.
+
+Rules that a schema cannot express (durations, URLs, files, fields that belong together) are checked by the
+readers.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _ADOPT_POLICY_SCHEMA: Final = enum_form(AdoptPolicy)
 ADOPT_SCHEMA: Final = object_form(
     "policy", policy=_ADOPT_POLICY_SCHEMA, **{"from": {"type": "array", "minItems": 1, "items": enum_form(TOOLS)}}
 )
-"""What `adopt` is where it is more than a word."""
+"""Form of `adopt` as an object, instead of a policy alone."""
 
 _SOURCE_SCHEMA: Final = object_form(
     "name",
@@ -74,7 +76,7 @@ _PLUGIN_SCHEMA: Final = object_form(
     environment={"type": "object", "additionalProperties": {"type": "string"}},
 )
 WEBHOOK_PROVIDERS: Final = ("github", "gitlab", "gitea", "bitbucket", "generic")
-"""Whose hooks are understood; each has a path of its own."""
+"""Senders whose webhooks are understood; each has a path of its own."""
 
 CONFIG_SCHEMA: Final = object_form(
     "apiVersion",

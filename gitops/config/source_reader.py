@@ -1,4 +1,4 @@
-"""What the configuration says of one source."""
+"""Reading of one source in the configuration."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ _CREDENTIAL_SCHEMES: Final = {
 
 @dataclass
 class SourceReader(FieldReader):
-    """A field that is wrong counts as not given, so that all others are looked at."""
+    """Reader of a source. An invalid field counts as not given, so that all others are still checked."""
 
     def read_source(self, path: str, value: dict[str, Any]) -> SourceConfig | None:
+        """Return a source; None if its URL, ref, path or interval is invalid."""
         name = value.get("name", "")
         if name and not SOURCE_NAME_PATTERN.fullmatch(name):
             self.problems.add_problem(
@@ -83,7 +84,7 @@ class SourceReader(FieldReader):
         )
 
     def _read_account(self, path: str, text: str) -> str:
-        """`NAMESPACE/NAME`; one without a namespace is in Levelgate's own."""
+        """Return `NAMESPACE/NAME`; a name alone is in Levelgate's namespace."""
         qualified = text if "/" in text or not text else f"{OWN_NAMESPACE}/{text}"
         if qualified and not _ACCOUNT_PATTERN.fullmatch(qualified):
             self.problems.add_problem(path, f"{text!r} names no service account; write NAME, or NAMESPACE/NAME")
@@ -160,7 +161,7 @@ class SourceReader(FieldReader):
 
 
 def _parse_adoption(value: Any) -> Adoption:
-    """Of what `adopt` says, a word or more; its form is checked already."""
+    """Return the adoption that `adopt` describes, as a policy or an object; the schema has been checked."""
     if isinstance(value, str):
         value = {"policy": value}
     return Adoption.parse(f"{value['policy']}:{','.join(value.get('from', ()))}") if value else NO_ADOPTION

@@ -1,7 +1,8 @@
-"""Is the `propagateWhen` of one item open now, and if not, why?
+"""Evaluation of `propagateWhen`: the gates that are closed for an item now, and the reason of each.
 
-A function of values. All gates of a list are judged and all closed ones told (S1-4); one that cannot be judged is closed (S1-5). What an
-expression says of all items alike is worked out once for all of them (S1-14): one `GateEvaluator` is for one list of gates, one target and one pass.
+A pure function of values. All gates of a list are evaluated, and all closed ones are reported (S1-4). A gate that
+cannot be evaluated is closed (S1-5). A part of an expression that reads nothing of the item is evaluated once for
+all items (S1-14). A `GateEvaluator` therefore serves one list of gates, one target and one reconciliation.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from renderer.frozen import dataclass
 from renderer.secret_redaction import without_secret_data
 
 TIME_GATE_INTERVAL: Final = timedelta(minutes=1)
-"""A gate that reads `now` is judged again after this: when it changes nobody can know before."""
+"""Time until a gate that reads `now` is evaluated again: no event announces the moment when it changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetVariables:
-    """What gates read as `target`: where an item would move to."""
+    """The variable `target` of gates: the revision that an item would move to, and its commit."""
 
     revision: int
     commit: str
@@ -44,6 +45,7 @@ class TargetVariables:
     message: str
 
     def as_value(self) -> dict[str, Any]:
+        """Return the CEL value."""
         return {
             "revision": self.revision,
             "commit": self.commit,
@@ -54,7 +56,7 @@ class TargetVariables:
 
 
 class ExternalFact(NamedTuple):
-    """What is known of an external fact: is it so? None where that is not known; then `why`."""
+    """The answer of an external fact: true, false, or None if it is unknown; `why` is then the reason."""
 
     answer: bool | None
     why: str = ""
@@ -62,19 +64,26 @@ class ExternalFact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GateFacts:
-    """What is the same for all items in one pass. `windows`: is each open, cutoff counted; it must hold all that gates name. `externals` are all
-    that the operator declares, None where nobody knows which these are: then nothing is known of any.
-    """
+    """Facts that are equal for all items in one reconciliation."""
 
     now: datetime
     target: TargetVariables
     windows: Mapping[str, bool]
+    """True for each open window, by name. A window counts as closed from its cutoff on. Holds all windows that
+    gates name.
+    """
     externals: Mapping[str, ExternalFact] | None
+    """Every external fact that the operator declares; None if the configuration is not at hand: then all are
+    unknown.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class GateSubject:
-    """An item, or a resource that an item depends on, as gates see it: the live object, empty where there is none, and what it stands at."""
+    """A live object as gates see it, with its progress: an item, or a resource that an item depends on.
+
+    `manifest` is empty if the object does not exist.
+    """
 
     manifest: Mapping[str, Any]
     ready: bool = False
@@ -83,6 +92,7 @@ class GateSubject:
     revision: int = 0
 
     def as_value(self) -> dict[str, Any]:
+        """Return the CEL value, without the data of Secrets."""
         lifecycle = {"ready": self.ready, "updated": self.updated, "settled": self.settled, "revision": self.revision}
         return {
             **without_secret_data(self.manifest),
@@ -92,48 +102,54 @@ class GateSubject:
 
 @dataclass(frozen=True, slots=True)
 class GateVariables:
-    """What the gates of one item may read, by name, besides facts and counters. `item` is None for a single resource; `values` are `schema`
-    and the iterators, `ancestors` the resources that it depends on.
-    """
+    """Variables of the gates of one item, besides facts and counters."""
 
     item: GateSubject | None = None
+    """None for a resource without `forEach`."""
     ancestors: Mapping[str, GateSubject | Sequence[GateSubject]] = field(default_factory=dict)
+    """Resources that the item depends on, by node; a list for a collection."""
     values: Mapping[str, Any] = field(default_factory=dict)
+    """`schema`, and the iterators of a collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedGate:
-    """One gate that is not open. `parts`: the operands that made it so, with their values.
-
-    `reason`: WindowClosed where windows alone did, PaceReached where the pace alone did, GateError where it cannot be judged, else GateClosed.
-    `windows`: those whose change may open it; `awaits_opening`: it waits for them to open, and for nothing else.
-    """
+    """A gate that is closed for an item."""
 
     gate: Gate
     reason: Reason
+    """WindowClosed if windows alone close it, PaceReached if pace alone does, GateError if it cannot be evaluated,
+    otherwise GateClosed.
+    """
     operands: tuple[str, ...] = ()
+    """Operands that decided the result, with their values."""
     windows: frozenset[str] = frozenset()
+    """Windows whose change may open the gate."""
     error: str = ""
     awaits_opening: bool = False
+    """True if it waits only for windows to open."""
 
     def is_bypassed(self, bypassed_windows: Collection[str]) -> bool:
-        """Does it wait for windows alone, and somebody goes past all of these?"""
+        """Return whether windows alone close the gate, and break-glass bypasses all of them."""
         return self.reason is Reason.WINDOW_CLOSED and self.windows <= frozenset(bypassed_windows)
 
     def as_json(self) -> dict[str, Any]:
-        """For a report: the expression, where it stands, and the operands with their values, or why it cannot be judged."""
+        """Return the expression, its place, and its operands with values, or the error."""
         result_fields: dict[str, Any] = {"error": self.error} if self.error else {"operands": list(self.operands)}
         return {"expression": self.gate.text, "at": str(self.gate.origin), **result_fields}
 
     def __str__(self) -> str:
-        """`${inWindow("dba-hours")} (apps/webapp.yaml:23): inWindow("dba-hours") = false`"""
+        """Return `${inWindow("dba-hours")} (apps/webapp.yaml:23): inWindow("dba-hours") = false`."""
         detail = self.error or ", ".join(self.operands)
         location = f" ({self.gate.origin})" if self.gate.origin.file else ""
         return f"${{{self.gate.text}}}{location}" + (f": {detail}" if detail else " is false")
 
 
 class GateEvaluator:
-    """Judges one list of gates. `items` gives the items of the collection; it is called once, and only if a gate reads them as a list."""
+    """Evaluator of one list of gates.
+
+    `items` returns the items of the collection. It is called at most once, and only if a gate reads the list.
+    """
 
     def __init__(
         self, gates: Sequence[Gate], facts: GateFacts, items: Callable[[], Iterable[GateSubject]] = tuple
@@ -151,15 +167,21 @@ class GateEvaluator:
             EXTERNALS: {name: fact.answer for name, fact in (facts.externals or {}).items() if fact.answer is not None},
         }
 
-    def closed_gates(self, view: GateVariables, bypassed_windows: Collection[str] = ()) -> tuple[ClosedGate, ...]:
-        """The conditions that keep this item where it is, where somebody goes `past` these windows; those that set the pace are not asked."""
+    def closed_gates(
+        self, item_variables: GateVariables, bypassed_windows: Collection[str] = ()
+    ) -> tuple[ClosedGate, ...]:
+        """Return the conditions that hold this item, without those that break-glass bypasses. Pace gates are left
+        out.
+        """
         return tuple(
-            closed_gate for closed_gate in self._iter_closed(view) if not closed_gate.is_bypassed(bypassed_windows)
+            closed_gate
+            for closed_gate in self._iter_closed(item_variables)
+            if not closed_gate.is_bypassed(bypassed_windows)
         )
 
-    def overridden_windows(self, view: GateVariables, bypassed_windows: Collection[str]) -> frozenset[str]:
-        """The windows, by name, whose conditions are closed for this item and passed."""
-        closed_gates = self._iter_closed(view) if bypassed_windows else ()
+    def overridden_windows(self, item_variables: GateVariables, bypassed_windows: Collection[str]) -> frozenset[str]:
+        """Return the names of windows that close a condition for this item and are bypassed."""
+        closed_gates = self._iter_closed(item_variables) if bypassed_windows else ()
         return frozenset(
             name
             for closed_gate in closed_gates
@@ -168,47 +190,52 @@ class GateEvaluator:
         )
 
     def closed_pace_gates(
-        self, policy: Policy, view: GateVariables, item: RolloutItem, counters: Counters
+        self, policy: Policy, item_variables: GateVariables, item: RolloutItem, counters: Counters
     ) -> tuple[ClosedGate, ...]:
-        """The gates that set the pace and let this item not move, given the counters of its wave."""
-        return tuple(
-            filter(
-                None,
-                (
-                    self._evaluate_cached(gate, view, _counter_values(gate, policy, item, counters))
-                    for gate in self.rates
-                ),
-            )
+        """Return the pace gates that hold this item, given the counters of its wave."""
+        evaluated = (
+            self._evaluate_cached(gate, item_variables, _counter_values(gate, policy, item, counters))
+            for gate in self.rates
         )
+        return tuple(filter(None, evaluated))
 
     def pace(self, policy: Policy, variables_of: Callable[[str], GateVariables]) -> Pace | None:
-        """The pace of a rollout where the gates set one that no shape of a policy is; see `paced`. `view_of` an item's key."""
+        """Return the pace that the gates set, if a policy has no shape for it; otherwise None.
+
+        `variables_of` returns the variables of an item by its key.
+        """
         if not self.rates or plain_rate(self.rates):
             return None
         return lambda item, counters: not self.closed_pace_gates(policy, variables_of(item.key), item, counters)
 
     @property
     def wake_at(self) -> datetime | None:
-        """When to ask again although no event came; windows apart, which have edges of their own."""
+        """Return when to evaluate again without an event; None if no gate reads the time. Window edges are not
+        included.
+        """
         reads_time = any(gate.reads_time for gate in (*self.conditions, *self.rates))
         return self.facts.now + TIME_GATE_INTERVAL if reads_time else None
 
-    def _iter_closed(self, view: GateVariables) -> Iterator[ClosedGate]:
-        return filter(None, (self._evaluate_cached(gate, view, {}) for gate in self.conditions))
+    def _iter_closed(self, item_variables: GateVariables) -> Iterator[ClosedGate]:
+        return filter(None, (self._evaluate_cached(gate, item_variables, {}) for gate in self.conditions))
 
-    def _evaluate_cached(self, gate: Gate, view: GateVariables, counter_values: Mapping[str, Any]) -> ClosedGate | None:
+    def _evaluate_cached(
+        self, gate: Gate, item_variables: GateVariables, counter_values: Mapping[str, Any]
+    ) -> ClosedGate | None:
         if not gate.is_fixed:
-            return self._evaluate(gate, view, counter_values)
+            return self._evaluate(gate, item_variables, counter_values)
         if gate not in self._answers:
-            self._answers[gate] = self._evaluate(gate, view, counter_values)
+            self._answers[gate] = self._evaluate(gate, item_variables, counter_values)
         return self._answers[gate]
 
-    def _evaluate(self, gate: Gate, view: GateVariables, counter_values: Mapping[str, Any]) -> ClosedGate | None:
+    def _evaluate(
+        self, gate: Gate, item_variables: GateVariables, counter_values: Mapping[str, Any]
+    ) -> ClosedGate | None:
         if problem := _describe_unknown_name(gate, self.facts):
             return ClosedGate(gate, Reason.GATE_ERROR, error=problem)
         gate_variables = {
             name: gate.views[name](value) if name in gate.views else value
-            for name, value in self._variables(gate, view)
+            for name, value in self._variables(gate, item_variables)
         }
         variables = {**self._common, **counter_values, **gate_variables}
         try:
@@ -232,7 +259,10 @@ class GateEvaluator:
         return f"{part.text} = unknown" + (f" ({fact.why})" if fact and fact.why else "")
 
     def _evaluate_program(self, gate: Gate, variables: Mapping[str, Any]) -> Any:
-        """Where a part that is the same for all fails, the whole is evaluated, because what stands around it may not need it."""
+        """Evaluate a gate, with the cached values of its fixed parts.
+
+        If a fixed part fails, evaluate the whole expression: an operator around that part may not need it.
+        """
         if gate.fixed_programs:
             try:
                 return gate.reduced_program.evaluate({**variables, **self._fixed_values(gate, variables)})
@@ -246,30 +276,31 @@ class GateEvaluator:
                 self._values[gate, name] = program.evaluate(variables)
         return {name: self._values[gate, name] for name in gate.fixed_programs}
 
-    def _variables(self, gate: Gate, view: GateVariables) -> Iterator[tuple[str, Any]]:
+    def _variables(self, gate: Gate, item_variables: GateVariables) -> Iterator[tuple[str, Any]]:
         for name in gate.names:
-            if name in gate.scope.items and view.item:
-                yield name, view.item.as_value()
+            if name in gate.scope.items and item_variables.item:
+                yield name, item_variables.item.as_value()
             elif name == gate.scope.collection:
                 yield name, self._collection
-            elif name in view.ancestors:
-                ancestor = view.ancestors[name]
-                yield (
-                    name,
-                    ancestor.as_value()
-                    if isinstance(ancestor, GateSubject)
-                    else [subject.as_value() for subject in ancestor],
-                )
-            elif name in view.values:
-                yield name, view.values[name]
+            elif name in item_variables.ancestors:
+                yield name, _ancestor_value(item_variables.ancestors[name])
+            elif name in item_variables.values:
+                yield name, item_variables.values[name]
 
     @cached_property
     def _collection(self) -> list[dict[str, Any]]:
         return [item.as_value() for item in self._items()]
 
 
+def _ancestor_value(ancestor: GateSubject | Sequence[GateSubject]) -> dict[str, Any] | list[dict[str, Any]]:
+    """Return the CEL value of a resource, or of the list of a collection."""
+    if isinstance(ancestor, GateSubject):
+        return ancestor.as_value()
+    return [subject.as_value() for subject in ancestor]
+
+
 def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
-    """Why it cannot be judged whatever the item; empty where it can."""
+    """Return why no item can pass: a window or fact does not exist; empty if all exist."""
     if missing := sorted(gate.windows - facts.windows.keys()):
         return f"window {missing[0]} does not exist"
     if facts.externals is not None and (missing := sorted(gate.externals - facts.externals.keys())):
@@ -278,9 +309,10 @@ def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
 
 
 def apply_pace(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
-    """The policy with what a definition says about the pace: nothing (None, or conditions only), no pace at all (an empty list), or a rate.
+    """Return the policy with the pace that a definition sets.
 
-    A list that sets another pace leaves the policy as it is; `GateEvaluator.pace` takes its place.
+    No pace gate (None, or conditions only) leaves the policy as it is, an empty list removes the pace, a single
+    rate replaces it. Other combinations leave the policy as it is too: `GateEvaluator.pace` applies instead.
     """
     if gates is None:
         return policy
@@ -291,11 +323,12 @@ def apply_pace(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
 
 
 def plain_rate(gates: Sequence[Gate]) -> PaceCall | None:
-    """The one rate that these gates ask for, where there is one and they ask for nothing else."""
+    """Return the rate if the gates consist of one rate alone, otherwise None."""
     return gates[0].pace_call if len(gates) == 1 else None
 
 
 def shape_of(rate: PaceCall) -> Shape:
+    """Return the shape of a policy that equals the rate."""
     match rate.argument:
         case int() as factor if rate.shape == "exponential":
             return Exponential(factor)
@@ -304,21 +337,17 @@ def shape_of(rate: PaceCall) -> Shape:
 
 
 def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Cause | None:
-    """Why an item does not move, None if nothing is closed. `windows`: since when each is as it is, and when that changes next."""
+    """Return the cause that closed gates give; None if there are none.
+
+    `windows` tells of each window that the gates name when it changes next.
+    """
     if not closed_gates:
         return None
-    never_opening = [
-        closed_gate
-        for closed_gate in closed_gates
-        if closed_gate.reason is Reason.WINDOW_CLOSED and not _change_times(closed_gate, windows)
-    ]
-    reason = Reason.NEVER_OPENS if never_opening else closed_gates[0].reason
-    starts = [
-        min(change_times)
-        for closed_gate in closed_gates
-        if closed_gate.reason is Reason.WINDOW_CLOSED and (change_times := _change_times(closed_gate, windows))
-    ]
-    not_before = None if never_opening else max(starts, default=None)
+    # A gate may open at the first change of one of its windows; the item has to wait for the last of its gates.
+    changes = [_change_times(gate, windows) for gate in closed_gates if gate.reason is Reason.WINDOW_CLOSED]
+    never_opens = not all(changes)
+    reason = Reason.NEVER_OPENS if never_opens else closed_gates[0].reason
+    not_before = None if never_opens else max(map(min, changes), default=None)
     closed_windows = [
         windows[name]
         for name in sorted({name for closed_gate in closed_gates for name in closed_gate.windows} & windows.keys())
@@ -341,14 +370,20 @@ def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWi
 
 
 def parse_trailers(message: str) -> dict[str, str]:
-    """The trailers of a commit message, as Git understands them: lines `Key: value` in its last paragraph, which is not its first."""
+    """Return the trailers of a commit message: lines `Key: value` in its last paragraph, unless that is its first.
+
+    Source: git-interpret-trailers(1).
+    """
     paragraphs = re.split(r"\n\s*\n", message.strip())
     pairs = re.findall(r"^([A-Za-z0-9-]+): *(.*)$", paragraphs[-1], re.MULTILINE) if len(paragraphs) > 1 else []
     return {key: value.strip() for key, value in pairs}
 
 
 def _counter_values(gate: Gate, policy: Policy, item: RolloutItem, counters: Counters) -> dict[str, Any]:
-    """Counters, and whether each rate lets the item move: it did already, or fewer are updated than the shape allows."""
+    """Return the counters, and for each rate whether it admits the item.
+
+    A rate admits an item that has moved already, or if fewer items are updated than the shape allows.
+    """
     done_count = counters.settled + counters.failed
     sliding = policy.mode is Mode.SLIDING
     return {

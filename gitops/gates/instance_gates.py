@@ -1,4 +1,4 @@
-"""The gates that a definition puts across its instances, put to the collection of a rollout."""
+"""Gates across the instances of a definition, evaluated for the items of a rollout."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ from renderer.render.resolve import overlay, schema_value
 
 @dataclass(repr=False)
 class InstanceGates:
-    """Of one rollout, in one pass. `keys` are those of its items, `windows` tells when the answer of each changes next, `past` which of them somebody
-    lets an instance pass.
-    """
+    """The gates of one rollout in one reconciliation."""
 
     gates: Sequence[Gate]
     facts: GateFacts
     collection: RolloutCollection
     keys: Mapping[str, ObjectKey]
+    """Object key of each item."""
     plans: Mapping[ObjectKey, ApplySetPlan]
     windows: Mapping[str, ClosedWindow]
+    """State of `inWindow` for each window that the gates name: since when, and when it changes next."""
     bypassed_windows: Callable[[ObjectKey], frozenset[str]]
+    """Returns the windows that break-glass bypasses for an instance."""
     _evaluator: GateEvaluator = field(init=False)
 
     def __post_init__(self) -> None:
-        # Not with a method: a circle keeps all that a pass was made of until Python looks for circles.
+        # Not a bound method: the reference cycle would keep all data of a reconciliation until the cycle collector
+        # runs.
         self._evaluator = GateEvaluator(
             self.gates, self.facts, partial(_subjects, self.collection, self.keys, self.plans)
         )
 
     def find_wait(self, item: str) -> Cause | None:
-        """Why the conditions keep this item where it is."""
+        """Return why the conditions hold this item; None if they do not."""
         if not self.gates:
             return None
         closed_gates = self._evaluator.closed_gates(self._variables_of(item), self.bypassed_windows(self.keys[item]))
         wait = make_wait(closed_gates, self.windows)
-        return (
-            replace(wait, blockers=self._unsettled)
-            if wait and any(_is_for_items(closed_gate.gate) for closed_gate in closed_gates)
-            else wait
-        )
+        if wait and any(_is_for_items(closed_gate.gate) for closed_gate in closed_gates):
+            return replace(wait, blockers=self._unsettled)
+        return wait
 
     def overridden_windows(self, item: str) -> frozenset[str]:
-        """The windows, by name, whose gates are closed for this item and passed."""
+        """Return the names of windows that close a gate for this item and are bypassed."""
         return self._evaluator.overridden_windows(self._variables_of(item), self.bypassed_windows(self.keys[item]))
 
     def pace(self, policy: Policy) -> Pace | None:
-        """The pace that the gates set, where it is none that a policy can have."""
+        """Return the pace that the gates set, if a policy has no shape for it; otherwise None."""
         return self._evaluator.pace(policy, self._variables_of)
 
     def with_pace_reasons(self, policy: Policy, waits: Mapping[str, Cause]) -> Mapping[str, Cause]:
-        """The waits of a rollout, in the words of the gates for those that wait because of their pace."""
+        """Return the waits of a rollout; those caused by pace name the pace gates."""
         if self.pace(policy) is None:
             return waits
         return {
@@ -72,14 +72,15 @@ class InstanceGates:
 
     @property
     def wake_at(self) -> datetime | None:
+        """Return when to evaluate again without an event; None if no gate reads the time."""
         return self._evaluator.wake_at
 
     def _pace_wait(self, policy: Policy, name: str, pace_wait: Cause) -> Cause:
         counters = self.collection.wave_of(name).counters
-        gate_wait = make_wait(
-            self._evaluator.closed_pace_gates(policy, self._variables_of(name), self.collection[name], counters),
-            self.windows,
+        closed_gates = self._evaluator.closed_pace_gates(
+            policy, self._variables_of(name), self.collection[name], counters
         )
+        gate_wait = make_wait(closed_gates, self.windows)
         return replace(gate_wait, blockers=pace_wait.blockers) if gate_wait else pace_wait
 
     @cached_property
@@ -109,5 +110,5 @@ def _subject(collection: RolloutCollection, name: str, plan: ApplySetPlan) -> Ga
 
 
 def _is_for_items(gate: Gate) -> bool:
-    """Does it wait for items of the collection, and for nothing that comes from elsewhere?"""
+    """Return whether only items of the collection can open the gate."""
     return gate.waits_for_items and not (gate.externals or gate.windows or gate.reads_time)

@@ -1,4 +1,4 @@
-"""What is wrong with gates beyond their definition: names that nothing has, and times that never come together."""
+"""Lint of gates beyond their definition: unknown names, and windows that are never open together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from renderer.phrasing import suggestion_or_names
 def find_unknown_names(
     definitions: Iterable[Definition], windows: Collection[str], externals: Collection[str] | None
 ) -> Iterator[Problem]:
-    """Windows and external facts that gates ask for and that nobody declares. `externals` is None where it is not known which there are."""
+    """Yield a problem for each window and external fact that gates name and that is not declared.
+
+    `externals` is None if the configuration is not at hand; facts are then not checked.
+    """
     for gate in (gate for definition in definitions for gate in definition.gates):
         for name in sorted(gate.windows - set(windows)):
             yield _problem(gate, f"window {name!r} does not exist{suggestion_or_names(name, windows)}")
@@ -31,7 +34,11 @@ def find_unknown_names(
 def find_unsatisfiable_gates(
     definitions: Mapping[str, Definition], windows: Mapping[str, Window], targets: Iterable[WindowTarget], now: datetime
 ) -> Iterator[Problem]:
-    """Gates, by the name of their definition, that ask for windows which are never open together, or never while one is that governs the target."""
+    """Yield a problem for each target whose gates can never be open.
+
+    That is the case if their windows are never open together, or never while an Allow window of the target is
+    open. `definitions` and `windows` are by name.
+    """
     gates = gates_by_target(definitions)
     reported = set()
     for target in targets:
@@ -57,13 +64,13 @@ def find_unsatisfiable_gates(
 
 
 def gates_by_target(definitions: Mapping[str, Definition]) -> Callable[[WindowTarget], tuple[Gate, ...]]:
-    """The gates of a target; the definitions are by their names."""
+    """Return a function that gives the gates of a target; `definitions` are by name."""
     gates = {name: _gates_by_node(definition) for name, definition in definitions.items()}
     return lambda target: gates.get(target.rgd, {}).get(target.node, ())
 
 
 def _gates_by_node(definition: Definition) -> dict[str, tuple[Gate, ...]]:
-    """The gates of each resource by its id; those across instances under the empty id."""
+    """Return the gates of each resource by its id, and those across instances under the empty id."""
     return {"": definition.propagate_when or (), **{node.id: node.propagate_when or () for node in definition.nodes}}
 
 

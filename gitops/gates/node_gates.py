@@ -1,6 +1,7 @@
-"""The gates of the nodes of an instance, and the pace of its collections: a closed one holds a node and what depends on it, nothing else (S1-40).
+"""Gates of the nodes of an instance, and the pace of its collections.
 
-The removal of a node is a change of it: the gate that it was last applied with decides (S1-21).
+A closed gate holds a node and its dependents, and nothing else (S1-40). Deleting a node is a change as well: the
+gate that it was last applied with decides (S1-21).
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from typing import Any
 
 from applier.causes import Cause, CauseRef, Reason
 from applier.plan.model import ApplySetPlan, NodePlan, Operation
-from gitops.gates.evaluate import GateEvaluator, GateFacts, GateSubject, GateVariables, apply_pace, make_wait
+from gitops.gates.evaluate import (
+    ClosedGate,
+    GateEvaluator,
+    GateFacts,
+    GateSubject,
+    GateVariables,
+    apply_pace,
+    make_wait,
+)
 from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import Mode, Policy
 from gitops.rollouts.queue_position import MAX_LISTED_ITEMS, QueuePosition
@@ -27,29 +36,25 @@ from renderer.render.resolve import schema_value
 
 @dataclass
 class NodeGates:
-    """Of one instance, in one pass: `plan` tells how its nodes are, `policy` the pace of its collections, `windows` when the answer of each
-    changes next, `past` those of them that somebody lets the instance pass.
-    """
+    """The gates of one instance in one reconciliation."""
 
     plan: ApplySetPlan
+    """State of the nodes."""
     policy: Policy
+    """Pace of the collections, where gates set none."""
     facts: GateFacts
     windows: Mapping[str, ClosedWindow]
+    """State of `inWindow` for each window that the gates name: since when, and when it changes next."""
     bypassed_windows: frozenset[str] = frozenset()
+    """Windows that break-glass bypasses for the instance."""
     _evaluators: dict[str, GateEvaluator] = field(default_factory=dict)
     _pace_waits: dict[str, Mapping[str, Cause]] = field(default_factory=dict)
 
     def find_wait(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> Cause | None:
-        """Why this node may not be written, or deleted, now."""
+        """Return why this node may not be written or deleted now; None if it may."""
         base, _, index = node.partition("/")
         gates = self._gates(base, operation)
-        if (
-            closed_gates := self._evaluator_for(base, gates).closed_gates(
-                self._variables_of(node, live), self.bypassed_windows
-            )
-            if gates
-            else ()
-        ):
+        if gates and (closed_gates := self._closed_gates(node, gates, live)):
             return self._with_wake_time(make_wait(closed_gates, self.windows), base)
         if not index or operation is Operation.PRUNE:
             return None
@@ -58,7 +63,7 @@ class NodeGates:
         return self._pace_waits[base].get(node)
 
     def overridden_windows(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> frozenset[str]:
-        """The windows, by name, whose gates are closed for this node and passed."""
+        """Return the names of windows that close a gate of this node and are bypassed."""
         base = id_in_definition(node)
         if not self.bypassed_windows or not (gates := self._gates(base, operation)):
             return frozenset()
@@ -66,8 +71,12 @@ class NodeGates:
             self._variables_of(node, live), self.bypassed_windows
         )
 
+    def _closed_gates(self, node: str, gates: Sequence[Gate], live: Mapping[str, Any] | None) -> tuple[ClosedGate, ...]:
+        evaluator = self._evaluator_for(id_in_definition(node), gates)
+        return evaluator.closed_gates(self._variables_of(node, live), self.bypassed_windows)
+
     def _with_wake_time(self, wait: Cause | None, base: str) -> Cause | None:
-        """A gate that reads the time is asked again soon."""
+        """Return the wait with a time to evaluate again, if it has none and a gate reads the time."""
         wake_at = self._evaluators[base].wake_at
         return replace(wait, until=wait.until or wake_at) if wait else None
 
@@ -79,7 +88,8 @@ class NodeGates:
 
     def _evaluator_for(self, base: str, gates: Sequence[Gate]) -> GateEvaluator:
         if base not in self._evaluators:
-            # Not with a method: a circle keeps all that a pass was made of until Python looks for circles.
+            # Not a bound method: the reference cycle would keep all data of a reconciliation until the cycle collector
+            # runs.
             self._evaluators[base] = GateEvaluator(gates, self.facts, partial(_subjects, self.plan, base))
         return self._evaluators[base]
 
@@ -100,7 +110,10 @@ class NodeGates:
         return GateVariables(_subject(self.plan, own_plan) if own_plan else GateSubject(live or {}), ancestors, values)
 
     def _find_pace_waits(self, base: str, gates: tuple[Gate, ...] | None) -> Iterator[tuple[str, Cause]]:
-        """Items of a collection whose turn has not come. By default that concerns changes of items that exist already (S1-7)."""
+        """Yield the items of a collection that the pace holds, with the cause.
+
+        By default the pace concerns changes of existing items only (S1-7).
+        """
         sets_pace = gates is not None and (not gates or any(gate.sets_pace for gate in gates))
         if not sets_pace and not self.plan.rendered.applied:
             return
@@ -114,35 +127,40 @@ class NodeGates:
             sum(item.updated and item.healthy for item in items),
         )
         unsettled = tuple(item.key for item in items if item.updated and not item.healthy)
-        refs = tuple(CauseRef("Node", name, Reason.PROGRESSING) for name in unsettled[:MAX_LISTED_ITEMS])
         is_slowed = False
         for place, item in enumerate(items, start=1):
-            if item.updated or (
-                gates
-                and self._evaluator_for(base, gates).closed_gates(
-                    self._variables_of(item.key, None), self.bypassed_windows
-                )
-            ):
+            if item.updated or (gates and self._closed_gates(item.key, gates, None)):
                 continue
-            sliding = policy.mode is Mode.SLIDING
-            limit = frontier(policy.shape, counters.settled, counters.total, sliding=sliding)
-            may_move = pace(item, counters) if pace else counters.updated < limit
-            is_slowed = is_slowed or not may_move
-            if not is_slowed:
+            may_move = pace(item, counters) if pace else counters.updated < _limit(policy, counters.settled, counters)
+            is_slowed = is_slowed or not may_move  # items behind a slow one do not overtake it
+            if is_slowed:
+                yield item.key, _pace_cause(policy, counters, place, unsettled)
+            else:
                 counters = counters._replace(updated=counters.updated + 1)
-                continue
-            suffix = f"; not settled: {join_names(unsettled)}" if unsettled else ""
-            next_limit = frontier(policy.shape, counters.updated, counters.total, sliding=sliding)
-            position = QueuePosition(
-                place, counters.total, limit, counters.updated, next_limit, shape=str(policy.shape)
-            )
-            details = {"position": position._asdict()}
-            yield item.key, Cause(Reason.PACE_REACHED, f"{position}{suffix}", references=refs, details=details)
 
     def _item(self, node_plan: NodePlan, *, counts: bool) -> RolloutItem:
-        """An item that does not exist yet is created at once, unless somebody set a pace: then its creation `counts` as well."""
+        """Return a node as an item of a rollout.
+
+        A node that does not exist counts as updated: it is created at once, unless a pace is set (`counts`).
+        """
         is_updated = node_plan.is_applied or (not node_plan.exists and not counts)
         return RolloutItem(node_plan.node.id, updated=is_updated, healthy=node_plan.healthy)
+
+
+def _limit(policy: Policy, settled: int, counters: Counters) -> int:
+    """Return how many items of the collection may be updated once this number has settled."""
+    return frontier(policy.shape, settled, counters.total, sliding=policy.mode is Mode.SLIDING)
+
+
+def _pace_cause(policy: Policy, counters: Counters, place: int, unsettled: Sequence[str]) -> Cause:
+    """Return the cause of an item that the pace holds, with its queue position and the items in flight."""
+    limit = _limit(policy, counters.settled, counters)
+    next_limit = _limit(policy, counters.updated, counters)
+    position = QueuePosition(place, counters.total, limit, counters.updated, next_limit, shape=str(policy.shape))
+    suffix = f"; not settled: {join_names(unsettled)}" if unsettled else ""
+    references = tuple(CauseRef("Node", name, Reason.PROGRESSING) for name in unsettled[:MAX_LISTED_ITEMS])
+    details = {"position": position._asdict()}
+    return Cause(Reason.PACE_REACHED, f"{position}{suffix}", references=references, details=details)
 
 
 def _subjects(plan: ApplySetPlan, base: str) -> list[GateSubject]:

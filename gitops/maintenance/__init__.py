@@ -1,1 +1,4 @@
-"""What is wrong in a cluster, as far as Levelgate is concerned: `facts` asks the cluster, `judge` concludes. Nothing is written."""
+"""Checks of a cluster, and the removal of Levelgate from it.
+
+`cluster_facts` reads the cluster, `cluster_check` draws conclusions, `uninstall` removes what Levelgate wrote.
+"""

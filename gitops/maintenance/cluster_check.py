@@ -1,7 +1,7 @@
-"""What is wrong, concluded from facts, with what to do about it. Pure.
+"""Findings of `levelgate check`, concluded from facts, each with advice. Pure.
 
-A *problem* keeps Levelgate from working, or something would go wrong; a *warning* is what somebody should know. An area in which there is
-neither says what there is.
+A *problem* stops Levelgate or leads to a fault. A *warning* is a risk that a person should know. An area without
+either has one finding that summarizes it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from renderer.kinds import defined_kind, is_built_in
 from renderer.phrasing import format_count
 
 TERMINATION_TIMEOUT = timedelta(minutes=10)
-"""An instance that has been going away for so long does not go by itself."""
+"""Time after which a terminating instance counts as stuck."""
 
 _GRANT_ADVICE = (
     "grant it to the user of this kubeconfig; deploy/kubernetes.yaml gathers all ClusterRoles with the label "
@@ -45,6 +45,8 @@ _OTHER_MANAGERS = tuple(manager for tool in TOOLS.values() for manager in tool.m
 
 
 class CheckLevel(StrEnum):
+    """The severity of a finding."""
+
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"
@@ -52,17 +54,19 @@ class CheckLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """One thing that was looked at: `objects` are those concerned, keys of kinds have no name; `advice` is what to do, empty where all is well."""
+    """A result of the check."""
 
     level: CheckLevel
     area: str
     message: str
     advice: str = ""
+    """Next step for the person; empty if there is none."""
     objects: tuple[ObjectKey, ...] = ()
+    """Objects concerned; a key without a name stands for a kind."""
 
 
 def check_cluster(facts: ClusterFacts) -> list[CheckFinding]:
-    """Findings by area, in a fixed order of areas."""
+    """Return the findings by area, in a fixed order of areas."""
     checker = _ClusterChecker(facts)
     areas = {
         "cluster": (
@@ -87,6 +91,8 @@ def check_cluster(facts: ClusterFacts) -> list[CheckFinding]:
 
 @dataclass(frozen=True)
 class _ClusterChecker:
+    """The facts of one cluster, and the checks of each area."""
+
     facts: ClusterFacts
 
     @cached_property
@@ -95,12 +101,12 @@ class _ClusterChecker:
 
     @cached_property
     def instances(self) -> frozenset[ObjectKey]:
-        """Instances that the records of sources name, whether they exist or not."""
+        """Return the instances in the records of sources, whether they exist or not."""
         return frozenset(key for record in self.facts.records.values() for key in record.scopes)
 
     @cached_property
     def known_sets(self) -> frozenset[str]:
-        """Sets whose parent lives or is on record."""
+        """Return the ids of ApplySets whose parent exists or is in a record."""
         live = {applyset_id(key) for key, obj in self.objects if is_our_parent(obj)}
         return frozenset(live | set(map(applyset_id, self.instances)))
 
@@ -116,12 +122,12 @@ class _ClusterChecker:
 
     def check_api_groups(self) -> Iterator[CheckFinding]:
         for group in sorted(self.facts.survey.discovery.stale_groups):
-            advice = "see `kubectl get apiservices`; until it answers nothing of its kinds is deleted"
+            advice = "see `kubectl get apiservices`; objects of its kinds are not deleted until it answers"
             yield CheckFinding(CheckLevel.WARNING, "cluster", f"the API group {group} does not answer", advice)
         if refused := self.facts.survey.list_errors:
-            message = f"{format_count(len(refused), 'kind')} cannot be searched, so remaining metadata of Levelgate there is not known"
+            message = f"{format_count(len(refused), 'kind')} cannot be searched for metadata of Levelgate"
             kinds = tuple(ObjectKey(*kind, "", "") for kind in sorted(refused))
-            advice = f"`levelgate check -o json` names all; {next(iter(refused.values()))}"
+            advice = f"`levelgate check -o json` lists them; the first: {next(iter(refused.values()))}"
             yield CheckFinding(CheckLevel.WARNING, "cluster", message, advice, kinds)
 
     def check_permissions(self) -> Iterator[CheckFinding]:
@@ -140,8 +146,8 @@ class _ClusterChecker:
                 advice = f"see `kubectl describe crd {key.name}`"
                 yield CheckFinding(CheckLevel.PROBLEM, "definitions", f"not served: {message}", advice, (key,))
             elif not self._is_served(defined_kind(crd)):
-                advice = "if that lasts, see the log of the API server"
-                yield CheckFinding(CheckLevel.PROBLEM, "definitions", "established, and not served", advice, (key,))
+                advice = "if this lasts, see the log of the API server"
+                yield CheckFinding(CheckLevel.PROBLEM, "definitions", "established, but not served", advice, (key,))
 
     def check_sets(self) -> Iterator[CheckFinding]:
         for key, obj in self.objects:
@@ -169,15 +175,15 @@ class _ClusterChecker:
         yield from _finding_about(
             unproven,
             "sets",
-            "members that we did not apply ourselves, or that another controller owns: they are never deleted",
+            "members that we did not apply ourselves, or that another controller owns: they are never pruned",
             f"remove the label {well_known.PART_OF} from objects that do not belong there",
         )
         yield from _finding_about(
             sorted(not_adopted),
             "sets",
-            "members that another tool applied, and we have not: they are not deleted",
-            "where the set is being taken over let `levelgate run` go on, `levelgate status` says what waits; "
-            f"else remove the label {well_known.PART_OF}",
+            "members that another tool applied and Levelgate did not: they are not pruned",
+            "while the set is being adopted, keep `levelgate run` running and see `levelgate status`; "
+            f"otherwise remove the label {well_known.PART_OF}",
         )
         yield from _finding_about(
             unrecorded,
@@ -189,7 +195,7 @@ class _ClusterChecker:
             shared,
             "sets",
             "members that another tool applies or applied: fields removed from Git stay as long as it owns them",
-            "stop it there; then remove its entry from metadata.managedFields, or let it release the object",
+            "stop that tool; then remove its entry from metadata.managedFields, or let it release the object",
         )
 
     def _check_set(self, key: ObjectKey, obj: Object) -> Iterator[CheckFinding]:
@@ -216,7 +222,8 @@ class _ClusterChecker:
             and not scope >= inventory.scope_of([member_key], key)
         ):
             message = f"the inventory of {key} does not cover all its members"
-            advice = f"restore its annotations {well_known.GROUP_KINDS} and {well_known.NAMESPACES}; kinds that they omit are not pruned"
+            annotations = f"{well_known.GROUP_KINDS} and {well_known.NAMESPACES}"
+            advice = f"restore its annotations {annotations}; kinds that they omit are not pruned"
             yield CheckFinding(CheckLevel.PROBLEM, "sets", message, advice, uncovered)
 
     def check_leftovers(self) -> Iterator[CheckFinding]:
@@ -245,33 +252,35 @@ class _ClusterChecker:
         yield from _finding_about(
             unlabelled,
             "leftovers",
-            f"members whose label {well_known.PART_OF} was taken off: what Git no longer wants of them is never pruned",
-            "the next reconciliation puts it back on those in Git; "
-            "of the others `levelgate explain TYPE/NAME` says how to delete or keep them",
+            f"members whose label {well_known.PART_OF} was removed: they are never pruned",
+            "the next reconciliation restores it on those in Git; "
+            "for the others `levelgate explain TYPE/NAME` says how to delete or keep them",
         )
         yield from _finding_about(
             sorted(without_parent - {*unknown}),
             "leftovers",
             "members of sets whose parent does not exist",
-            f"follow their source again, which finds them; or {_UNINSTALL_ADVICE}",
+            f"configure their source again, which finds them; or {_UNINSTALL_ADVICE}",
         )
         yield from _finding_about(
             unknown,
             "leftovers",
             "instances with our finalizer that no source knows: deleting one would hang",
-            f"follow their source again; or {_UNINSTALL_ADVICE}",
+            f"configure their source again; or {_UNINSTALL_ADVICE}",
         )
         yield from _finding_about(
             hanging,
             "leftovers",
-            f"instances that have been terminating for more than {format_duration(TERMINATION_TIMEOUT)} and wait for our finalizer",
+            f"instances that have been terminating for more than {format_duration(TERMINATION_TIMEOUT)}"
+            " and wait for our finalizer",
             "check that `levelgate run` works; `levelgate status` shows what they wait for",
         )
         yield from _finding_about(
             ownerless,
             "leftovers",
             "stored revisions of objects that no longer exist",
-            "the next reconciliation of their source drops those of instances; delete the rest: nothing is rendered from it",
+            "the next reconciliation of their source deletes those of instances; "
+            "delete the others: no manifest is rendered from them",
         )
         yield from _finding_about(
             (key for key in without_set if key not in unlabelled),
@@ -285,7 +294,7 @@ class _ClusterChecker:
             yield from _finding_about(
                 (key for key, crd in self.facts.crds.items() if label(crd, kro.OWNED_LABEL)),
                 "kro",
-                f"kro runs ({self.facts.kro}), and Levelgate manages kinds that were defined by kro",
+                f"kro runs ({self.facts.kro}), and Levelgate manages kinds that kro defined",
                 "stop one of the two: both would write these instances",
                 level=CheckLevel.PROBLEM,
             )
@@ -293,14 +302,14 @@ class _ClusterChecker:
         yield from _finding_about(
             (key for key, obj in self.objects if kro.FINALIZER in _finalizers(obj)),
             "kro",
-            "instances with kro's finalizer, and kro does not run: deleting one would hang",
-            "start kro, or take them over with `levelgate run --adopt IfUnowned:kro`",
+            "instances with kro's finalizer while kro does not run: deleting one would hang",
+            "start kro, or adopt them with `levelgate run --adopt IfUnowned:kro`",
         )
         ours = set(map(defined_kind, self.facts.crds.values()))
         yield from _finding_about(
             (key for key, kind in sorted(self.facts.kro_definitions.items()) if kind in ours),
             "kro",
-            "definitions of kro's for kinds that we manage: a kro that is started would take their instances back",
+            "definitions of kro for kinds that Levelgate manages: kro, if started, would take over their instances",
             "delete them while kro is stopped, and remove the finalizer that only kro removes",
         )
 
@@ -331,13 +340,13 @@ class _ClusterChecker:
 def _finding_about(
     objects: Iterable[ObjectKey], area: str, message: str, advice: str, *, level: CheckLevel = CheckLevel.WARNING
 ) -> Iterator[CheckFinding]:
-    """One finding about all these objects; none where there are none."""
+    """Yield one finding about all these objects; none if there are none."""
     if keys := tuple(objects):
         yield CheckFinding(level, area, message, advice, keys)
 
 
 def _is_returned(obj: Object, parents: Mapping[str, Object]) -> bool:
-    """Return whether somebody put the label of a member back, which its record proves to be ours."""
+    """Return whether a person restored the label of a member that its record proves to be ours."""
     parent = parents.get(label(obj, well_known.PART_OF))
     return parent is not None and is_of_set(obj, parent)
 
@@ -347,6 +356,6 @@ def _finalizers(obj: Object) -> list[str]:
 
 
 def _version_numbers(version: str) -> list[int]:
-    """`levelgate/v0.4.0` as numbers that compare; words after them do not count."""
+    """Return the numbers of a version such as `levelgate/v0.4.0`, for comparison; a suffix does not count."""
     number_match = re.search(r"\d+(\.\d+)*", version)
     return list(map(int, number_match.group().split("."))) if number_match else []

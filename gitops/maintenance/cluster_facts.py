@@ -1,4 +1,4 @@
-"""Ask a cluster everything that `judge` needs to know. Reads only."""
+"""Facts about a cluster that `cluster_check` needs. Reads only."""
 
 from __future__ import annotations
 
@@ -26,34 +26,37 @@ _VERBS = ("get", "list", "watch", "create", "patch", "delete")
 
 
 class CheckedCluster(Cluster, Protocol):
-    """A cluster that also tells what it is and what we may do there."""
+    """A cluster that reports its version and our permissions."""
 
     async def version(self) -> str:
-        """The Kubernetes version."""
+        """Return the Kubernetes version."""
 
     async def may(self, permission: ResourceAttributes) -> bool:
-        """Does the server allow us this?"""
+        """Return whether the server grants us this permission."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What a cluster answered. `version` is this program's; `crds` are those of definitions, whole; `kro` says what shows that it runs,
-    `kro_definitions` of which kinds it has definitions; `missing` are permissions that we need and do not have.
-    """
+    """The answers of one cluster."""
 
     version: str
+    """Version of this program."""
     kubernetes_version: str
     survey: LeftoverSurvey
     records: Mapping[str, SourceRecord]
     crds: Mapping[ObjectKey, Object]
+    """CRDs that our definitions created, whole."""
     kro: str
+    """Evidence that kro runs in the cluster; empty if there is none."""
     kro_definitions: Mapping[ObjectKey, GroupKind]
+    """Kind that each definition in the cluster defines; kro reads these objects."""
     missing_permissions: tuple[ResourceAttributes, ...]
+    """Permissions that Levelgate needs and does not have."""
     now: datetime
 
 
 async def examine(cluster: CheckedCluster, *, version: str, now: datetime) -> ClusterFacts:
-    """Raises ClusterError only where the cluster does not answer at all."""
+    """Read all facts. Raises: ClusterError if the cluster does not answer at all."""
     kubernetes, leftovers = await asyncio.gather(cluster.version(), survey(cluster))
     keys_of_crds = [
         key
@@ -75,7 +78,11 @@ async def examine(cluster: CheckedCluster, *, version: str, now: datetime) -> Cl
 
 
 def needed_permissions(leftovers: LeftoverSurvey) -> list[ResourceAttributes]:
-    """What Levelgate does in this cluster, as permissions: its own records, CRDs, every kind that a set of ours holds, and those of definitions."""
+    """Return the permissions that Levelgate needs in this cluster.
+
+    They cover its own records, CRDs, kinds of definitions, and every kind that is a member of one of its
+    ApplySets.
+    """
     sets, served = our_sets(leftovers), leftovers.discovery.resources
     members = {key.group_kind for key, obj in leftovers.objects.items() if label(obj, well_known.PART_OF) in sets}
     instances = {key.group_kind for key, obj in leftovers.objects.items() if is_our_parent(obj)} - {_CONFIG_MAP}
@@ -102,7 +109,7 @@ def needed_permissions(leftovers: LeftoverSurvey) -> list[ResourceAttributes]:
 async def _find_missing(
     cluster: CheckedCluster, permissions: list[ResourceAttributes]
 ) -> tuple[ResourceAttributes, ...]:
-    """One question for whoever may do everything, else one for each permission."""
+    """Return the permissions that are not granted. An administrator costs one request, another user one for each."""
     if await cluster.may(_ALL_PERMISSIONS):
         return ()
     answers = await asyncio.gather(*map(cluster.may, permissions))
@@ -110,7 +117,9 @@ async def _find_missing(
 
 
 async def _or_default(request: Awaitable[T], default: T) -> T:
-    """What the cluster answers. What it refuses is among the missing permissions, and the rest is worth knowing."""
+    """Return the answer, or `default` if the cluster refuses it. A refused request shows in the missing
+    permissions.
+    """
     try:
         return await request
     except ClusterError:

@@ -1,7 +1,7 @@
-"""Leave a cluster: everything of ours goes, what is deployed stays as it is, unless it is to go as well.
+"""Removal of Levelgate from a cluster. Deployed objects stay, unless they are pruned first.
 
-What there is to do is read from the objects themselves. So what was broken off is repeated from where it stopped, and what no inventory names is
-found too. Our records go last.
+The work is read from the objects themselves. So an interrupted removal continues where it stopped, and objects
+that no inventory names are found. Records are deleted last.
 """
 
 from __future__ import annotations
@@ -31,28 +31,33 @@ from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 from renderer.kinds import NAMESPACE
 
 MAX_ROUNDS = 5
-"""What was written meanwhile is looked at again. After so many rounds somebody goes on writing."""
+"""Rounds of survey and removal. Objects that still appear after the last one have another writer."""
 
 _EMPTY_COMMIT = "uninstall"
-"""Stands for a commit that holds nothing."""
+"""Stands for a commit without files."""
 
 
 @dataclass(frozen=True, slots=True)
 class UninstallPlan:
-    """What is to be done: objects to `release`, `records` to delete, and our own namespace, where we made it.
-
-    `sets` are the ids of our sets; `unseen` are kinds that could not be looked through, with the reason.
-    """
+    """The work of one round."""
 
     release: tuple[Object, ...]
+    """Objects that lose our metadata and stay."""
     records: tuple[Object, ...]
+    """Objects to delete."""
     namespace: Object | None
+    """Levelgate's namespace, if Levelgate created it and it is not terminating."""
     sets: frozenset[str]
+    """Ids of our ApplySets."""
     unreadable_kinds: Mapping[str, str]
+    """Reason by kind that cannot be listed."""
 
     @classmethod
     def from_survey(cls, leftovers: LeftoverSurvey) -> UninstallPlan:
-        """Pure. Records are what is ours in our namespace and not put there by Git."""
+        """Return the plan for a survey. Pure.
+
+        Records are our objects in Levelgate's namespace that are not members of an ApplySet.
+        """
         sets = our_sets(leftovers)
         owned = [
             (key, obj)
@@ -73,20 +78,24 @@ class UninstallPlan:
 
     @property
     def is_empty(self) -> bool:
+        """Return whether no work is left."""
         return not (self.release or self.records or self.namespace)
 
 
 @dataclass(frozen=True, slots=True)
 class Uninstaller:
-    """Takes everything of ours off one cluster."""
+    """The removal of everything that Levelgate wrote to one cluster."""
 
     cluster: Cluster
 
     async def survey(self) -> UninstallPlan:
+        """Read the cluster, and return the plan of the next round."""
         return UninstallPlan.from_survey(await survey(self.cluster))
 
     async def other_writers(self, plan: UninstallPlan) -> str:
-        """What of others is in our own namespace, which then stays; empty where nothing is, or that cannot be told."""
+        """Return what others have in Levelgate's namespace, which then stays; empty if there is nothing, or it
+        cannot be read.
+        """
         ours = set(map(ObjectKey.from_manifest, plan.records))
         with suppress(ClusterError):
             if plan.namespace:
@@ -95,11 +104,13 @@ class Uninstaller:
         return ""
 
     async def release(self, plan: UninstallPlan) -> None:
-        """Only what takes long: everything but our records. What of it cannot be done `leave` finds, and says."""
+        """Strip our metadata from all objects except the records. Failures are left to `uninstall`, which reports
+        them.
+        """
         await asyncio.gather(*(_catch_error(self._release(obj, plan.sets)) for obj in plan.release))
 
     async def uninstall(self) -> tuple[UninstallPlan, list[ClusterError]]:
-        """Until nothing is left to be done, or something cannot be: what is left, and why."""
+        """Run rounds until no work is left or an action fails. Return the last plan and the errors."""
         for _ in range(MAX_ROUNDS):
             plan = await self.survey()
             if plan.is_empty:
@@ -111,9 +122,11 @@ class Uninstaller:
     async def prune_sources(
         self, records: Mapping[str, SourceRecord], clock: Clock, *, version: str, wait: timedelta
     ) -> ReconcileResult:
-        """Prune what the sources hold, as a commit that holds nothing would: against dependencies, each wave gone before the next.
+        """Prune all objects of the sources, as an empty commit would: dependents first, each wave gone before the
+        next.
 
-        Until nothing is on its way any more, or until that has lasted for `wait`; what is still there says why.
+        Return once no deletion is in flight, or once none has made progress for `wait`. The result has the reason
+        of each object that is left.
         """
         for source in records:
             approval = {"metadata": {"annotations": {well_known.APPROVED_COMMIT: _EMPTY_COMMIT}}}
@@ -134,7 +147,10 @@ class Uninstaller:
             waited, delay = waited + delay, min(delay * 2, LAST_LOOK)
 
     async def _run_round(self, plan: UninstallPlan) -> list[ClusterError]:
-        """One step after the other, each only once the one before is done. What somebody changed meanwhile waits for the next look."""
+        """Run the steps in order, each after the previous one has succeeded.
+
+        An object that another process changed meanwhile (StaleWrite) is left to the next round.
+        """
         for actions in self._steps(plan):
             if errors := [error for error in await asyncio.gather(*map(_catch_error, actions)) if error]:
                 return [error for error in errors if not isinstance(error, StaleWrite)]
@@ -146,7 +162,7 @@ class Uninstaller:
         yield [self._delete_namespace_if_empty(obj) for obj in (plan.namespace,) if obj]
 
     async def _release(self, obj: Object, sets: Collection[str]) -> None:
-        """Take our status off, which nobody keeps up any more, then everything else in one write."""
+        """Remove our status, which no process updates any more, then all other metadata in one write."""
         if any(entry.get("manager") == STATUS_MANAGER and entry.get("subresource") for entry in manager_entries(obj)):
             metadata = {name: obj["metadata"][name] for name in ("name", "namespace", "uid") if name in obj["metadata"]}
             body = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
@@ -158,7 +174,7 @@ class Uninstaller:
         await self.cluster.delete(ObjectKey.from_manifest(obj), uid=obj["metadata"]["uid"], resource_version=None)
 
     async def _delete_namespace_if_empty(self, obj: Object) -> None:
-        """Delete it if nothing of anybody else's is in it."""
+        """Delete the namespace if it holds no object of others; otherwise release it."""
         key = ObjectKey.from_manifest(obj)
         if await contents_of(self.cluster, key, Observed(await self.cluster.discover())):
             await self._release(obj, ())
@@ -175,5 +191,5 @@ async def _catch_error(action: Awaitable[None]) -> ClusterError | None:
 
 
 def _is_made_by_us(obj: Object) -> bool:
-    """The label that we give it is still our word. Where Git holds it too it is a member of a set, and stays."""
+    """Return whether Levelgate created the namespace: it still owns the label, and the namespace is not a member."""
     return apply_entry(obj, PARENT_MANAGER) is not None and not label(obj, well_known.PART_OF)

@@ -52,7 +52,7 @@ class HistoryReader:
             raise SourceError(self.location, "is a URL; history is read from a local repository", advice="clone it")
         config = source_config.parse_source(f"{self.name or source_config.derive_name(self.location)}={self.location}")
         self.name = config.name
-        self._local = LocalRepository(Path(self.location))
+        self._local = LocalRepository.open(Path(self.location))
         self._target = SourceTarget(config.target.url, path=self._local.path)
 
     def read_step(self, base: str, head: str, start: datetime) -> CommitSeries:

@@ -1,7 +1,8 @@
-"""Reading Git: what to read (`Target`), a copy of it (`Mirror`), a directory as it lies (`read_working_tree`), and what
-was read (`Snapshot`).
+"""Reading of Git: a target (`SourceTarget`) is mirrored in the cache (`Mirror`), and a commit of it becomes a value
+(`SourceSnapshot`).
 
-Nothing is ever checked out, and nothing that a repository holds is ever run.
+A directory on disk is read by `read_working_tree`. Levelgate never checks out a repository and never runs a program
+from it.
 """
 
 from gitops.source.credentials import Credentials

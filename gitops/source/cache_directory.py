@@ -3,8 +3,8 @@
 Layout: `repository.git`, the copy; `lock`; `gitconfig` and `askpass`, for Git to read; `fresh.git` and `damaged.git`
 during an exchange. A crash at any point leaves one copy or none; a missing copy is fetched again.
 
-One writer or several readers, also across processes and after a crash. The lock is the kernel's (flock): it ends with the
-last process that holds the descriptor, also a Git process that outlives its parent.
+One writer or several readers use a copy, also across processes. The lock is the kernel's (flock). It ends with the
+last process that holds the descriptor, also with a Git process that outlives its parent.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ _RETRY_SECONDS = 0.02
 
 @contextmanager
 def hold_lock(file: Path, *, shared: bool, timeout: float, tick: Callable[[], None] = lambda: None) -> Iterator[int]:
-    """Hold the lock; gives its descriptor, for child processes to inherit. Raises `CacheUnavailable` after `timeout`
-    seconds, and what `tick` raises while the lock is waited for.
+    """Hold the lock, and yield its descriptor for child processes to inherit.
+
+    `tick` is called every 20 ms while the lock is taken by another process.
+
+    Raises: CacheUnavailable after `timeout` seconds, and what `tick` raises.
     """
-    access = os.O_RDONLY if shared else os.O_RDWR  # what has become read-only can still be read
+    access = os.O_RDONLY if shared else os.O_RDWR  # a cache on a read-only disk can still be read
     descriptor = os.open(file, access | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _acquire(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, file, timeout, tick)
@@ -54,10 +57,10 @@ def _acquire(descriptor: int, kind: int, file: Path, timeout: float, tick: Calla
 
 
 class CacheDirectory:
-    """The directory for the repository at `location`, below `cache`. Nothing is made before it is needed.
+    """The directory for the repository at `location`, below `cache`. It is created before its first use.
 
-    All methods raise `CacheUnavailable` if the disk does not let them, or if the lock is not free in `lock_timeout`
-    seconds, and what `tick` raises while they wait for it.
+    Methods raise CacheUnavailable if the disk refuses, or if the lock is not free within `lock_timeout` seconds.
+    While they wait for the lock they call `tick`, and pass on what it raises.
     """
 
     def __init__(self, cache: Path, location: str, *, lock_timeout: float, tick: Callable[[], None]) -> None:
@@ -68,11 +71,12 @@ class CacheDirectory:
 
     @contextmanager
     def prepare(self) -> Iterator[None]:
-        """The directory is there."""
+        """Create the directory, and translate errors of the disk inside the block into CacheUnavailable."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self.config.exists():
-                # Used only for a local repository that the operator named: it may be a volume with another owner.
+                # Git refuses repositories of another owner, and a volume may have one. Only a local repository that the
+                # operator named is read with this file.
                 self.config.write_text("[safe]\n\tdirectory = *\n")
             yield
         except OSError as error:
@@ -81,19 +85,20 @@ class CacheDirectory:
 
     @contextmanager
     def lock_shared(self) -> Iterator[None]:
-        """Nobody changes the copy meanwhile."""
+        """Keep writers out of the copy during the block."""
         with self.prepare(), self._lock(shared=True):
             yield
 
     @contextmanager
     def lock_exclusively(self) -> Iterator[int]:
-        """Nobody else is in the copy. Gives the lock's descriptor, for Git to hold as well."""
+        """Keep all others out of the copy during the block, and yield the lock's descriptor for Git to hold as well."""
         with self.prepare(), self._lock(shared=False) as descriptor:
             yield descriptor
 
     def replace_repository(self, build: Callable[[Path], None]) -> None:
-        """Put what `make` makes in the place of the copy, if it does not raise. To be called under the exclusive
-        lock.
+        """Let `build` create a repository in a new directory, and put that in the place of the copy.
+
+        If `build` raises, the copy stays. Requires the exclusive lock.
         """
         fresh, damaged = self.path / "fresh.git", self.path / "damaged.git"
         for leftover in (fresh, damaged):
@@ -110,7 +115,10 @@ class CacheDirectory:
 
 
 def remove_leftovers(repository: Path) -> None:
-    """Remove what a killed Git left behind. To be called under the exclusive lock: then nothing of it is in use."""
+    """Remove lock files and temporary files of a Git process that was killed.
+
+    Requires the exclusive lock: without another process in the copy, none of them is in use.
+    """
     for directory, _, files in os.walk(repository):
         for name in files:
             if name.endswith(".lock") or name.startswith("tmp_"):

@@ -1,8 +1,8 @@
-"""How Git proves who we are, without the secret ever being in an argument, a URL, a configuration file, a variable or
-a message.
+"""Credentials for Git that never appear in an argument, a URL, a Git configuration, a variable or a message.
 
-Git asks a small script for user name and password; the script reads the token's file at that moment. So a token that
-is rotated on disk is used from the next request on, and this process reads it only to blot it out of error messages.
+Git runs a small script to ask for user name and password, and the script reads the token's file at that moment. So a
+token that is rotated on disk counts from the next request on. This process reads the token only to redact it in error
+messages.
 """
 
 from __future__ import annotations
@@ -33,23 +33,25 @@ _SSH = (
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Files that hold secrets, never the secrets. `username` is what the server wants beside a token; most take any.
+    """The paths of files that hold secrets, never the secrets.
 
-    Without `known_hosts_file` the system's and the user's own are used; an unknown host key is always refused. With
-    `ssh_key_file` only that key is offered and the user's SSH configuration is not read. Of https, only certificates that `ca_file` vouches for are
-    accepted; without it, those that the system trusts.
+    An unknown host key and an untrusted certificate are always refused.
     """
 
     token_file: Path | None = None
     username: str = "git"
+    """Name that the server expects beside a token; most servers accept any."""
     ssh_key_file: Path | None = None
+    """The only key that ssh offers; with it, ssh ignores the user's configuration and agent."""
     known_hosts_file: Path | None = None
+    """Host keys that ssh accepts; without it, those of the system and of the user."""
     ca_file: Path | None = None
+    """Authorities whose certificates https accepts; without it, those that the system trusts."""
 
     def environment(self, target: SourceTarget, directory: Path) -> dict[str, str]:
-        """The variables that let Git reach `target`. Writes the asking script into `home`.
+        """Return the variables that let Git reach `target`, and write the script that answers Git into `directory`.
 
-        Raises `Unauthorized` if a file cannot be read, or holds nothing.
+        Raises: Unauthorized if a file cannot be read or is empty.
         """
         self._check_usable(target)
         if target.scheme == "ssh":
@@ -66,7 +68,7 @@ class Credentials:
 
     @property
     def file_states(self) -> tuple[object, ...]:
-        """Changes when the files do."""
+        """Return a value that differs once any of the files has changed."""
         return tuple(_file_state(file) for file in self._files)
 
     @property
@@ -74,7 +76,7 @@ class Credentials:
         return tuple(filter(None, (self.token_file, self.ssh_key_file, self.known_hosts_file, self.ca_file)))
 
     def redact(self, text: str) -> str:
-        """`text` without the token, in any of the forms that a server could send it back in."""
+        """Return `text` without the token, also where a server sent it back escaped or in base64."""
         for form in sorted(self._token_forms(), key=len, reverse=True):
             text = text.replace(form, "***")
         return text

@@ -1,8 +1,8 @@
-"""Git processes, in an environment that no file and no variable of the machine can change.
+"""Git processes, in an environment that no file and no variable of the machine changes.
 
-The only module that imports GitPython; its command runner starts each process. Only fixed options are passed. Values from
-outside follow `--` or `--end-of-options`, or are full ref names. Each process has its own session, so that a timeout ends
-all its children and nothing can ask on a terminal. A `tick` ends a process whose result is no longer wanted.
+This is the only module that imports GitPython; its command runner starts each process. Options are fixed. Values from
+outside follow `--` or `--end-of-options`, or are full ref names. Each process has its own session: a timeout ends all
+its children, and none of them can ask on a terminal. A `tick` ends a process whose result is no longer needed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _ENVIRONMENT = {
     "GIT_SSH_COMMAND": "false",
 }
 
-# Findings about names that are dangerous, or ugly, in a checkout only. There is none, and `tree` judges every name;
-# without this, one bad file would stop the whole source.
+# Findings of fsck about names that harm only a checkout. Levelgate makes none, and `tree` judges every name itself.
+# Without this list, one bad file would stop the whole source.
 _HARMLESS_WITHOUT_CHECKOUT = """
     hasDot hasDotdot hasDotgit fullPathname zeroPaddedFilemode badTimezone missingSpaceBeforeDate mailmapSymlink
     gitmodulesName gitmodulesUrl gitmodulesPath gitmodulesUpdate gitmodulesParse gitmodulesBlob gitmodulesLarge
@@ -77,7 +77,7 @@ _SETTINGS = {
 
 
 class GitError(Exception):
-    """Git ended with an error. Stays inside this package; `stderr` may quote whatever a server said."""
+    """Git ended with an error. It stays inside this package, because `stderr` may quote anything a server sent."""
 
     def __init__(self, status: int, stderr: str) -> None:
         self.status = status
@@ -86,39 +86,37 @@ class GitError(Exception):
 
 
 class GitTimeoutError(GitError):
-    """Git was ended because it took too long."""
+    """Git was killed because it took too long."""
 
 
 class OutputTooLargeError(GitError):
-    """Git was ended because it wrote more than was asked for."""
+    """Git was killed because its output passed the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """Git for one repository (`git_dir`), or for a directory that may be in one (`directory`).
-
-    `environment` is added to the fixed one; `timeout` in seconds ends a command; `tick` is called about twice a
-    second while one runs and may raise to end it; `held` are file descriptors, of locks, that live as long as the
-    process does.
-    """
+    """Git for one repository (`git_dir`), or for a directory that may be in one (`directory`)."""
 
     directory: Path
     git_dir: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that are added to the fixed ones."""
     timeout: float = 120.0
+    """Seconds after which a command is killed."""
     tick: Callable[[], None] = lambda: None
+    """Called about twice a second during a command; an exception from it kills the command."""
     lock_descriptors: tuple[int, ...] = ()
+    """File descriptors of locks, which child processes inherit: the lock lasts as long as they do."""
 
     def run(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
-        """The standard output of `git ARGUMENTS`, of at most `limit` bytes.
+        """Return the standard output of `git ARGUMENTS`, of at most `limit` bytes.
 
-        Raises `GitError` if Git does not end with status 0, `GitTimeoutError`, `OutputTooLargeError`, and what `tick`
-        raises.
+        Raises: GitError if the exit status is not 0, GitTimeoutError, OutputTooLargeError, and what `tick` raises.
         """
         return self.run_with_stderr(*arguments, stdin=stdin, limit=limit)[0]
 
     def run_with_stderr(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> tuple[bytes, str]:
-        """As `run`, and what Git said beside it."""
+        """Return the standard output, as `run` does, and the standard error."""
         with _stdin_file(stdin) as input_file:
             process = self._start(arguments, input_file)
             try:
@@ -135,11 +133,11 @@ class Git:
         return output, stderr
 
     def run_text(self, *arguments: str) -> str:
-        """The standard output as text, without the line end."""
+        """Return the standard output as text, without the line end."""
         return self.run(*arguments).decode("utf-8", "replace").rstrip("\n")
 
     def succeeds(self, *arguments: str) -> bool:
-        """Whether Git ends with status 0 rather than 1. Raises `GitError` for any other end."""
+        """Return True for exit status 0 and False for 1. Raises: GitError for any other status."""
         try:
             self.run(*arguments)
         except GitError as failure:
@@ -194,8 +192,10 @@ class Git:
 
 
 def _load_runner() -> Any:
-    """`git.cmd`, without the rest of GitPython: importing all of it costs four times as much, and two processes that ask Git for its version. Who
-    asks the package for more gets it whole.
+    """Import `git.cmd` without the rest of GitPython.
+
+    The whole package takes four times as long to import, and starts two processes to ask Git for its version. Another
+    module that reads further names of the package gets all of it.
     """
     if "git" not in sys.modules and (spec := find_spec("git")) and (loader := spec.loader):
         package = module_from_spec(spec)
@@ -211,7 +211,7 @@ def _load_runner() -> Any:
 
 
 def _stdin_file(stdin: bytes) -> AbstractContextManager[IO[bytes] | None]:
-    """A file to read `stdin` from: with a pipe, Git and we could wait for each other."""
+    """Return a file that Git reads `stdin` from. With a pipe, Git and this process could wait for each other."""
     if not stdin:
         return nullcontext()
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller's `with`
@@ -231,9 +231,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _env_command_prefix() -> list[str]:
-    """The command prefix that drops what the caller's environment would tell Git (a hook sets GIT_DIR, a shell
-    GIT_TRACE).
-    """
+    """Return the command prefix that removes Git's variables of the caller: a hook sets GIT_DIR, a shell GIT_TRACE."""
     foreign = [
         name
         for name in os.environ
@@ -243,18 +241,21 @@ def _env_command_prefix() -> list[str]:
 
 
 def make_stop_tick(has_ended: Callable[[], bool]) -> Callable[[], None]:
-    """A tick that raises `Stopped` once this has `ended`."""
+    """Return a tick that raises Stopped once `has_ended` returns True."""
 
     def tick() -> None:
         if has_ended():
-            raise Stopped("Git", "the process comes to its end")
+            raise Stopped("Git", "the process is stopping")
 
     return tick
 
 
 @contextmanager
 def stop_tick_on_exit() -> Iterator[Callable[[], None]]:
-    """A tick that raises `Stopped` once this block is left, for a thread that whoever leaves it waits for."""
+    """Yield a tick that raises Stopped after the block is left.
+
+    The tick is for a thread that the leaving task waits for: its Git process is killed instead of finished.
+    """
     exited = threading.Event()
     try:
         yield make_stop_tick(exited.is_set)

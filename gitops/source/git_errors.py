@@ -1,7 +1,7 @@
-"""What a failed transfer means, read off Git's own words (which are English, as the runner asks for).
+"""The meaning of a failed transfer, found in Git's messages, which GitPython's runner asks for in English.
 
-A table, because Git has no codes for this: the first row whose pattern matches decides. Order matters: a connection
-that breaks also makes Git complain about the pack that it did not get.
+Git has no codes for these failures, so a table of patterns decides: the first row that matches counts. Order matters:
+a connection that breaks also makes Git report an incomplete pack.
 """
 
 from __future__ import annotations
@@ -109,8 +109,9 @@ _RULES = (
 
 
 def classify_error(stderr: str, where: str, cache: str) -> SourceError | None:
-    """The error that Git's words stand for, or None if they are unknown: `where` is the server, `cache` the directory of the copy. `stderr` must hold
-    no secret any more.
+    """Return the error that Git's messages stand for, or None if no row of the table matches.
+
+    Args: `stderr` without secrets; `where`, the server; `cache`, the directory of the copy.
     """
     complaint = _TRACE.sub("", stderr)
     rule = next((rule for rule in _RULES if rule.pattern.search(complaint)), None)
@@ -125,7 +126,7 @@ def classify_error(stderr: str, where: str, cache: str) -> SourceError | None:
 
 
 def summarize_stderr(stderr: str) -> str:
-    """One printable line with what matters of Git's complaint, cut at 300 characters."""
+    """Return one printable line with the relevant parts of Git's messages, cut at 300 characters."""
     lines = [" ".join(line.split()) for line in _TRACE.sub("", stderr).splitlines() if not _NOISE.search(line)]
     relevant = [line for line in lines if line.startswith(("fatal:", "error:", "remote: "))] or lines
     text = "; ".join(dict.fromkeys(line.partition(": ")[2] or line for line in relevant if line))

@@ -1,8 +1,11 @@
-"""The copy of a repository in the cache: brought up to what the server has, checked before use, replaced when damaged.
+"""The copy of a repository in the cache: updated from the server, checked before use, replaced when damaged.
 
-Invariant: a ref below `refs/levelgate/current/` is set only to a commit whose whole tree is here. A fetch that breaks off changes no such ref.
-Commits that were current, or searched for, stay, so that rewritten history can be compared; those that are `lent`, below `refs/levelgate/lent/`,
-stay until another takes their place, they are given back, or there is no room for what is fetched. Nothing is ever checked out.
+Invariant: a ref below `refs/levelgate/current/` points only to a commit whose whole tree is in the copy. A fetch that
+breaks off changes no such ref. Commits that were current or searched for stay, so that rewritten history can be
+compared.
+
+A commit that is fetched *temporarily* (a pull request's, below `refs/levelgate/lent/`) stays until it is released,
+until the ref moves, or until a fetch needs its room.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ _ALL_REFSPECS = ("+refs/heads/*:refs/levelgate/all/heads/*", "+refs/tags/*:refs/
 _UPDATE_REF = ("update-ref", "--no-deref", "--end-of-options")
 _DELETE_REF = ("update-ref", "-d", "--no-deref", "--end-of-options")
 _OBJECT_FORMAT_MISMATCH: Final = "mismatched algorithms"
-"""What Git says where one side names objects by SHA-1 and the other by SHA-256."""
+"""Git's message when the server names objects by SHA-1 and the copy by SHA-256, or the reverse."""
 
 _GC_COMMAND = (
     *("-c", "gc.auto=3000", "-c", "gc.autoPackLimit=50", "-c", "gc.autoDetach=false"),
@@ -39,7 +42,10 @@ _GC_COMMAND = (
 
 
 class LocalCopy:
-    """What is in `home` of the repository `remote`, which messages call `name`. Raises what `Mirror` does."""
+    """The copy of one remote repository, in its cache directory. Methods raise the errors that `Mirror` lists.
+
+    Args: `name` is the repository's name in messages.
+    """
 
     def __init__(
         self,
@@ -62,16 +68,22 @@ class LocalCopy:
 
     @contextmanager
     def open_for_reading(self) -> Iterator[Repository]:
-        """The repository, which nobody changes meanwhile."""
+        """Yield the repository, and keep writers out of it during the block."""
         with self._cache_directory.lock_shared():
             yield self._repository
 
     def is_known_descendant(self, old: str, new: str) -> bool:
-        """Whether `new` was found to contain `old` when it was fetched; ids say what they name, so that stays true."""
+        """Return whether the last fetch proved that `new` contains `old`.
+
+        Both are ids, and the history of an id never changes, so the answer stays true.
+        """
         return self._known_descent == (old, new)
 
     def obtain(self, remote_name: str, commit: str, *, temporary: bool = False) -> str:
-        """Have the commit that `remote_name` names, which was `commit` a moment ago; gives the one it is now."""
+        """Fetch the commit of a ref, unless the copy has it, and return its id.
+
+        `commit` is the id that the ref had a moment ago; the result differs if the ref has moved since.
+        """
 
         def bring() -> str:
             with self.open_for_writing(sha256=len(commit) == 64) as git:
@@ -89,14 +101,20 @@ class LocalCopy:
         return self.retry_after_repair(bring, remote_name)
 
     def release_temporary(self, keep: Collection[str]) -> None:
-        """Of what was lent keep these, by their remote names; what the others take is freed once the copy is large."""
+        """Drop all temporary commits except those of the refs `keep`, given by their remote names.
+
+        The disk space is freed only once the copy is large.
+        """
         if self._cache_directory.repository.exists():
             with self.open_for_writing(sha256=False) as git:
                 if self._delete_temporary_refs(git, keep) and self._is_large(git):
                     self._collect_garbage(git)
 
     def search(self, short: str, fallback: str) -> str | None:
-        """The commit whose id begins so, on any branch or tag; `fallback` is what is fetched where the copy is damaged."""
+        """Fetch all branches and tags, and return the commit whose id begins with `short`, or None.
+
+        `fallback` is the remote name to fetch if the copy turns out to be damaged.
+        """
 
         def look() -> str | None:
             with self.open_for_writing(sha256=False) as git:
@@ -111,7 +129,9 @@ class LocalCopy:
         return self.retry_after_repair(look, fallback)
 
     def retry_after_repair(self, operation: Callable[[], T], remote_name: str) -> T:
-        """Do it; if the copy turns out to be damaged, replace the copy by what `remote_name` names and do it once more."""
+        """Run `operation`; if the copy is damaged, replace it by a fetch of `remote_name` and run `operation` once
+        more.
+        """
         try:
             return operation()
         except DamagedCache:
@@ -120,7 +140,10 @@ class LocalCopy:
 
     @contextmanager
     def open_for_writing(self, *, sha256: bool) -> Iterator[Git]:
-        """Git for the copy, which exists now, with nobody else in it."""
+        """Yield Git for the copy, which is created if missing, and keep all others out of it during the block.
+
+        `sha256` is the object format of a new copy. A GitError inside the block becomes a SourceError.
+        """
         with self._cache_directory.lock_exclusively() as lock_descriptor:
             git = replace(self.git, lock_descriptors=(lock_descriptor,))
             try:
@@ -131,7 +154,7 @@ class LocalCopy:
                 raise self._classify_failure(git, failure) from None
 
     def _download(self, git: Git, remote_name: str, previous: str | None = None, *, temporary: bool = False) -> str:
-        """Fetch, check, and only then make it current instead of the previous one."""
+        """Fetch a commit, check that it is complete, and only then let the ref of `remote_name` point to it."""
         repository = Repository(git, self._name, limits=self._limits)
         try:
             self._sweep(git)
@@ -154,7 +177,7 @@ class LocalCopy:
         return commit
 
     def _delete_temporary_refs(self, git: Git, keep: Collection[str]) -> bool:
-        """Whether there was anything beside these."""
+        """Delete all temporary refs except those of `keep`. Return whether there were any."""
         names = git.run("for-each-ref", "--format=%(refname)", _TEMPORARY_REFS).decode().split()
         unused = sorted(set(names) - {_local_ref(name, temporary=True) for name in keep})
         for name in unused:
@@ -162,13 +185,13 @@ class LocalCopy:
         return bool(unused)
 
     def _is_large(self, git: Git) -> bool:
-        """Does it take more than half of what it may, with what nobody names any more?"""
+        """Return whether the copy takes more than half of its limit, unreachable objects included."""
         rows = (line.split(": ") for line in git.run("count-objects", "-v").decode().splitlines())
         kibibytes = sum(int(number) for name, number in rows if name in {"size", "size-pack", "size-garbage"})
         return kibibytes * 1024 > self._limits.max_repository_bytes // 2
 
     def _collect_garbage(self, git: Git) -> None:
-        """Nobody else is in the copy, so nothing that is not named is in use."""
+        """Delete all objects that no ref reaches. The exclusive lock ensures that no reader uses them."""
         git.run(*_DELETE_REF, _INCOMING)
         with suppress(GitError):
             git.run("gc", "--prune=now", "--quiet")
@@ -181,7 +204,7 @@ class LocalCopy:
             is_id = not remote_name.startswith(("refs/", "HEAD"))
             if not is_id or not isinstance(self._remote.classify_failure(failure), RevisionNotFound):
                 raise
-        # Not every server gives out a commit by its id: then take every branch and tag, and look.
+        # Not every server serves a commit by its id. Then fetch every branch and tag, and search those.
         self._remote.transfer(git, *_ALL_REFSPECS, prune=True)
         if commit := repository.parse(remote_name):
             return commit
@@ -196,7 +219,7 @@ class LocalCopy:
             remove_leftovers(git.git_dir)
 
     def _classify_failure(self, git: Git, failure: GitError) -> SourceError:
-        """The server's doing if Git says so, else damage if the copy is damaged, or names objects otherwise than the server does now."""
+        """Return the server's failure if Git reports one, otherwise DamagedCache if fsck finds damage."""
         if _OBJECT_FORMAT_MISMATCH in failure.stderr:
             return DamagedCache(self._name, "the server has another object format than the copy")
         if server_error := self._remote.classify_failure(failure):
@@ -208,7 +231,7 @@ class LocalCopy:
         return self._remote.failure_error(failure)
 
     def _replace(self, remote_name: str) -> None:
-        """Fetch into a new directory, and put that in the place of the damaged one if all went well."""
+        """Fetch into a new directory, and put that in the place of the damaged copy if the fetch succeeds."""
         try:
             head = self._remote.find_first_ref(["HEAD"])
             sha256 = len(head[1] if head else remote_name) == 64
@@ -230,13 +253,16 @@ class LocalCopy:
 
 
 def _local_ref(remote_name: str, *, temporary: bool) -> str:
-    """Hashed, as `a` and `a/b` cannot both be refs at once but may follow each other on the server."""
+    """Return the name of the local ref for a remote one.
+
+    It is a hash, because `a` and `a/b` cannot both be refs at the same time, but may follow each other on the server.
+    """
     namespace = _TEMPORARY_REFS if temporary else "refs/levelgate/current/"
     return f"{namespace}{hashlib.sha256(remote_name.encode()).hexdigest()[:32]}"
 
 
 def _keep_commit(git: Git, commit: str) -> None:
-    """Whatever becomes of the branches and tags that it is on."""
+    """Keep the commit in the copy even after no branch or tag contains it any more."""
     git.run(*_UPDATE_REF, f"refs/levelgate/kept/{commit}", commit)
 
 

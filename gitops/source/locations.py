@@ -1,6 +1,6 @@
-"""Places that people name on a command line: a directory in a repository or in none, or the URL of one.
+"""Locations that a person names on the command line: a directory, in a repository or not, or the URL of a repository.
 
-Imports nothing that renders or plans, so that a command can read Git while the rest of the program is imported.
+This module imports no code that renders or plans, so that a command reads Git while the rest of the program loads.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from gitops.source.worktree import LocalRepository, read_working_tree
 
 
 class ComparedCommits(NamedTuple):
-    """The `base` is as it was when the head left it, None where none is named; `tip` is the commit to which it has gone on since, empty where it has
-    not. `path` is what of their repository they are of.
+    """The two commits that a plan compares.
+
+    `base` is the commit where the head left its base; None without a base. `tip` is the newest commit of the base,
+    empty if that is `base` itself. `path` is the directory inside the repository.
     """
 
     head: SourceSnapshot
@@ -34,8 +36,12 @@ def read_location(
     known_snapshot: SourceSnapshot | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> SourceSnapshot:
-    """What repository commands read: a directory as it lies, one of its commits, or a commit of a URL. Of a commit only those files are read that
-    are not in the snapshot `beside` it. `tick` is called now and then while the server of a URL is waited for.
+    """Return the files of a directory as it lies, or those of a commit of it, or those of a commit of a URL.
+
+    In a local repository, files of `known_snapshot` are not read again. `tick` is called about twice a second during
+    requests to a server.
+
+    Raises: SourceError.
     """
     if is_url(location):
         mirror = Mirror(SourceTarget(location), default_cache(), tick=tick)
@@ -45,16 +51,17 @@ def read_location(
         raise SourceError(location, "does not exist", advice="name a directory or the URL of a repository")
     if not revision:
         return read_working_tree(path)
-    repository = LocalRepository(path)
+    repository = LocalRepository.open(path)
     return repository.read_snapshot(
         repository.resolve(revision), known_files=known_snapshot.files.values() if known_snapshot else ()
     )
 
 
 def read_comparison(location: str, base: str, head: str, tick: Callable[[], None]) -> ComparedCommits:
-    """What a plan reads: the commit `head` (empty: the directory as it lies), and the `base` where one is named.
+    """Read the commit `head` (empty: the directory as it lies) and, if `base` is not empty, the commit where the two
+    parted.
 
-    Raises `RevisionNotFound`, and `RefusedContent` in a shallow clone without the commit where the two parted.
+    Raises: RevisionNotFound, and RefusedContent in a shallow clone that lacks the commit where the two parted.
     """
     read_head = read_location(location, revision=head, tick=tick)
     path = path_in_repository(location)
@@ -66,25 +73,30 @@ def read_comparison(location: str, base: str, head: str, tick: Callable[[], None
 
 
 def _find_fork_point(location: str, base: str, head: str) -> tuple[str, str]:
-    """The commit at which the head left the base, since what came to the base later is no change of the head; and the base.
+    """Return the commit where `head` left `base`, and the commit of `base`.
 
-    Twice the base where histories are not at hand, as of a URL.
+    A plan compares with the first: a later commit of the base is no change of the head. For a URL without a local
+    history, both are `base`.
     """
     if is_url(location):
         return base, base
-    repository = LocalRepository(Path(location))
+    repository = LocalRepository.open(Path(location))
     tip = repository.resolve(base)
     return repository.find_fork_point(tip, repository.resolve(head or "HEAD")) or tip, tip
 
 
 def is_descendant(location: str, ancestor: str, commit: str) -> bool:
-    """Is `before` part of the history of `commit`? Where histories are not at hand nothing speaks against it."""
+    """Return whether the history of `commit` contains `ancestor`; True as well where no local history can tell."""
     repository = _open_local(location) if commit else None
     return repository is None or repository.is_ancestor(ancestor, commit)
 
 
 def list_identities(location: str) -> tuple[frozenset[str], str]:
-    """What the `identity` of a repository may be in the record of a source, and the path inside it that `place` is."""
+    """Return every identity (`target.identity`) of the repository at `location`, and the path of `location` inside
+    it.
+
+    A source with any of these identities follows this repository.
+    """
     if is_url(location):
         return frozenset({identity(location)}), ""
     repository = _open_local(location)
@@ -92,14 +104,14 @@ def list_identities(location: str) -> tuple[frozenset[str], str]:
 
 
 def path_in_repository(location: str) -> str:
-    """The path inside its repository that `place` is; empty for a URL, and in no repository."""
+    """Return the path of `location` inside its repository; empty for a URL or outside of a repository."""
     repository = _open_local(location)
     return repository.path if repository else ""
 
 
 def _open_local(location: str) -> LocalRepository | None:
-    """The repository that a directory is in; None for a URL, and in no repository."""
+    """Return the repository that a directory is in; None for a URL or outside of a repository."""
     try:
-        return None if is_url(location) else LocalRepository(Path(location))
+        return None if is_url(location) else LocalRepository.open(Path(location))
     except SourceError:
         return None

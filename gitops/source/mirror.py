@@ -1,4 +1,7 @@
-"""A remote repository, kept as a bare copy in the cache (`gitops/source/local_copy.py`): where its target stands, and what its commits hold."""
+"""The mirror of a remote repository: the commit its target points to, and the files of its commits.
+
+The copy on disk is `gitops/source/local_copy.py`, the requests to the server are `gitops/source/remote.py`.
+"""
 
 from __future__ import annotations
 
@@ -35,30 +38,34 @@ _SHORT_ID = re.compile(r"[0-9a-f]{4,64}")
 
 
 def default_cache() -> Path:
-    """Where mirrors are kept unless told otherwise: `levelgate/git` below `$XDG_CACHE_HOME` or `~/.cache`."""
+    """Return the directory of mirrors: `levelgate/git` below `$XDG_CACHE_HOME` or `~/.cache`."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "levelgate" / "git"
 
 
 class Tip(NamedTuple):
-    """Where a target stands on the server: the full name of the ref, for a commit its id, and the id of its commit."""
+    """The commit that a target points to on the server.
+
+    `name` is the full name of the ref; for a target that is a commit, its id.
+    """
 
     name: str
     commit: str
 
     @property
     def version(self) -> str:
-        """The name of the tag, where it is one."""
+        """Return the name of the tag; for any other ref, its full name."""
         return self.name.removeprefix("refs/tags/")
 
 
 class Mirror:
-    """The copy of one repository below `cache`; sources with the same URL share it.
+    """The copy of one repository below `cache`. Sources with the same URL share it.
 
-    Methods block, may be called from several threads, and raise subclasses of `SourceError`. Those that need the
-    server raise `Unreachable`, `Unauthorized`, `RevisionNotFound`, `RefusedUrl` (a redirect), `RefusedContent`; all
-    raise `CacheUnavailable` if the cache cannot be used, and `DamagedCache` if it is broken and could not be fetched
-    anew. `tick` is called about twice a second while Git is at work; what it raises ends that.
+    Methods block, and may be called from several threads. Those that need the server raise Unreachable, Unauthorized,
+    RevisionNotFound, RefusedUrl (for a redirect) or RefusedContent. All raise CacheUnavailable if the disk refuses,
+    and DamagedCache if the copy is damaged and cannot be fetched again. All are subclasses of SourceError.
+
+    `tick` is called about twice a second during a Git command; an exception from it ends the command.
     """
 
     def __init__(
@@ -84,17 +91,21 @@ class Mirror:
 
     @property
     def server(self) -> tuple[str, Credentials]:
-        """What is asked, and as whom: targets for which this is equal can share one answer."""
+        """Return the location and the credentials: targets with equal values can share one answer of the server."""
         return self.target.location, self._credentials
 
     @property
     def credential_states(self) -> tuple[object, ...]:
-        """Changes when the files of its credentials do: what was refused may be granted then."""
+        """Return a value that differs once a credentials file has changed: a refused request is then worth another
+        try.
+        """
         return self._credentials.file_states
 
     @property
     def ref_names(self) -> tuple[str, ...]:
-        """The refs that tell where the target stands, to be asked for with `refs`; none for a commit."""
+        """Return the refs to pass to `list_refs` in order to find the target's commit; none if the target is a
+        commit.
+        """
         match self.target.ref:
             case CommitRef():
                 return ()
@@ -103,11 +114,17 @@ class Mirror:
         return with_peeled([_remote_name(self.target)])
 
     def list_refs(self, *names: str) -> Mapping[str, str]:
-        """The server's answer for these `wanted`, which may be those of other targets at the same server as well. Fetches nothing."""
+        """Return the server's commits by ref name, for refs that match `names`. Fetches no objects.
+
+        The names may include those of other targets at the same server.
+        """
         return self._remote.list_refs("--quiet", *names) if names else {}
 
     def find_tip(self, refs: Mapping[str, str] | None = None) -> Tip:
-        """Where the target stands, by the server's `refs`; without them the server is asked."""
+        """Return where the target points, according to `refs`; without them, ask the server.
+
+        Raises: RevisionNotFound.
+        """
         refs = self.list_refs(*self.ref_names) if refs is None else refs
         match self.target.ref:
             case CommitRef(sha):
@@ -126,17 +143,20 @@ class Mirror:
         raise self._not_found(f"{self.target.ref} does not exist", "check `ref`, or push it")
 
     def fetch(self, tip: Tip | None = None, *, temporary: bool = False) -> str:
-        """Bring the copy to the ref's commit, which is at `tip`, and give its id. Without `tip` the server is asked; if the commit is here
-        already, that is the only request. What is `lent` stays until `release_temporary`, and need not be there after another fetch.
+        """Fetch the commit of the target, and return its id.
+
+        Without `tip` the server is asked where the target points; that is the only request if the copy has the
+        commit. A commit fetched with `temporary` may be gone after the next fetch, and otherwise stays until
+        `release_temporary`.
         """
         return self._copy.obtain(*(tip or self.find_tip()), temporary=temporary)
 
     def release_temporary(self, keep: Collection[str]) -> None:
-        """Forget what was lent, but for the refs with these full names. Asks nobody."""
+        """Drop all temporary commits except those of the refs `keep`, given by their full names. Sends no request."""
         self._copy.release_temporary(keep)
 
     def read_snapshot(self, revision: str) -> SourceSnapshot:
-        """The manifests below the target's path in the commit `revision` (a full id, from `fetch` or `resolve`)."""
+        """Return the manifests of a commit below the target's path. `revision` is a full id."""
 
         def read() -> SourceSnapshot:
             with self._copy.open_for_reading() as repository:
@@ -145,11 +165,11 @@ class Mirror:
         return self._copy.retry_after_repair(read, self._fallback(revision))
 
     def has_commit(self, commit: str) -> bool:
-        """Return whether the copy has the commit, a full id, in whole. Asks nobody."""
+        """Return whether the copy holds the whole commit with this full id. Sends no request."""
         return self.find_copied_commit(commit) is not None
 
     def find_copied_commit(self, prefix: str) -> str | None:
-        """Return the full id of the commit whose id begins so; None where the copy does not have it in whole."""
+        """Return the full id of the commit whose id begins with `prefix`; None if the copy does not hold all of it."""
         with self._copy.open_for_reading() as repository:
             try:
                 commit = repository.parse(prefix)
@@ -159,8 +179,9 @@ class Mirror:
         return commit if is_here else None
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Whether the history of `new` contains `old`. False after a force push that dropped `old`, also if it was
-        never here.
+        """Return whether the history of `new` contains `old`.
+
+        False after a force push that dropped `old`, also if `old` was never in the copy.
         """
 
         def compare() -> bool:
@@ -172,7 +193,10 @@ class Mirror:
         return self._copy.retry_after_repair(compare, self._fallback(new))
 
     def find_unsigned(self, verification: Verification, previous_commit: str, commit: str) -> str:
-        """Why `commit` may not follow `before` by its signatures; empty where it may. What was found holds until the files of keys change."""
+        """Return why the signatures forbid that `commit` follows `previous_commit`; empty if they allow it.
+
+        The last answer is reused until the files of keys change.
+        """
         key = (verification, verification.file_digests, previous_commit, commit)
         if self._signature_check is None or self._signature_check[0] != key:
             with self._copy.open_for_reading():
@@ -186,21 +210,26 @@ class Mirror:
         return self._signature_check[1]
 
     def find_commit(self, prefix: str) -> str:
-        """Return the full id of the commit whose id begins so. The server is asked only where the copy lacks it."""
+        """Return the full id of the commit whose id begins with `prefix`. The server is asked only if the copy lacks
+        it.
+        """
         return self.find_copied_commit(prefix) or self.resolve(prefix)
 
     def find_merge_base(self, first: str, second: str) -> str | None:
-        """Where the histories of two commits that are here part; None where they have nothing in common."""
+        """Return the newest common ancestor of two commits in the copy; None if they share no history."""
         with self._copy.open_for_reading() as repository:
             return repository.find_merge_base(first, second)
 
     def create_revert(self, request: RevertRequest) -> str:
-        """A new commit in the copy that takes others back, all of which are here; it is on no branch. Raises RevertError."""
+        """Create a commit in the copy that reverts others, and return its id. No ref points to it.
+
+        All commits of the request must be in the copy. Raises: RevertError.
+        """
         with self._copy.open_for_writing(sha256=len(request.onto) == 64) as git:
             return revert.create_revert(git, request)
 
     def push(self, commit: str, branch: str, credentials: Credentials) -> None:
-        """Give the server a branch at this commit, which it must not have yet, in the name of these credentials."""
+        """Create `branch` at `commit` on the server, with `credentials`. The server must not have the branch yet."""
         remote = self._create_remote(credentials)
         with self._cache_directory.lock_exclusively() as lock_descriptor:
             try:
@@ -211,8 +240,9 @@ class Mirror:
                 raise remote.failure_error(failure) from None
 
     def resolve(self, rev: str) -> str:
-        """The full id of what a person names: branch, tag, id or its beginning, `HEAD`; each with `~2` or `^`.
-        Fetches it if need be.
+        """Return the full id of a commit that a person names, and fetch it if needed.
+
+        `rev` is a branch, a tag, an id or its beginning, or `HEAD`, each with `~2` or `^` behind it.
         """
         match = _REVISION.fullmatch(rev)
         if not match or rev.startswith("-"):
@@ -230,7 +260,9 @@ class Mirror:
         return Remote(self.target, self._cache_directory, credentials=credentials, limits=self._limits, tick=self._tick)
 
     def _fallback(self, default: str) -> str:
-        """What to fetch where the copy is damaged; a range of versions is empty without the server."""
+        """Return what to fetch if the copy is damaged. A range of versions names no ref without the server's list of
+        tags.
+        """
         return default if isinstance(self.target.ref, VersionRef) else _remote_name(self.target)
 
     def _resolve_name(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The server's side of a source: what its refs are, and getting objects from it."""
+"""The server's side of a source: its refs, and the transfer of objects from and to it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,17 @@ UNSHALLOW_ADVICE = (
 )
 _LIST_TIMEOUT_SECONDS = 60.0
 _TRACE_HEADERS = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1", "GIT_TRACE_REDACT": "1"}
-"""Git itself does not look at `Retry-After`, and tells the headers of an answer only so. It blots out credentials; nothing of it is shown."""
+"""Git ignores `Retry-After`, and reports response headers only in its trace.
+
+Git redacts credentials in the trace, and no message shows any of it.
+"""
 
 
 class Remote:
-    """The repository at `target`, reached with `credentials`. `home` is where Git stands while it asks; `tick` is called now and then meanwhile."""
+    """The repository at `target`, reached with `credentials`.
+
+    Git runs in `cache_directory`. `tick` is called about twice a second during a command.
+    """
 
     def __init__(
         self,
@@ -49,8 +55,10 @@ class Remote:
         self._tick = tick
 
     def list_refs(self, option: str, *names: str) -> dict[str, str]:
-        """Id by full ref name, of those that end in `names`, where `*` stands for anything (git-ls-remote(1)); `^{}` behind a tag's name stands
-        for what it points to.
+        """Return commit ids by full ref name, of the refs that match `names` (git-ls-remote(1)).
+
+        A name matches the end of a ref, and `*` matches anything. The name of an annotated tag with `^{}` behind it
+        gives the commit that the tag points to.
         """
         timeout = min(_LIST_TIMEOUT_SECONDS, self._limits.network_timeout_seconds)
         with self._cache_directory.prepare():
@@ -66,12 +74,15 @@ class Remote:
         return {name: commit for commit, name in pairs}
 
     def find_first_ref(self, names: list[str]) -> tuple[str, str] | None:
-        """The first of the full ref names that the server has, with the id of its commit."""
+        """Return the first of the full ref names that the server has, with the id of its commit."""
         return first_ref(names, self.list_refs("--quiet", *with_peeled(names)))
 
     def transfer(self, git: Git, *refspecs: str, prune: bool = False) -> None:
-        """Fetch into the repository of `git`; `prune`: refs that are gone there go here first, as `a` would be in the way of `a/b`. Raises
-        `GitError`, and `RefusedContent` when it takes too much of the disk, or comes without its history.
+        """Fetch into the repository of `git`.
+
+        With `prune`, local refs that the server no longer has are deleted first: `a` would be in the way of `a/b`.
+
+        Raises: GitError, and RefusedContent if the repository is too large or a shallow clone.
         """
         objects = (git.git_dir or self._cache_directory.path) / "objects"
         fetch_git = replace(git, timeout=self._limits.network_timeout_seconds, tick=lambda: self._check_quota(objects))
@@ -81,16 +92,16 @@ class Remote:
             raise RefusedContent(str(self._target), "is a shallow clone, without the history", advice=UNSHALLOW_ADVICE)
 
     def push(self, git: Git, commit: str, name: str) -> None:
-        """Make a ref of this full name, which is not there yet, from the repository of `git`. Raises `GitError`."""
+        """Create the ref `name`, a full name that the server must not have yet, at `commit`. Raises: GitError."""
         push_git = self._with_access(replace(git, timeout=self._limits.network_timeout_seconds))
         push_git.run(*_PUSH, f"--force-with-lease={name}:", "--", self._target.location, f"{commit}:{name}")
 
     def classify_failure(self, failure: GitError) -> SourceError | None:
-        """What a failed command was, if it was the server's doing."""
+        """Return the error of a failed command if the server caused it, otherwise None."""
         return classify_error(self._redacted_stderr(failure), str(self._target), str(self._cache_directory.path))
 
     def failure_error(self, failure: GitError) -> SourceError:
-        """What a failed command was; an unknown failure may pass."""
+        """Return the error of a failed command. An unknown failure is Unreachable: it may pass."""
         summary = summarize_stderr(self._redacted_stderr(failure))
         return self.classify_failure(failure) or Unreachable(str(self._target), f"Git could not read it ({summary})")
 
@@ -98,7 +109,7 @@ class Remote:
         return redact(self._credentials.redact(failure.stderr))
 
     def _with_access(self, git: Git) -> Git:
-        """`git`, free to reach this server by its one transport."""
+        """Return `git` with credentials, and with the one transport of this target allowed."""
         environment = {
             "GIT_ALLOW_PROTOCOL": self._target.scheme,
             "GIT_CEILING_DIRECTORIES": str(self._cache_directory.path.parent),
@@ -107,7 +118,7 @@ class Remote:
         if self._target.scheme == "file":
             environment["GIT_CONFIG_GLOBAL"] = str(self._cache_directory.config)
         elif self._target.scheme == "http":
-            environment["no_proxy"] = "*"  # it is this machine
+            environment["no_proxy"] = "*"  # http is allowed to this machine only
         return replace(git, environment=environment)
 
     def _check_quota(self, objects: Path) -> None:
@@ -122,10 +133,10 @@ class Remote:
 
 
 def with_peeled(names: Iterable[str]) -> tuple[str, ...]:
-    """What to ask for, so that of a tag the commit is told too."""
+    """Return the names, with `NAME^{}` after each tag: only that gives the commit of an annotated tag."""
     return tuple(ref for name in names for ref in (name, *([f"{name}^{{}}"] if name.startswith("refs/tags/") else ())))
 
 
 def first_ref(names: Iterable[str], refs: Mapping[str, str]) -> tuple[str, str] | None:
-    """The first of the full ref names that is among `refs`, with the id of its commit."""
+    """Return the first of the full ref names that is in `refs`, with the id of its commit."""
     return next(((name, refs.get(f"{name}^{{}}", refs[name])) for name in names if name in refs), None)

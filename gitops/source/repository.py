@@ -1,6 +1,6 @@
-"""Reading commits out of a local Git directory: no network, no checkout, nothing written.
+"""Commits read from a local Git directory, without network or checkout, and without a write.
 
-Every blob is hashed again as it arrives; bytes that do not match their id are never handed on.
+Every blob is hashed again as it arrives: bytes that do not match their id are never returned.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import NamedTuple
 
 from gitops.errors import DamagedCache, RefusedContent, RevisionNotFound
 from gitops.source import tree
@@ -34,10 +35,10 @@ _LIST_OBJECTS = (
     "--end-of-options",
 )
 _MAX_DIFF_BYTES = 1 << 16
-"""Of differences between two commits; where there are more, the newer one is read as if it were the first."""
+"""Limit of the differences between two commits in bytes; above it, the newer commit is read in full."""
 
 _MAX_MESSAGE_CHARACTERS = 16_384
-"""Of a commit message, which is stored with each revision of a definition."""
+"""Limit of a commit message, which is stored with each revision of a definition."""
 
 _ENCODING = re.compile(rb"^encoding ([\w-]+)$", re.MULTILINE)
 
@@ -51,12 +52,21 @@ class _Commit:
     plan: str
 
 
-_SnapshotParts = tuple[_Commit, tree.Listing, dict[str, File], list[SourceProblem], frozenset[str]]
+class _Content(NamedTuple):
+    """The content of one commit below a path."""
+
+    commit: _Commit
+    listing: tree.Listing
+    files: dict[str, File]
+    """Files by path; those with problems are left out."""
+    problems: list[SourceProblem]
+    changed: frozenset[str]
+    """Paths whose content differs from the last snapshot; empty after a full read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LastRead:
-    """What was read last: the listing of a commit below a path, and the files in it."""
+    """The last snapshot: the listing of a commit below a path, and the files in it."""
 
     revision: str
     path: str
@@ -65,8 +75,9 @@ class _LastRead:
 
 
 class Repository:
-    """The commits of one Git directory. `name` is what messages call it. Keeps the files of the last snapshot, to
-    read only what changed.
+    """The commits of one Git directory, called `name` in messages.
+
+    It keeps the files of the last snapshot, and reads only those that differ from them.
     """
 
     def __init__(self, git: Git, name: str, *, limits: ReadLimits) -> None:
@@ -76,7 +87,7 @@ class Repository:
         self._last_read: _LastRead | None = None
 
     def has_commit(self, commit: str) -> bool:
-        """Whether the commit is here. Says nothing about its files."""
+        """Return whether the commit object exists. Its files may still be missing."""
         return self._commits_exist(commit) == [True]
 
     def _commits_exist(self, *commits: str) -> list[bool]:
@@ -85,8 +96,9 @@ class Repository:
         return [answer.split()[1:2] == [b"commit"] for answer in answers]
 
     def parse(self, expression: str) -> str | None:
-        """The commit that a full ref name, an id, or one of them followed by `~2` or `^` names; None if there is
-        none.
+        """Return the id of the commit that an expression names, or None.
+
+        `expression` is a full ref name or an id, each with `~2` or `^` behind it.
         """
         try:
             return self._git.run_text(
@@ -96,10 +108,11 @@ class Repository:
             return None
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Whether `new` contains `old`. False if `old` is unknown: all history of `new` is here, so `old` is not part
-        of it.
+        """Return whether `new` contains `old`.
 
-        Raises `RevisionNotFound` if `new` is unknown.
+        False if `old` is unknown: the whole history of `new` is here, so `old` is not part of it.
+
+        Raises: RevisionNotFound if `new` is unknown.
         """
         has_new, has_old = self._commits_exist(new, old)
         if not has_new:
@@ -107,54 +120,55 @@ class Repository:
         return has_old and self.contains(new, old)
 
     def contains(self, new: str, old: str) -> bool:
-        """The same of commits that are both here."""
+        """Return whether `new` contains `old`; both commits must be here."""
         try:
             return self._git.succeeds("merge-base", "--is-ancestor", old, new)
         except GitError as failure:
             raise self._damaged_error(failure) from None
 
     def find_merge_base(self, first: str, second: str) -> str | None:
-        """The newest commit that both histories contain; None where they have none in common. Both are full ids of commits."""
+        """Return the newest commit that both histories contain; None if there is none. Both arguments are full ids."""
         try:
             return self._git.run_text("merge-base", "--end-of-options", first, second) or None
         except GitError:
             return None
 
     def list_first_parents(self, old: str, new: str) -> list[str]:
-        """The commits after `old` up to `new`, the oldest first; of a merge only what it was merged into. Both are full ids of commits."""
+        """Return the commits after `old` up to `new`, oldest first, along first parents. Both are full ids."""
         listing = self._run("rev-list", "--first-parent", "--reverse", "--end-of-options", new, f"^{old}")
         return listing.decode().split()
 
     def is_complete(self, commit: str) -> bool:
-        """Whether every object of the commit's tree is here."""
+        """Return whether every object of the commit's tree is here."""
         listing = self._run(*_LIST_OBJECTS, commit)
         return not listing.startswith(b"?") and b"\n?" not in listing
 
     def read_snapshot(self, revision: str, path: str, *, known_files: Iterable[File] = ()) -> SourceSnapshot:
-        """The manifests of the commit with the full id `revision`, below `path`. Files `known_files` are not read again.
+        """Return the manifests of a commit below `path`. `revision` is a full id. `known_files` are not read again.
 
-        Raises `RevisionNotFound`, `RefusedContent` if a limit of the whole commit is passed, `DamagedCache`.
+        Raises: RevisionNotFound, DamagedCache, and RefusedContent if a limit of the whole commit is passed.
         """
         last = self._last_read
         incremental = self._read_changes(revision, path)
-        commit, listing, files, problems, changed = incremental or self._read_fully(revision, path, known_files)
-        self._last_read = _LastRead(revision, path, listing, files)
+        content = incremental or self._read_fully(revision, path, known_files)
+        commit = content.commit
+        self._last_read = _LastRead(revision, path, content.listing, content.files)
         return SourceSnapshot(
             revision,
             commit.subject,
-            MappingProxyType(files),
-            tuple(sorted((*listing.problems, *problems))),
-            path_exists=listing.path_exists or not path,
+            MappingProxyType(content.files),
+            tuple(sorted((*content.listing.problems, *content.problems))),
+            path_exists=content.listing.path_exists or not path,
             subject=commit.subject,
             author=commit.author,
             message=commit.message,
             time=commit.time,
             plan=commit.plan,
             since=last.revision if last and incremental else "",
-            changed=changed,
+            changed=content.changed,
         )
 
-    def _read_fully(self, revision: str, path: str, known_files: Iterable[File]) -> _SnapshotParts:
+    def _read_fully(self, revision: str, path: str, known_files: Iterable[File]) -> _Content:
         files_by_blob = {
             file.blob: file for file in (*(self._last_read.files.values() if self._last_read else ()), *known_files)
         }
@@ -166,10 +180,14 @@ class Repository:
         commit, new_files = self._read_commit_and_files(revision, missing)
         files_by_blob |= {file.blob: file for file in new_files}
         files, problems = _accept((name, files_by_blob[blob]) for name, (blob, _) in listing.blobs.items())
-        return commit, listing, files, problems, frozenset()
+        return _Content(commit, listing, files, problems, frozenset())
 
-    def _read_changes(self, revision: str, path: str) -> _SnapshotParts | None:
-        """By what differs from what was read last, if these are contents of files alone, few of them, and nothing of it was or is refused."""
+    def _read_changes(self, revision: str, path: str) -> _Content | None:
+        """Read only what differs from the last snapshot; None where the commit has to be read in full.
+
+        That is the case if more than the content of a few known files differs, or if a file of either commit is
+        refused.
+        """
         last = self._last_read
         if not (last and last.files and last.path == path and len(last.files) == len(last.listing.blobs)):
             return None
@@ -185,7 +203,7 @@ class Repository:
                 revision, [*changed.values()], limit=self._limits.max_total_bytes
             )
         except (GitError, DamagedCache, RevisionNotFound):
-            return None  # reading it anew says what is wrong
+            return None  # reading in full raises the error
         listing = last.listing.with_blobs(
             {name: (file.blob, len(file.data)) for name, file in zip(changed, new_files, strict=True)}
         )
@@ -193,12 +211,12 @@ class Repository:
         has_refusals = problems or any(size_problem(len(file.data), self._limits) for file in new_files)
         if has_refusals or tree.describe_excess(listing, self._limits):
             return None
-        return commit, listing, {**last.files, **files}, [], frozenset(files)
+        return _Content(commit, listing, {**last.files, **files}, [], frozenset(files))
 
     def _read_commit_and_files(
         self, revision: str, blobs: list[str], *, limit: int = 1 << 30
     ) -> tuple[_Commit, list[File]]:
-        """What the commit says of itself, and these files."""
+        """Return the metadata of the commit, and the files with these blob ids."""
         contents = self._read_objects([revision, *blobs], limit=limit)
         _, kind, data = next(contents)
         if kind != b"commit":
@@ -206,13 +224,13 @@ class Repository:
         return _parse_commit(data), [File(blob, data) for blob, _, data in contents]
 
     def list_blobs(self, revision: str, path: str) -> dict[str, str]:
-        """Blob id by path of the manifests below `path`, however large they are; nothing is opened."""
+        """Return the blob ids by path of the manifests below `path`, regardless of their size. No blob is opened."""
         return {
             name: blob for name, (blob, _) in self._judge_entries(self._list_entries(revision, path), {}).blobs.items()
         }
 
     def _list_entries(self, revision: str, path: str) -> list[tree.TreeEntry]:
-        """Without their sizes: to tell these, Git opens each blob, also those that are at hand."""
+        """List the tree without sizes: to report a size, Git opens each blob, also those that are known."""
         if not _FULL_ID.fullmatch(revision):
             raise self._not_found_error(revision)
         arguments = ["ls-tree", "-r", "-z", "--full-tree", revision, "--", *([path] if path else [])]
@@ -227,7 +245,7 @@ class Repository:
         return list(tree.parse(listing, path=path))
 
     def _read_sizes(self, blobs: Collection[str]) -> dict[str, int]:
-        """Of those that are there; reading the others will tell that they are not."""
+        """Return sizes in bytes by blob id. A missing blob is left out; reading it later reports the damage."""
         if not blobs:
             return {}
         query = "\n".join([*blobs, ""]).encode()
@@ -308,7 +326,7 @@ def _parse_commit(data: bytes) -> _Commit:
 
 
 def _plan_trailer(message: bytes) -> str:
-    """The last trailer of this name; trailers stand in the last paragraph (git-interpret-trailers)."""
+    """Return the last `Levelgate-Plan` trailer. Trailers stand in the last paragraph (git-interpret-trailers(1))."""
     trailers = _PLAN_TRAILER.findall(message.strip().replace(b"\r\n", b"\n").rpartition(b"\n\n")[2])
     return trailers[-1].decode().lower() if trailers else ""
 
@@ -318,7 +336,7 @@ def _printable_line(data: bytes, codec: str) -> str:
 
 
 def _printable_text(data: bytes, codec: str) -> str:
-    """Return a message as lines. Of a very long one the beginning and the end stay: the subject and the trailers."""
+    """Return a message as lines. A long message keeps its beginning and its end: the subject and the trailers."""
     text = "\n".join(map(_printable, _decode(data, codec).strip().splitlines()))
     if len(text) <= _MAX_MESSAGE_CHARACTERS:
         return text

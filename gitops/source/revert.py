@@ -1,6 +1,6 @@
-"""Taking commits back by a new one, as git-revert(1) does, without a work tree: file by file, in an index of its own.
+"""A commit that reverts others, as git-revert(1) does, without a work tree: file by file, in a temporary index.
 
-Nothing but files below one directory is touched. Where somebody has changed a file since, in the lines that are to be taken back, nothing is made.
+Only files below one directory change. If a later commit changed the same lines, no commit is made.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _IDENTITY: Final = ("levelgate", "levelgate@localhost")
 
 
 class RevertError(GitopsError):
-    """These commits cannot be taken back; the text says why."""
+    """These commits cannot be reverted; the text says why."""
 
 
 class Blob(NamedTuple):
-    """What a tree has at one path."""
+    """A file in a tree: its mode and the id of its content."""
 
     mode: bytes
     id: str
@@ -34,22 +34,26 @@ class Blob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RevertRequest:
-    """What to take back on top of the commit `onto`: the commits after `settled` up to `halted`, of a merge all that it merged, as far as they change
-    `file`; of each what it changed below the directory `path`. `message` is that of the new commit, `at` its time: the same reversal is the same
-    commit.
+    """The commits to revert, and the commit to make.
+
+    Reverted are the commits after `settled` up to `halted`, along first parents, that change `file`; of each, its
+    changes below the directory `path`. A merge counts with all that it merged. Equal requests give the same commit
+    id, because time and author are fixed.
     """
 
     onto: str
+    """Id of the parent of the new commit."""
     settled: str
     halted: str
     file: str
     path: str
     message: str
+    """Message of the new commit."""
     committed_at: datetime
 
 
 def list_commits(git: Git, request: RevertRequest) -> list[str]:
-    """The commits to take back, the newest first."""
+    """Return the commits to revert, newest first."""
     arguments = (
         "rev-list",
         "--first-parent",
@@ -63,7 +67,7 @@ def list_commits(git: Git, request: RevertRequest) -> list[str]:
 
 
 def create_revert(git: Git, request: RevertRequest) -> str:
-    """The new commit, whose parent is `onto`; no ref names it. Raises RevertError, GitError."""
+    """Create the commit on top of `onto`, and return its id. No ref points to it. Raises: RevertError, GitError."""
     old_blobs = dict(_list_tree(git, request.onto, request.path))
     new_blobs: dict[bytes, Blob | None] = dict(old_blobs)
     for commit in list_commits(git, request):
@@ -79,7 +83,10 @@ def create_revert(git: Git, request: RevertRequest) -> str:
 
 
 def _revert_file(git: Git, name: bytes, *, current: Blob | None, old: Blob | None, new: Blob | None) -> Blob | None:
-    """What takes the place of `current` once the step from `old` to `new` is taken back."""
+    """Return the content of a file after the step from `old` to `new` is reverted in `current`.
+
+    Raises: RevertError on a conflict.
+    """
     if current == new:
         return old
     if current == old:
@@ -99,7 +106,10 @@ def _revert_file(git: Git, name: bytes, *, current: Blob | None, old: Blob | Non
 
 
 def _check_paths_free(names: set[bytes], new: set[bytes]) -> None:
-    """Git would make room for a file by taking away what has become of its place since. Raises RevertError."""
+    """Refuse a restored file whose path is a directory today, or the reverse: Git would delete what is there.
+
+    Raises: RevertError.
+    """
     directories = {parent for name in names for parent in _parent_directories(name)}
     for name in sorted(new):
         if name in directories or any(parent in names for parent in _parent_directories(name)):
@@ -135,7 +145,7 @@ def _signature_fields(moment: datetime) -> Iterable[tuple[str, str]]:
 
 
 def _list_tree(git: Git, commit: str, path: str) -> Iterator[tuple[bytes, Blob]]:
-    """All files below a directory, by their paths from the top."""
+    """Yield all files below a directory, with their paths from the top of the repository."""
     listing = git.run("ls-tree", "-r", "-z", "--full-tree", commit, *_path_arguments(path))
     for line in listing.split(b"\0")[:-1]:
         metadata, _, name = line.partition(b"\t")
@@ -144,7 +154,10 @@ def _list_tree(git: Git, commit: str, path: str) -> Iterator[tuple[bytes, Blob]]
 
 
 def _list_changes(git: Git, commit: str, path: str) -> Iterator[tuple[bytes, Blob | None, Blob | None]]:
-    """What a commit changed against its first parent: path, before, after. Source of the form: git-diff-tree(1), "Raw output format"."""
+    """Yield path, old and new blob of each file that a commit changed against its first parent.
+
+    Source of the format: git-diff-tree(1), "Raw output format".
+    """
     arguments = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", f"{commit}^1", commit)
     fields = git.run(*arguments, *_path_arguments(path)).split(b"\0")[:-1]
     for metadata, name in zip(fields[::2], fields[1::2], strict=True):

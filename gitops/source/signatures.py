@@ -1,7 +1,8 @@
-"""Who has signed a commit: Git's own check, against keys that the operator names, and nothing of the user's.
+"""Verification of commit signatures by Git, against keys that the operator names.
 
-A signature by SSH counts for the keys of `allowedSignersFile` (ssh-keygen(1), "ALLOWED SIGNERS") at the time of the commit; one by OpenPGP for the
-keys of `keyringFile`, which are imported into a keyring of their own. Whatever cannot be checked is not signed.
+An SSH signature counts if `allowedSignersFile` (ssh-keygen(1), "ALLOWED SIGNERS") allows its key at the time of the
+commit. An OpenPGP signature counts if `keyringFile` holds its key, which is imported into a temporary keyring. The
+user's own keys and Git configuration are not read. A signature that cannot be checked does not count.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from gitops.source.git import Git, GitError
 from renderer.frozen import dataclass
 
 MAX_COMMITS: Final = 10_000
-"""Commits that are checked at once; a longer history since the last one has to be approved."""
+"""Commits that are checked at once; a person has to approve a longer history."""
 
 _TIMEOUT_SECONDS: Final = 60.0
 _SIGNATURE_HEADER: Final = re.compile(rb"^gpgsig(-sha256)? ", re.MULTILINE)
@@ -42,23 +43,26 @@ _MESSAGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Which commits have to be signed, and by whose keys: the newest alone, or `every_commit` since the last one that was accepted."""
+    """The commits that have to be signed, and the files with the keys that may sign them."""
 
     every_commit: bool = False
+    """Check every commit since the last accepted one, instead of the newest alone."""
     allowed_signers_file: Path | None = None
     keyring_file: Path | None = None
 
     @property
     def file_digests(self) -> tuple[object, ...]:
-        """Changes when the files do."""
+        """Return a value that differs once the content of a file has changed."""
         files = filter(None, (self.allowed_signers_file, self.keyring_file))
         return tuple(_file_digest(file) for file in files)
 
 
 def find_unsigned_commit(git: Git, verification: Verification, *, previous_commit: str, commit: str) -> str:
-    """Why `commit` may not follow `before` (empty: there is none, and `commit` alone is checked), or empty. Both are in the repository of `git`.
+    """Return why the signatures forbid that `commit` follows `previous_commit`; empty if they allow it.
 
-    Raises SourceError where GnuPG is needed and not installed.
+    Without a previous commit (empty) only `commit` is checked. Both are in the repository of `git`.
+
+    Raises: SourceError if GnuPG is needed and not installed.
     """
     commits = [commit]
     if verification.every_commit and previous_commit:
@@ -100,7 +104,7 @@ def _signature_problem(git: Git, verification: Verification, home: Path, commit:
 
 @contextmanager
 def _temporary_keyring(file: Path | None) -> Iterator[Path]:
-    """A home for GnuPG that holds these keys and nothing else, for as long as it is needed."""
+    """Yield a home directory for GnuPG that holds the keys of `file` alone, and remove it afterwards."""
     home = Path(tempfile.mkdtemp(prefix="levelgate-gnupg-"))
     try:
         if file is not None:

@@ -1,7 +1,7 @@
-"""What was read: the files of one commit, or of a directory as it lies.
+"""The files of one commit, or of a directory as it lies, as a value.
 
-Invariant: a snapshot is complete. Every manifest below the path is in `files` or named in `problems`; when that
-cannot be had, an error is raised instead.
+Invariant: a snapshot is complete. Every manifest below the path is in `files` or named in `problems`. A reader that
+cannot ensure this raises an error instead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class File(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceProblem:
-    """One file that is not read, and why. The others are."""
+    """A file that is refused, and the reason. Other files are read all the same."""
 
     path: str
     message: str
@@ -38,7 +38,9 @@ class SourceProblem:
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """Sizes in bytes, times in seconds. `file` refuses one file, all others refuse the commit."""
+    """Limits of reading, in bytes and seconds. `max_file_bytes` refuses one file; every other limit refuses the
+    commit.
+    """
 
     max_file_bytes: int = 1 << 20
     max_total_bytes: int = 50 << 20
@@ -55,53 +57,52 @@ DEFAULT_LIMITS = ReadLimits()
 
 @dataclass(frozen=True, slots=True)
 class SourceSnapshot:
-    """The files below a path.
-
-    `revision` is the commit id; of a working tree: its HEAD, empty if there is none, and `is_dirty` where the files say
-    anything else. `files` is sorted by path, relative to the target's path. `path_exists` is False if that directory is not
-    there at all. `message` is the commit's, whole; `time` is the committer's, in UTC, None where there is no commit.
-    `plan` is the hash of the plan that the commit was made for, by its trailer `Levelgate-Plan`; empty where it has none.
-    Where `since` is the id of a commit, nothing was refused there either, and only the contents of the files in `changed`
-    differ from it.
-    """
+    """The files below a path of a repository."""
 
     revision: str
+    """Commit id; of a working tree that of its HEAD, empty if there is none."""
     description: str
+    """Subject of the commit, or a phrase about the working tree."""
     files: Mapping[str, File]
+    """Files by path relative to the target's path, sorted."""
     problems: tuple[SourceProblem, ...]
     path_exists: bool
+    """False if the target's path does not exist in the commit."""
     subject: str
     author: str
     message: str
+    """The whole commit message."""
     time: datetime | None
+    """Time of the committer in UTC; None without a commit."""
     plan: str = ""
+    """Hash from the trailer `Levelgate-Plan`, which names the plan that the commit was made for; empty without it."""
     is_dirty: bool = False
+    """True if the files of a working tree differ from its HEAD."""
     since: str = field(default="", compare=False)
+    """Id of an earlier commit from which only the content of the files `changed` differs; empty if unknown."""
     changed: frozenset[str] = field(default=frozenset(), compare=False)
 
     def describe(self, ref: str) -> str:
-        """Return what was read: the working tree, or the commit that *ref* names (empty: the head)."""
+        """Return a phrase for messages: the working tree, or the commit that *ref* names (empty: the head)."""
         if not ref and self.time is None:
             return self.description
         return f"{ref} {self.revision[:7]} ({self.subject})".strip()
 
 
 def is_hidden(path: str) -> bool:
-    """Whether the file, or a directory that it is in, has a name with a leading dot (`..` is not hiding but
-    climbing).
-    """
+    """Return whether a part of the path has a leading dot, except for `.` and `..`."""
     if not path.startswith(".") and "/." not in path:
         return False
     return any(part.startswith(".") and part not in {".", ".."} for part in PurePosixPath(path).parts)
 
 
 def content_problem(data: bytes) -> str:
-    """Why these bytes are not the file's content; empty if they are."""
+    """Return why these bytes are not the file's content; empty if they are."""
     if data.startswith(_LFS_POINTER):
         return "is a Git LFS pointer, not the content; store manifests in Git itself"
     return ""
 
 
 def size_problem(size: int, limits: ReadLimits) -> str:
-    """Why a file of `size` bytes is refused; empty if it is not."""
+    """Return why a file of `size` bytes is refused; empty if it is not."""
     return f"has {size} bytes, more than {limits.max_file_bytes}" if size > limits.max_file_bytes else ""

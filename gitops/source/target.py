@@ -1,8 +1,7 @@
-"""What to read: a repository, a ref and a path inside it.
+"""The address of a source: a repository, a ref, and a path inside it.
 
-Invariant: a `SourceTarget` that exists is safe to hand to Git. Its URL uses an allowed transport and holds no password, its
-ref keeps the rules of git-check-ref-format(1), its path stays inside the repository, and none of them can be taken
-for an option.
+Invariant: a SourceTarget is safe to pass to Git. Its URL uses an allowed transport and holds no password, its ref
+obeys git-check-ref-format(1), and its path stays inside the repository. Git takes none of them for an option.
 """
 
 from __future__ import annotations
@@ -27,13 +26,16 @@ _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?")
 _TRANSPORT_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
 _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(?:/|$)|(?:^|/)\.|\.$|/$|^/|^-|^@$")
 _USERINFO = re.compile(r"//(?:[^/\s:@]*:(?!\d+/)\S*|[^/\s]*)@")
-"""A password may hold anything, if nobody escaped it: what follows a colon and is no port counts as one, up to the last `@`."""
+"""The user information of a URL, up to the last `@`.
+
+An unescaped password may contain any character, so all text after a colon that is not a port counts as one.
+"""
 _METADATA_HOSTS = frozenset({"metadata", "metadata.google.internal", "instance-data"})
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultBranchRef:
-    """The default branch, whatever its name is at the time."""
+    """The default branch of the server, which may be another branch at each request."""
 
     def __str__(self) -> str:
         return "the default branch"
@@ -41,7 +43,7 @@ class DefaultBranchRef:
 
 @dataclass(frozen=True, slots=True)
 class BranchRef:
-    """A branch, by its name without `refs/heads/`. Raises `RefusedUrl` for a name that Git does not allow."""
+    """A branch, by its name without `refs/heads/`. Raises: RefusedUrl for a name that Git does not allow."""
 
     name: str
 
@@ -54,7 +56,7 @@ class BranchRef:
 
 @dataclass(frozen=True, slots=True)
 class TagRef:
-    """A tag, by its name without `refs/tags/`. Raises `RefusedUrl` for a name that Git does not allow."""
+    """A tag, by its name without `refs/tags/`. Raises: RefusedUrl for a name that Git does not allow."""
 
     name: str
 
@@ -69,7 +71,7 @@ class TagRef:
 class FullRef:
     """A ref that is neither a branch nor a tag, by its full name: `refs/pull/7/head`, `refs/changes/01/1/2`.
 
-    Raises `RefusedUrl` for a name that Git does not allow.
+    Raises: RefusedUrl for a name that Git does not allow.
     """
 
     name: str
@@ -87,7 +89,7 @@ class FullRef:
 
 @dataclass(frozen=True, slots=True)
 class CommitRef:
-    """One commit, by its full id. Raises `RefusedUrl` for anything shorter."""
+    """A fixed commit, by its full id. Raises: RefusedUrl for anything shorter."""
 
     sha: str
 
@@ -101,7 +103,10 @@ class CommitRef:
 
 @dataclass(frozen=True, slots=True)
 class VersionRef:
-    """The tag with the highest version in a range (`>=1.0.0 <2.0.0`), whatever it is at the time; `v1.2.0` and `1.2.0` are the same version."""
+    """The tag with the highest version in a range (`>=1.0.0 <2.0.0`) at the time of the request.
+
+    `v1.2.0` and `1.2.0` are the same version.
+    """
 
     range: VersionRange
 
@@ -114,11 +119,10 @@ Ref = BranchRef | TagRef | FullRef | CommitRef | VersionRef | DefaultBranchRef
 
 @dataclass(frozen=True, slots=True)
 class SourceTarget:
-    """A repository (`url`: https, ssh, `user@host:path`, file or a local path), a ref to follow and the directory to
-    read.
+    """A repository, the ref to follow, and the directory to read.
 
-    `path` is relative to the top, without leading or trailing slash; empty means all of the repository. Raises
-    `RefusedUrl` if one of them is not allowed.
+    `url` is https, ssh, `user@host:path`, file or a local path. `path` is relative to the top, without leading or
+    trailing slash; empty means the whole repository. Raises: RefusedUrl if any of them is not allowed.
     """
 
     url: str
@@ -131,14 +135,14 @@ class SourceTarget:
 
     @property
     def scheme(self) -> str:
-        """The one transport that Git needs for this URL: `https`, `ssh`, `http` or `file`."""
+        """Return the only transport that Git needs for this URL: `https`, `ssh`, `http` or `file`."""
         if _SCP.fullmatch(self.url):
             return "ssh"
         return urlsplit(self.url).scheme.lower() if "://" in self.url else "file"
 
     @property
     def location(self) -> str:
-        """The URL as Git gets it: local repositories as an absolute path, which cannot be read as anything else."""
+        """Return the URL for Git; a local repository as an absolute path, which Git takes for nothing else."""
         return self.url if self.scheme != "file" else _local_path(self.url)
 
     def __str__(self) -> str:
@@ -146,10 +150,10 @@ class SourceTarget:
 
 
 def parse_ref(text: str) -> Ref:
-    """Read a ref as people write it: `main`, `refs/heads/main`, `refs/tags/v1`, `refs/pull/7/head`, a full commit id;
-    nothing or `HEAD` is the default branch.
+    """Read a ref as a person writes it.
 
-    Raises `RefusedUrl` if Git does not allow the name.
+    `main`, `refs/heads/main`, `refs/tags/v1`, `refs/pull/7/head` and a full commit id are valid. An empty text or
+    `HEAD` is the default branch. Raises: RefusedUrl if Git does not allow the name.
     """
     match text.partition("/tags/" if text.startswith("refs/tags/") else "/heads/"):
         case ["refs", "/tags/", name]:
@@ -166,25 +170,27 @@ def parse_ref(text: str) -> Ref:
 
 
 def parse_full_ref(text: str) -> Ref:
-    """Read the full name of a ref, a branch's and a tag's too. Raises `RefusedUrl` for anything else."""
+    """Read the full name of a ref, also that of a branch or tag. Raises: RefusedUrl for anything else."""
     return parse_ref(text) if text.startswith("refs/") else FullRef(text)
 
 
 def is_url(text: str) -> bool:
-    """Whether `text` is written as a URL (`https://...`, `git@host:path`), not as a path of this machine. Says
-    nothing of whether it is allowed.
+    """Return whether `text` has the form of a URL (`https://...`, `git@host:path`), allowed or not, and not of a
+    local path.
     """
     return "://" in text or bool(_TRANSPORT_HELPER.match(text)) or bool(_SCP.fullmatch(text))
 
 
 def redact(text: str) -> str:
-    """`text` without the user information of any URL in it."""
+    """Return `text` without the user information of any URL in it."""
     return _USERINFO.sub("//***@", text)
 
 
 class RepositoryAddress(NamedTuple):
-    """Where the URL of a repository leads: `path` is without the slashes around it and `.git`; `port` only where the web is asked at it, too. No
-    host is this machine.
+    """The host, port and path of a repository's URL.
+
+    `host` is empty for this machine. `port` is None for ssh: the forge's web API is not at that port. `path` has no
+    slash around it and no `.git`.
     """
 
     host: str
@@ -193,7 +199,7 @@ class RepositoryAddress(NamedTuple):
 
     @classmethod
     def from_url(cls, url: str) -> RepositoryAddress:
-        """Raises ValueError for what cannot be read as a URL; its text may repeat that."""
+        """Read a URL. Raises: ValueError if that fails; its text may repeat the URL."""
         if match := _SCP.fullmatch(url):
             host, port, path = match["host"], None, match["path"]
         else:
@@ -204,7 +210,7 @@ class RepositoryAddress(NamedTuple):
 
 
 def canonical_name(url: str) -> str:
-    """`git.example.com/shop/deploy`, whatever the transport and whoever asks; empty for what is no URL of a server."""
+    """Return `git.example.com/shop/deploy`, regardless of transport, user and case; empty for a local path."""
     try:
         server = RepositoryAddress.from_url(url)
     except ValueError:
@@ -213,12 +219,12 @@ def canonical_name(url: str) -> str:
 
 
 def identity(url: str) -> str:
-    """Equal for the same repository however it is reached: `canonical`, or the absolute path on this machine."""
+    """Return a name that is equal for all URLs of one repository: the canonical name, or the absolute local path."""
     return canonical_name(url) or _local_path(url).removesuffix("/.git")
 
 
 def check_url(url: str) -> None:
-    """Raise `RefusedUrl` unless Git may be sent there."""
+    """Check that Git may be sent to this URL. Raises: RefusedUrl."""
     if not url or url.startswith("-") or not url.isprintable() or _TRANSPORT_HELPER.match(url):
         raise _refused_url(url, "is not the URL of a repository")
     if _SCP.fullmatch(url):
@@ -270,7 +276,7 @@ def _check_host(url: str, host: str) -> None:
 
 
 def split_url(url: str) -> SplitResult:
-    """Raises ValueError where nothing can be asked there: no port has this number, or no host this name. Its text may repeat the URL."""
+    """Split a URL, and check that its port and host can exist. Raises: ValueError; its text may repeat the URL."""
     parts = urlsplit(url)
     _ = parts.port, (parts.hostname or "").encode("idna")
     return parts

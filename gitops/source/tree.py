@@ -1,6 +1,6 @@
-"""Which entries of a Git tree are read, decided from their names, modes and sizes before a single blob is opened.
+"""The entries of a Git tree that are read, chosen by name, mode and size before a blob is opened.
 
-Trees come from whoever can push, so every name is taken as hostile. Pure: bytes in, values out.
+Anyone with the right to push writes trees, so every name counts as hostile. Pure: bytes in, values out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _SUFFIXES = tuple(suffix.encode() for suffix in MANIFEST_SUFFIXES)
 
 
 class TreeEntry(NamedTuple):
-    """What lies at a path, which is relative to the directory that is read. The size is 0 where it is not known from the listing."""
+    """An entry of a tree; `path` is relative to the directory that is read. `size` is 0 if the listing does not
+    report it.
+    """
 
     mode: bytes
     blob: str
@@ -35,22 +37,26 @@ class TreeEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a tree offers: blob id and size by path, sorted, and the sum of the sizes; what is refused; whether the directory is there."""
+    """The manifests of a tree, and the entries that are refused."""
 
     blobs: dict[str, tuple[str, int]]
+    """Blob id and size in bytes by path, sorted."""
     problems: tuple[SourceProblem, ...]
     path_exists: bool
+    """False if the directory to read is not in the tree."""
     total: int
+    """Sum of the sizes in bytes."""
 
     def with_blobs(self, blobs: Mapping[str, tuple[str, int]]) -> Listing:
-        """The same with these in the place of those of the same names."""
+        """Return the listing with the blobs of these paths, all of which it has, replaced."""
         growth = sum(size - self.blobs[name][1] for name, (_, size) in blobs.items())
         return replace(self, blobs={**self.blobs, **blobs}, total=self.total + growth)
 
 
 def parse(listing: bytes, *, path: str) -> Iterator[TreeEntry]:
-    """Read the output of `ls-tree -r -z --full-tree`, which tells no sizes; entries outside of `path` are left out, `path` itself has an empty
-    name.
+    """Read the output of `ls-tree -r -z --full-tree`, which has no sizes.
+
+    Entries outside of `path` are left out; an entry at `path` itself has an empty name. Raises: ValueError.
     """
     top = path.encode()
     prefix = top + b"/" if top else b""
@@ -64,8 +70,10 @@ def parse(listing: bytes, *, path: str) -> Iterator[TreeEntry]:
 
 
 def parse_content_changes(differences: bytes, *, path: str, known_paths: Container[str]) -> dict[str, str] | None:
-    """The new blob ids, by path, of what differs by the output of `diff-tree -r -z`; None where more differs than the contents of files that are
-    read (`of`): what is no manifest may differ in any way.
+    """Return the new blob ids by path from the output of `diff-tree -r -z`.
+
+    None if more than the content of files in `known_paths` differs. Files that are not manifests may differ in any
+    way.
     """
     prefix = f"{path}/" if path else ""
     fields = differences.decode("utf-8", "surrogateescape").split("\0")
@@ -81,12 +89,15 @@ def parse_content_changes(differences: bytes, *, path: str, known_paths: Contain
 
 
 def is_candidate(entry: TreeEntry) -> bool:
-    """By its mode and name; a closer look may refuse it."""
+    """Return whether mode and name are those of a manifest. `judge` may still refuse the entry."""
     return entry.mode in _REGULAR and entry.path.endswith(_SUFFIXES)
 
 
 def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, int] = MappingProxyType({})) -> Listing:
-    """Sort entries into those that are read and those that are refused, with the reason. `sizes`, by blob id, are those that entries do not tell."""
+    """Sort entries into those that are read and those that are refused, with the reason.
+
+    `sizes` adds sizes by blob id for entries whose own is unknown.
+    """
     blobs: dict[str, tuple[str, int]] = {}
     problems: list[SourceProblem] = []
     path_exists = False
@@ -95,7 +106,7 @@ def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, 
         if mode != _SUBMODULE and path and not path.endswith(_SUFFIXES):
             continue
         name = path.decode("utf-8", "backslashreplace")
-        is_plain = _PLAIN.fullmatch(path) is not None  # nearly always, and saves the closer look
+        is_plain = _PLAIN.fullmatch(path) is not None  # true for nearly all paths, and cheaper than the checks below
         if not is_plain and is_hidden(name):
             continue
         size = sizes.get(blob, listed_size)
@@ -111,7 +122,7 @@ def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, 
 
 
 def describe_excess(listing: Listing, limits: ReadLimits) -> str:
-    """Why the listing is too much to be read as a whole; empty if it is not."""
+    """Return which limit of a whole commit the listing passes; empty if it passes none."""
     if len(listing.blobs) > limits.max_files:
         return f"holds {len(listing.blobs)} manifests, more than {limits.max_files}"
     return (
@@ -122,7 +133,7 @@ def describe_excess(listing: Listing, limits: ReadLimits) -> str:
 
 
 def find_case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:
-    """Paths that are one and the same on a file system that ignores case, each with the others' names."""
+    """Return the paths that a file system without case takes for the same, each with the names of the others."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
         groups[path.lower() if path.isascii() else unicodedata.normalize("NFC", path).casefold()].append(path)
@@ -135,7 +146,7 @@ def find_case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def name_problem(path: bytes) -> str:
-    """Why a path is refused by its name; empty if it is not."""
+    """Return why a path is refused for its name; empty if it is not."""
     try:
         text = path.decode()
     except UnicodeDecodeError:

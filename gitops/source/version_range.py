@@ -1,9 +1,11 @@
-"""Ranges of semantic versions, as people write them for the tags of a repository (semver.org 2.0.0; the grammar of Masterminds/semver and npm).
+"""Ranges of semantic versions for the tags of a repository: semver.org 2.0.0, in the grammar of Masterminds/semver
+and npm.
 
-    >=1.0.0 <2.0.0      both                    ~1.4    >=1.4.0 <1.5.0          1.4.x   the same as ~1.4
+    >=1.0.0 <2.0.0      both                    ~1.4    >=1.4.0 <1.5.0          1.4.x   equal to ~1.4
     ^1.2 || ^2          one of them             ^0.3.1  >=0.3.1 <0.4.0          *       every release
 
-A pre-release such as 1.5.0-rc.1 is only taken where a part of the range names a pre-release itself, and one of 2.0.0 is not below 2.0.0.
+A range admits a pre-release such as 1.5.0-rc.1 only if an alternative names a pre-release itself. A pre-release of
+2.0.0 is not below 2.0.0.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from renderer.frozen import dataclass
 
 _PART: Final = re.compile(r"\s*(?P<sign>>=|<=|!=|[=<>~^]?)\s*v?(?P<version>[0-9xX*][0-9A-Za-z.*+-]*)\s*,?")
 _VERSION_PATTERN: Final = re.compile(
-    r"(?P<numbers>[0-9]+(?:\.[0-9]+){0,2}|)(?P<wild>(?:(?:^|\.)[xX*]){0,3})(?P<pre>-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
+    r"(?P<numbers>[0-9]+(?:\.[0-9]+){0,2}|)(?P<wild>(?:(?:^|\.)[xX*]){0,3})"
+    r"(?P<pre>-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
 )
 _LOWEST_PRERELEASE: Final = "-0"
-"""The pre-release that comes before all others of its version."""
+"""The pre-release that sorts before all others of its version."""
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
@@ -44,27 +47,29 @@ class _Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """Versions that are wanted: all bounds of at least one of the alternatives."""
+    """A set of versions. A version is in it if all bounds of at least one alternative admit it."""
 
     text: str
     alternatives: tuple[tuple[tuple[_Bound, ...], bool], ...]
+    """For each alternative its bounds, and True if it names a pre-release."""
 
     @classmethod
     def parse(cls, text: str) -> VersionRange:
-        """Raises ValueError that says what to write."""
+        """Read a range. Raises: ValueError that says what to write."""
         try:
             return cls(text, tuple(_parse_alternative(text, part) for part in text.split("||")))
         except EvaluationError:
             raise _invalid_range(text) from None
 
     def admits(self, version: Semver) -> bool:
+        """Return whether the version is in the range."""
         return any(
             (not version.prerelease or takes_pre) and all(bound.admits(version) for bound in bounds)
             for bounds, takes_pre in self.alternatives
         )
 
     def highest_tag(self, tags: Iterable[str]) -> str:
-        """The tag with the highest version that is wanted; of equal ones the last by name. Empty if there is none."""
+        """Return the tag with the highest admitted version, of equal ones the last by name; empty if there is none."""
         versions = {tag: semver(tag, True) for tag in tags if is_semver(tag, True)}
         admitted = [tag for tag, version in versions.items() if self.admits(version)]
         return max(admitted, key=lambda tag: (versions[tag].sort_key, tag), default="")
@@ -100,7 +105,9 @@ def _parse_alternative(text: str, part: str) -> tuple[tuple[_Bound, ...], bool]:
 
 
 def _bounds(sign: str, numbers: list[int], pre: str) -> Iterator[_Bound]:
-    """What one part comes to. A part that leaves numbers out stands for all versions that begin so."""
+    """Yield the bounds of one part. A part with fewer than three numbers stands for all versions that begin with
+    them.
+    """
     low = _make_version(numbers, pre)
     if sign in {"~", "^"} or (len(numbers) < 3 and sign in {"", "="}):
         yield _Bound(">=", low)
@@ -120,7 +127,10 @@ def _bounds(sign: str, numbers: list[int], pre: str) -> Iterator[_Bound]:
 
 
 def _fixed_number_count(sign: str, numbers: list[int]) -> int:
-    """How many numbers, from the left, may not change but for the last of them: `~` keeps the minor, `^` the first that is not 0."""
+    """Return how many leading numbers bound the range; the last of them is increased for the upper bound.
+
+    `~` fixes major and minor, `^` everything up to the first number that is not 0.
+    """
     if sign == "^":
         return next((position for position, number in enumerate(numbers, start=1) if number), len(numbers))
     return min(len(numbers), 2) if sign == "~" else len(numbers)

@@ -1,7 +1,7 @@
 """A directory as it lies, and the local repository around it.
 
-What Git ignores is left out, what is not committed is in. Only regular files are opened, and no symbolic link is
-followed below the directory that was named. Nothing of the repository's own configuration is run.
+Files that Git ignores are left out, uncommitted ones are included. Only regular files are opened, and no symbolic
+link below the named directory is followed. Nothing from the repository's own configuration runs.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _LIST_COMMAND = ("ls-files", "-z", "--cached", "--others", "--exclude-standard",
 
 
 def read_working_tree(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> SourceSnapshot:
-    """The manifests below `path`, uncommitted changes included; `path` may be anywhere in a repository, or in none.
+    """Return the manifests below `path`, uncommitted changes included. `path` may be outside of a repository.
 
-    Raises `SourceError` if `path` is a file or lies in a bare repository.
+    Raises: SourceError if `path` is a file or lies in a bare repository, RefusedContent if it holds too much.
     """
     root = path.resolve()
     if not root.exists():
@@ -52,11 +52,11 @@ def read_working_tree(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> Sou
     all_problems = (*listing.problems, *problems)
     if info is None or names is None:
         return _make_snapshot("", f"directory {root.name or root}, not in Git", files=files, problems=all_problems)
-    return _make_snapshot_of_head(LocalRepository(path, limits=limits, info=info), files, all_problems)
+    return _make_snapshot_of_head(LocalRepository(git, str(path), info.prefix, limits=limits), files, all_problems)
 
 
 class _DirectoryInfo(NamedTuple):
-    """What Git says of a directory in a repository: `prefix` is the path to it from the top."""
+    """Git's description of a directory in a repository; `prefix` is its path from the top."""
 
     is_work_tree: bool
     is_sha256: bool
@@ -64,28 +64,32 @@ class _DirectoryInfo(NamedTuple):
 
 
 class LocalRepository:
-    """The commits of the repository that `path` is in; snapshots are of `path` within it. Asks no server. Of its `place` Git need not be asked where
-    that is known.
+    """The commits of a local repository. Snapshots hold the files below the directory `path`. No server is asked.
 
-    Raises `SourceError` if `path` is in no repository.
+    Args: `name` is the repository's name in messages, `path` is relative to its top.
     """
 
-    def __init__(self, path: Path, *, limits: ReadLimits = DEFAULT_LIMITS, info: _DirectoryInfo | None = None) -> None:
-        git = Git(path.resolve(), timeout=limits.local_timeout_seconds)
-        info = info or _read_directory_info(git)
+    def __init__(self, git: Git, name: str, path: str, *, limits: ReadLimits = DEFAULT_LIMITS) -> None:
+        self.path = path
+        self._git = git
+        self._name = name
+        self._repository = Repository(git, name, limits=limits)
+
+    @classmethod
+    def open(cls, path: Path) -> LocalRepository:
+        """Open the repository that the directory `path` is in. Raises: SourceError if it is in none."""
+        git = Git(path.resolve(), timeout=DEFAULT_LIMITS.local_timeout_seconds)
+        info = _read_directory_info(git)
         if info is None:
             raise SourceError(str(path), "is not in a Git repository")
-        self.path = info.prefix
-        self._git = git
-        self._name = str(path)
-        self._repository = Repository(git, self._name, limits=limits)
+        return cls(git, str(path), info.prefix)
 
     def resolve_head(self) -> str:
-        """The id of the commit that is checked out; empty before the first one."""
+        """Return the id of the commit that is checked out; empty before the first one."""
         return self._repository.parse("HEAD") or ""
 
     def resolve(self, rev: str) -> str:
-        """The full id of any commit that Git finds by this name. Raises `RevisionNotFound`."""
+        """Return the full id of a commit that Git finds by this name. Raises: RevisionNotFound."""
         commit = self._repository.parse(rev) if rev.isprintable() else None
         if commit is None:
             advice = UNSHALLOW_ADVICE if self._is_shallow() else "check the name, or fetch it"
@@ -93,19 +97,22 @@ class LocalRepository:
         return commit
 
     def read_snapshot(self, revision: str, *, known_files: Iterable[File] = ()) -> SourceSnapshot:
-        """The manifests of that commit; see `Repository.snapshot`."""
+        """Return the manifests of a commit: see `Repository.read_snapshot`."""
         return self._repository.read_snapshot(revision, self.path, known_files=known_files)
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Whether the history of `new` contains `old`."""
+        """Return whether the history of `new` contains `old`."""
         return self._repository.is_ancestor(old, new)
 
     def list_first_parents(self, old: str, new: str) -> list[str]:
-        """See `Repository.list_first_parents`."""
+        """Return the commits after `old` up to `new`: see `Repository.list_first_parents`."""
         return self._repository.list_first_parents(old, new)
 
     def find_fork_point(self, first: str, second: str) -> str:
-        """The last commit that both histories have; empty where there is none. Raises `RefusedContent` where it may be cut off."""
+        """Return the newest common commit of two histories; empty if there is none.
+
+        Raises: RefusedContent in a shallow clone, whose history may be cut off before that commit.
+        """
         try:
             return self._git.run_text("merge-base", first, second).strip()
         except GitError:
@@ -119,7 +126,7 @@ class LocalRepository:
         return self._git.run_text("rev-parse", "--is-shallow-repository").strip() == "true"
 
     def list_locations(self) -> frozenset[str]:
-        """Where this repository is known to be: its own directory and the URLs of its remotes."""
+        """Return the places of this repository: its own directory and the URLs of its remotes."""
         top = (
             self._git.run_text("rev-parse", "--path-format=absolute", "--git-common-dir").strip().removesuffix("/.git")
         )
@@ -130,12 +137,12 @@ class LocalRepository:
         return frozenset({top, *(line.partition(" ")[2] for line in remotes)})
 
     def list_blobs(self, revision: str) -> dict[str, str]:
-        """Blob id by path of the manifests of that commit."""
+        """Return the blob ids by path of the manifests of a commit."""
         return self._repository.list_blobs(revision, self.path)
 
 
 def _read_directory_info(git: Git) -> _DirectoryInfo | None:
-    """None for a directory that is in no repository, or not there."""
+    """Return None for a directory that does not exist or is in no repository."""
     try:
         output = git.run("rev-parse", "--is-inside-work-tree", "--show-object-format", "--show-prefix")
     except (GitError, OSError):
@@ -145,7 +152,7 @@ def _read_directory_info(git: Git) -> _DirectoryInfo | None:
 
 
 def _list_files(git: Git, path: Path, info: _DirectoryInfo) -> list[bytes] | None:
-    """What Git would show of the directory; None if it is ignored as a whole."""
+    """Return the files of the directory that Git does not ignore; None if the directory as a whole is ignored."""
     if not info.is_work_tree:
         raise SourceError(
             str(path), "is a bare repository, without a working tree", advice="name a commit with --revision"
@@ -162,17 +169,18 @@ def _walk(root: Path) -> Iterator[bytes]:
     for directory, children, files in os.walk(os.fsencode(root), onerror=_raise_unreadable):
         children[:] = sorted(child for child in children if not child.startswith(b"."))
         for file in files:
-            yield os.path.relpath(os.path.join(directory, file), os.fsencode(root))  # noqa: PTH118 - bytes, which pathlib does not know
+            # pathlib knows text only, and a name may be any bytes.
+            yield os.path.relpath(os.path.join(directory, file), os.fsencode(root))  # noqa: PTH118
 
 
 def _raise_unreadable(error: OSError) -> None:
-    """What cannot be read must not look as if it were empty."""
+    """Raise for a directory that cannot be read: left out, it would look empty."""
     message = f"cannot be read ({error.strerror})"
     raise SourceError(os.fsdecode(error.filename), message, advice="check permissions") from None
 
 
 def _list_entries(root: Path, names: Iterable[bytes]) -> Iterator[tree.TreeEntry]:
-    """What lies there, in the words of a Git tree; what was deleted is left out."""
+    """Yield the files on disk as entries of a Git tree, without those that were deleted."""
     top = os.fsencode(root)
     links: dict[bytes, bool] = {b"": False}
     for name in names:

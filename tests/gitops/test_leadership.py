@@ -334,7 +334,7 @@ async def test_who_is_not_patient_is_told_who_works(sandbox: KubeCluster) -> Non
         processes("two", time=time, cluster=sandbox, patient=False) as ((two, _),),
     ):
         await time.pass_by(3)
-        assert two.end == "one works on cluster sandbox; stop that process, or let it work"
+        assert two.end == "one already works on cluster sandbox; stop that process, or let it continue"
 
 
 @pytest.mark.cluster

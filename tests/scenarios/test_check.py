@@ -249,4 +249,4 @@ def test_every_permission_that_lacks_is_named(
     assert invoke(tenant) == 0
     shown = capsys.readouterr().out
     assert "all required permissions are granted" in shown
-    assert " kinds cannot be searched, so remaining metadata of Levelgate there is not known" in shown
+    assert " kinds cannot be searched for metadata of Levelgate" in shown

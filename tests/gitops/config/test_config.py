@@ -249,7 +249,7 @@ def test_where_reverts_are_proposed(tmp_path: Path, said: str, api: str, project
             f'{{maxAge: 1m, http: {{url: "https://{"x" * 64}.example/y", expect: "y"}}}}',
             "4: externals[0].http.url: is not the URL of a web server; write https://HOST/PATH",
         ),
-        ('{maxAge: 1m, http: {url: "https://a:b@x/y", expect: "y"}}', "4: externals[0].http.url: holds a credential; facts are read without one"),
+        ('{maxAge: 1m, http: {url: "https://a:b@x/y", expect: "y"}}', "4: externals[0].http.url: holds a credential; remove it"),
         (
             '{maxAge: 9s, http: {url: "https://x/y", expect: "y", timeout: 4s}}',
             "4: externals[0].http.timeout: is longer than 3s, a third of maxAge, after which it is asked again",

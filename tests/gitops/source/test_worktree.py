@@ -89,7 +89,7 @@ def test_what_cannot_be_read_as_a_directory(work: WorkTree, tmp_path: Path) -> N
     with pytest.raises(SourceError, match=r"is a bare repository.*--revision"):
         read_working_tree(tmp_path / "bare.git")
     with pytest.raises(SourceError, match="is not in a Git repository"):
-        LocalRepository(tmp_path)
+        LocalRepository.open(tmp_path)
 
 
 @pytest.mark.parametrize("tracked", [True, False])
@@ -161,7 +161,7 @@ def test_commits_of_the_local_repository(work: WorkTree) -> None:
     work.write("apps/a.yaml", "2")
     second = work.commit("two")
     work.git("update-ref", "refs/remotes/origin/main", first)
-    local = LocalRepository(work.path / "apps")
+    local = LocalRepository.open(work.path / "apps")
     assert local.resolve_head() == second
     assert {local.resolve(rev) for rev in ("v1", "HEAD~1", "origin/main", first[:8])} == {first}
     assert local.read_snapshot(first).files["a.yaml"].data == b"1"
@@ -183,13 +183,13 @@ def test_of_a_commit_only_those_files_are_read_that_are_not_at_hand(
     head = read_working_tree(work.path)
     (work.path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     asked = asked_from_now_on(monkeypatch)
-    found = LocalRepository(work.path).read_snapshot(commit, known_files=head.files.values())
+    found = LocalRepository.open(work.path).read_snapshot(commit, known_files=head.files.values())
     assert {name: file.data for name, file in found.files.items()} == {"changed.yaml": b"0", "same.yaml": b"1"}
     words = {*asked.arguments, *asked.given}
     assert found.files["changed.yaml"].blob in words
     assert not {blob, "-l", "--long"} & words
     with pytest.raises(DamagedCache):
-        LocalRepository(work.path).read_snapshot(commit)
+        LocalRepository.open(work.path).read_snapshot(commit)
 
 
 def test_limits_of_the_whole_directory(work: WorkTree) -> None:
@@ -219,7 +219,7 @@ def test_git_is_run_without_the_rest_of_its_package(work: WorkTree) -> None:
     commit = work.commit(a="1")
     code = (
         "import sys; from pathlib import Path; from gitops.source import LocalRepository; "
-        f"print(LocalRepository(Path({str(work.path)!r})).resolve_head(), *{{'git.repo', 'git.remote'}} & set(sys.modules)); "
+        f"print(LocalRepository.open(Path({str(work.path)!r})).resolve_head(), *{{'git.repo', 'git.remote'}} & set(sys.modules)); "
         f"import git; print(git.Repo({str(work.path)!r}).head.commit, git.cmd.Git is git.Git)"
     )
     done = subprocess.run(
@@ -239,9 +239,9 @@ def test_a_checkout_of_a_ci_job_without_the_history_says_what_to_fetch(work: Wor
     work.git("clone", "--quiet", "--depth=1", "--branch=topic", f"file://{work.path}", str(clone.path))
     advice = "fetch-depth: 0"
     with pytest.raises(RevisionNotFound, match=advice):
-        LocalRepository(clone.path).resolve("origin/main")
+        LocalRepository.open(clone.path).resolve("origin/main")
     clone.git("fetch", "--quiet", "--depth=1", "origin", "main:main")
     with pytest.raises(RefusedContent, match=advice):
-        LocalRepository(clone.path).find_fork_point(main, topic)
+        LocalRepository.open(clone.path).find_fork_point(main, topic)
     clone.git("fetch", "--quiet", "--unshallow")
-    assert LocalRepository(clone.path).find_fork_point(main, topic) == work.git("rev-parse", "main~1")
+    assert LocalRepository.open(clone.path).find_fork_point(main, topic) == work.git("rev-parse", "main~1")
