@@ -1,4 +1,4 @@
-"""The tour of the README, typed as it stands from a copy of this repository."""
+"""The commands of the README and of CONTRIBUTING.md, typed as they stand from a copy of this repository."""
 
 from __future__ import annotations
 
@@ -17,12 +17,29 @@ END: Final = "end of command"
 
 def test_the_tour_of_the_readme_works_as_it_is_typed(tmp_path: Path) -> None:
     """Every command succeeds, and every line that the README shows is among what the command prints."""
-    home, clone = tmp_path / "home", tmp_path / "clone"
-    home.mkdir()
+    clone = tmp_path / "clone"
     clone.mkdir()
     shutil.copytree(ROOT / "sample-repo", clone / "sample-repo")
+    type_page("README.md", tmp_path, clone)
+
+
+def test_the_first_hour_of_a_contributor_works_as_it_is_typed(tmp_path: Path) -> None:
+    """As the tour, in a clone. `make` only prints what it would run: the page has the single commands too."""
+    clone = tmp_path / "clone"
+    untracked = (".git", ".venv", ".cluster", ".hypothesis", "*_cache", "__pycache__", "build", "*.egg-info")
+    shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(*untracked))
+    (clone / ".venv").symlink_to(sys.prefix)
+    for words in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "--message", "All")):
+        subprocess.run(("git", *words), cwd=clone, env=GIT_ENVIRONMENT, check=True)
+    type_page("CONTRIBUTING.md", tmp_path, clone, MAKEFLAGS="n")
+
+
+def type_page(page: str, tmp_path: Path, directory: Path, **variables: str) -> None:
+    """Type all commands of a page in one shell that starts in `directory`, with `tmp_path` in the place of `/tmp`."""
+    home = tmp_path / "home"
+    home.mkdir()
     environment = {
-        **GIT_ENVIRONMENT,
+        **{name: value for name, value in GIT_ENVIRONMENT.items() if not name.startswith("PYTEST_")},
         "HOME": str(home),
         "XDG_STATE_HOME": "",
         "XDG_CACHE_HOME": "",
@@ -30,6 +47,7 @@ def test_the_tour_of_the_readme_works_as_it_is_typed(tmp_path: Path) -> None:
         "KUBECONFIG": "",
         "LEVELGATE_LISTEN": "off",  # another daemon of the machine may have the port
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        **variables,
     }
     with subprocess.Popen(
         ("bash", "-m"),
@@ -37,12 +55,12 @@ def test_the_tour_of_the_readme_works_as_it_is_typed(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        cwd=clone,
+        cwd=directory,
         env=environment,
     ) as shell:
         try:
-            for command, expected in steps("README.md"):
-                status, printed = typed(shell, command.replace("/tmp/platform", f"{tmp_path}/platform"))
+            for command, expected in steps(page):
+                status, printed = typed(shell, command.replace("/tmp/", f"{tmp_path}/"))
                 assert status == 0, [command, *printed]
                 seen = {normalised(text) for text in printed}
                 assert [text for text in expected if normalised(text) not in seen] == [], [command, *printed]

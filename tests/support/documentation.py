@@ -19,7 +19,7 @@ VARIABLE: Final = re.compile(
 def steps(page: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each command of a page with the lines of output that the page shows below."""
     for block in re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(), re.DOTALL):
-        for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        for step in re.split(r"^\$ ", block.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
             command, *output = step.splitlines()
             yield command, [line for line in output if line and line != LEFT_OUT]
 
