@@ -86,7 +86,7 @@ class ExternalFactPoller:
             answer = _FactAnswer(await request_fact(external), asked_at, "")
         except FactUnavailable as error:
             answer = _FactAnswer(previous.answer, previous.asked_at, str(error))
-        if self.declared.get(external.name) != external:
+        if self.declared.get(external.name) != external:  # the configuration has changed during the request
             return False
         self._answers[external.name] = answer
         now = self.clock.now()

@@ -97,7 +97,7 @@ class Leadership:
         Raises: NotLeading if an active leader exists and the process is not patient, ClusterError if the Lease
         cannot be read or written.
         """
-        lease, reported_holder = _Seen(self.elapsed, self.times), ""
+        lease, reported_holder = _ObservedLease(self.elapsed, self.times), ""
         while True:
             try:
                 holder = await self._find_holder(lease, patient=patient)
@@ -113,7 +113,7 @@ class Leadership:
                     reported_holder = holder
             await self.clock.sleep(self.times.renew_interval_seconds)
 
-    async def _find_holder(self, lease: _Seen, *, patient: bool) -> str:
+    async def _find_holder(self, lease: _ObservedLease, *, patient: bool) -> str:
         """Return the holder to wait for; empty if the Lease is free."""
         active_holder = lease.note(await self.read_lease())
         if holder_of(lease.found) == self.identity and 0 < _epoch(lease.found) <= self.ended_epoch:
@@ -137,6 +137,7 @@ class Leadership:
                 await self._renew()
 
     async def _renew(self) -> None:
+        """Write the Lease; after a conflict, read it again and write it if this process still holds it."""
         assert self._lease
         try:
             await self._write_lease(self._lease)
@@ -227,6 +228,7 @@ class Leadership:
         """Write the Lease over the version that was read; with `epoch`, start a term. Raises: StaleWrite on a
         conflict.
         """
+        # The deadline counts from the request: the server may write at once, and other processes count from that write.
         sent_at, now = self.elapsed(), micro_timestamp(self.clock.now())
         spec: dict[str, Any] = {
             "holderIdentity": self.identity,
@@ -242,7 +244,7 @@ class Leadership:
 
 
 @dataclass
-class _Seen:
+class _ObservedLease:
     """The Lease as this process has seen it, and since when it is unchanged by the monotonic clock of this
     process.
     """
@@ -318,6 +320,7 @@ def is_process_gone(identity: str) -> bool:
 
 
 def _machine_identity() -> str:
+    """Return the boot id with the PID namespace; empty on a system that does not report them."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"

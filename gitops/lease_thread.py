@@ -54,6 +54,7 @@ class LeaseThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
 
     async def _serve(self, started: Future[None]) -> None:
+        """Run the event loop of the thread until it is asked to close."""
         self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
         started.set_result(None)
         await self._closing.wait()

@@ -38,6 +38,7 @@ class _Stage:
     end: float = inf
 
     def overlap_seconds(self, begin: float, end: float) -> float:
+        """Return for how long the stage lasted between two times."""
         return max(0.0, min(self.end, end) - max(self.begin, begin))
 
 

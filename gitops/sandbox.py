@@ -89,6 +89,7 @@ async def serve_sandbox(
             yield RunningSandbox(urls, place, controllers)
         finally:
             controllers.cancel()
+            # A sandbox that was started later may have replaced the file.
             if _read_servers(state_directory() / "kubeconfig") == urls:
                 (state_directory() / "kubeconfig").unlink(missing_ok=True)
             with suppress(asyncio.CancelledError):

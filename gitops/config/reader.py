@@ -77,6 +77,7 @@ class _ConfigReader(SourceReader):
     warnings: list[Problem] = field(default_factory=list)
 
     def parse_config(self, value: dict[str, Any]) -> Config:
+        """Return the configuration; add a problem for each mistake."""
         self._check_schema(value)
         sources = [
             self.read_source(f"sources[{index}]", item) for index, item in enumerate(self._list_items("sources"))
@@ -115,6 +116,7 @@ class _ConfigReader(SourceReader):
         return name
 
     def _read_listen(self) -> str:
+        """Return the listen address as written, after checking it."""
         text: str = self.value.get("listen", "")
         if text:
             self.parse_field("listen", parse_address, text)
@@ -153,6 +155,7 @@ class _ConfigReader(SourceReader):
         return FleetConfig(value["source"], AccessSettings(directory, plugins, namespace))
 
     def _read_receiver(self, index: int, value: dict[str, Any]) -> Receiver | None:
+        """Return a receiver of notifications; None if it has no valid channel."""
         path = f"notifications[{index}]"
         channels = [name for name in ("webhook", "slack", "github", "gitlab") if name in value]
         if len(channels) != 1:
@@ -208,6 +211,7 @@ class _ConfigReader(SourceReader):
                 value.pop(mistake.path.partition(".")[0], None)
 
     def _list_items(self, name: str) -> list[dict[str, Any]]:
+        """Return the items of a list; an item that is not an object counts as empty."""
         items = self.value.get(name)
         return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
 
@@ -246,6 +250,7 @@ class _ConfigReader(SourceReader):
             self.problems.add_problem(f"sources[{index}].dependsOn", f"waits for itself: {' <- '.join(cycle)}")
 
     def _read_external_fact(self, path: str, value: dict[str, Any]) -> ExternalFactSource | None:
+        """Return an external fact; None if a required field is missing or invalid."""
         http = value.get("http") or {}
         url = self.parse_field(f"{path}.http.url", parse_web_url, http.get("url"))
         max_age = self.parse_field(f"{path}.maxAge", parse_age, value.get("maxAge"))

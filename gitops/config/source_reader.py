@@ -91,6 +91,9 @@ class SourceReader(FieldReader):
         return qualified
 
     def _read_target(self, path: str, value: dict[str, Any]) -> SourceTarget | None:
+        """Return the target; None if URL, ref or path is invalid. A local path is relative to the configuration
+        file.
+        """
         url: str = value.get("url", "")
         if not is_url(url):
             url = os.path.normpath(self.directory / Path(url).expanduser())
@@ -113,6 +116,7 @@ class SourceReader(FieldReader):
         return None
 
     def _read_credentials(self, path: str, value: Mapping[str, str], target: SourceTarget | None) -> Credentials:
+        """Return the credentials, and add a problem for each field that the URL's transport does not use."""
         for name in value:
             if target and target.scheme not in _CREDENTIAL_SCHEMES[name]:
                 schemes = " and ".join(_CREDENTIAL_SCHEMES[name])
@@ -131,6 +135,7 @@ class SourceReader(FieldReader):
         )
 
     def _read_forge(self, path: str, value: Mapping[str, str] | None, target: SourceTarget) -> ForgeProject | None:
+        """Return the project at the forge; None if the field is absent or invalid."""
         if not value or "tokenFile" not in value:
             return None
         token = self.resolve_file(f"{path}.tokenFile", value["tokenFile"])

@@ -14,8 +14,8 @@ from gitops.decisions.drains import finishes_instance
 from gitops.decisions.explanation import DecidedRollout
 from gitops.decisions.inputs import DecisionInputs
 from gitops.decisions.window_verdicts import WindowVerdicts
-from gitops.gates.evaluate import apply_pace
 from gitops.gates.instance_gates import InstanceGates
+from gitops.gates.pace import apply_pace
 from gitops.rollouts import closed_windows, items
 from gitops.rollouts.advance import RolloutStep, decide_grants, reserve
 from gitops.rollouts.collection import RolloutItem, build_collection

@@ -15,17 +15,17 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from applier.causes import Cause, CauseRef, Reason
+from gitops.gates.pace import make_counter_variables, plain_rate
 from gitops.rollouts.advance import Pace
 from gitops.rollouts.closed_windows import format_closed_windows, window_ref
 from gitops.rollouts.collection import Counters, RolloutItem
-from gitops.rollouts.policy import Mode, Policy
-from gitops.rollouts.shapes import CountOrPercent, Exponential, Linear, Shape, frontier
+from gitops.rollouts.policy import Policy
 from gitops.windows.verdict import ClosedWindow
 from renderer.cel import NoSuchKey
 from renderer.cel.syntax_tree import walk
 from renderer.cel.why_false import Operand, find_decisive_operands
 from renderer.definition.conditions import as_bool
-from renderer.definition.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, PaceCall, lifecycle_field
+from renderer.definition.gate_functions import COUNTERS, EXTERNALS, RATES, WINDOWS, lifecycle_field
 from renderer.definition.gates import Gate, value_key
 from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
@@ -194,7 +194,7 @@ class GateEvaluator:
     ) -> tuple[ClosedGate, ...]:
         """Return the pace gates that hold this item, given the counters of its wave."""
         evaluated = (
-            self._evaluate_cached(gate, item_variables, _counter_values(gate, policy, item, counters))
+            self._evaluate_cached(gate, item_variables, make_counter_variables(gate, policy, item, counters))
             for gate in self.rates
         )
         return tuple(filter(None, evaluated))
@@ -222,6 +222,7 @@ class GateEvaluator:
     def _evaluate_cached(
         self, gate: Gate, item_variables: GateVariables, counter_values: Mapping[str, Any]
     ) -> ClosedGate | None:
+        """Evaluate a gate, once for all items if it reads nothing of the item."""
         if not gate.is_fixed:
             return self._evaluate(gate, item_variables, counter_values)
         if gate not in self._answers:
@@ -231,6 +232,7 @@ class GateEvaluator:
     def _evaluate(
         self, gate: Gate, item_variables: GateVariables, counter_values: Mapping[str, Any]
     ) -> ClosedGate | None:
+        """Return the gate as closed, with its reason; None if it is open."""
         if problem := _describe_unknown_name(gate, self.facts):
             return ClosedGate(gate, Reason.GATE_ERROR, error=problem)
         gate_variables = {
@@ -242,7 +244,7 @@ class GateEvaluator:
             if as_bool(gate.program, self._evaluate_program(gate, variables)):
                 return None
         except ExpressionError as error:
-            if not _is_unknown_fact(error):
+            if not _is_unknown_fact(error):  # an unknown fact closes the gate as a false one does
                 return ClosedGate(gate, Reason.GATE_ERROR, error=error.message)
         parts = find_decisive_operands(gate.program, variables)
         windows = frozenset(name for part in parts for node in walk(part.node) if (name := value_key(node, WINDOWS)))
@@ -253,6 +255,7 @@ class GateEvaluator:
         )
 
     def _describe_operand(self, part: Operand) -> str:
+        """Return an operand with its value; for an unknown fact, with the reason why it is unknown."""
         if not (part.error and _is_unknown_fact(part.error)):
             return str(part)
         fact = (self.facts.externals or {}).get(value_key(part.node, EXTERNALS) or "")
@@ -271,12 +274,14 @@ class GateEvaluator:
         return gate.program.evaluate(variables)
 
     def _fixed_values(self, gate: Gate, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the parts that read nothing of the item, by the names that stand for them."""
         for name, program in gate.fixed_programs.items():
             if (gate, name) not in self._values:
                 self._values[gate, name] = program.evaluate(variables)
         return {name: self._values[gate, name] for name in gate.fixed_programs}
 
     def _variables(self, gate: Gate, item_variables: GateVariables) -> Iterator[tuple[str, Any]]:
+        """Yield the variables that the gate reads of its item, by name. A name without a value is left out."""
         for name in gate.names:
             if name in gate.scope.items and item_variables.item:
                 yield name, item_variables.item.as_value()
@@ -306,34 +311,6 @@ def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
     if facts.externals is not None and (missing := sorted(gate.externals - facts.externals.keys())):
         return f"external fact {missing[0]!r} is not declared; declare it under `externals` in levelgate.yaml"
     return ""
-
-
-def apply_pace(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
-    """Return the policy with the pace that a definition sets.
-
-    No pace gate (None, or conditions only) leaves the policy as it is, an empty list removes the pace, a single
-    rate replaces it. Other combinations leave the policy as it is too: `GateEvaluator.pace` applies instead.
-    """
-    if gates is None:
-        return policy
-    if not gates:
-        return policy.without_pace()
-    rate = plain_rate([gate for gate in gates if gate.sets_pace])
-    return policy.with_pace(shape_of(rate)) if rate else policy
-
-
-def plain_rate(gates: Sequence[Gate]) -> PaceCall | None:
-    """Return the rate if the gates consist of one rate alone, otherwise None."""
-    return gates[0].pace_call if len(gates) == 1 else None
-
-
-def shape_of(rate: PaceCall) -> Shape:
-    """Return the shape of a policy that equals the rate."""
-    match rate.argument:
-        case int() as factor if rate.shape == "exponential":
-            return Exponential(factor)
-        case argument:
-            return Linear(CountOrPercent.parse(argument))
 
 
 def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Cause | None:
@@ -379,24 +356,8 @@ def parse_trailers(message: str) -> dict[str, str]:
     return {key: value.strip() for key, value in pairs}
 
 
-def _counter_values(gate: Gate, policy: Policy, item: RolloutItem, counters: Counters) -> dict[str, Any]:
-    """Return the counters, and for each rate whether it admits the item.
-
-    A rate admits an item that has moved already, or if fewer items are updated than the shape allows.
-    """
-    done_count = counters.settled + counters.failed
-    sliding = policy.mode is Mode.SLIDING
-    return {
-        COUNTERS: {"inFlight": counters.in_flight, "settled": counters.settled, "failed": counters.failed},
-        RATES: {
-            str(rate): item.has_moved
-            or counters.updated < frontier(shape_of(rate), done_count, counters.total, sliding=sliding)
-            for rate in gate.pace_calls
-        },
-    }
-
-
 def _reason(parts: Sequence[Operand]) -> Reason:
+    """Return the reason that the deciding operands give: windows alone, pace alone, or anything else."""
     if parts and all(value_key(part.node, WINDOWS) for part in parts):
         return Reason.WINDOW_CLOSED
     if parts and all(value_key(part.node, RATES) or value_key(part.node, COUNTERS) for part in parts):

@@ -76,6 +76,7 @@ class InstanceGates:
         return self._evaluator.wake_at
 
     def _pace_wait(self, policy: Policy, name: str, pace_wait: Cause) -> Cause:
+        """Return the wait of an item with the message of the pace gates, if one of them is closed for it."""
         counters = self.collection.wave_of(name).counters
         closed_gates = self._evaluator.closed_pace_gates(
             policy, self._variables_of(name), self.collection[name], counters
@@ -85,6 +86,7 @@ class InstanceGates:
 
     @cached_property
     def _unsettled(self) -> tuple[str, ...]:
+        """Return the keys of the items that are not settled, in order."""
         return tuple(item.key for item in self.collection if not self.collection.state_of(item.key).is_settled)
 
     def _variables_of(self, item: str) -> GateVariables:
@@ -103,6 +105,7 @@ def _subjects(
 
 
 def _subject(collection: RolloutCollection, name: str, plan: ApplySetPlan) -> GateSubject:
+    """Return an instance as gates see it: the desired spec with the live status."""
     ready = plan.parent is not None and all(node.ready for node in plan.nodes)
     settled = collection.state_of(name).is_settled
     manifest = overlay(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest

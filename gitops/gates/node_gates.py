@@ -19,9 +19,9 @@ from gitops.gates.evaluate import (
     GateFacts,
     GateSubject,
     GateVariables,
-    apply_pace,
     make_wait,
 )
+from gitops.gates.pace import apply_pace
 from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import Mode, Policy
 from gitops.rollouts.queue_position import MAX_LISTED_ITEMS, QueuePosition
@@ -81,6 +81,7 @@ class NodeGates:
         return replace(wait, until=wait.until or wake_at) if wait else None
 
     def _gates(self, base: str, operation: Operation) -> tuple[Gate, ...] | None:
+        """Return the gates of a node by its id in the definition; None if the definition sets none."""
         rendered = self.plan.rendered
         if operation is Operation.PRUNE and rendered.applied_rendering:
             return rendered.applied_rendering.gates.get(base)
@@ -94,6 +95,9 @@ class NodeGates:
         return self._evaluators[base]
 
     def _variables_of(self, node: str, live: Mapping[str, Any] | None) -> GateVariables:
+        """Return the variables for the gates of a node; *live* is the object to delete if the node is no longer
+        rendered.
+        """
         own_plan = next((node_plan for node_plan in self.plan.nodes if node_plan.node.id == node), None)
         parent = self.plan.parent
         instance = self.plan.rendered.manifest

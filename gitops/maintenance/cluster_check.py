@@ -112,15 +112,18 @@ class _ClusterChecker:
 
     @cached_property
     def members(self) -> list[tuple[ObjectKey, Object]]:
+        """Return the members of ApplySets whose parent is known."""
         return [(key, obj) for key, obj in self.objects if label(obj, well_known.PART_OF) in self.known_sets]
 
     @property
     def set_summary(self) -> str:
+        """Return the numbers of sources, instances and members."""
         instances = sum(is_our_parent(obj) and not is_built_in(key.group_kind) for key, obj in self.objects)
         counts = {"source": len(self.facts.records), "instance": instances, "member": len(self.members)}
         return ", ".join(format_count(number, noun) for noun, number in counts.items())
 
     def check_api_groups(self) -> Iterator[CheckFinding]:
+        """Yield warnings about API groups without an answer, and about kinds that cannot be listed."""
         for group in sorted(self.facts.survey.discovery.stale_groups):
             advice = "see `kubectl get apiservices`; objects of its kinds are not deleted until it answers"
             yield CheckFinding(CheckLevel.WARNING, "cluster", f"the API group {group} does not answer", advice)
@@ -131,6 +134,7 @@ class _ClusterChecker:
             yield CheckFinding(CheckLevel.WARNING, "cluster", message, advice, kinds)
 
     def check_permissions(self) -> Iterator[CheckFinding]:
+        """Yield a problem for each resource with missing verbs."""
         for resource, lacking in groupby(
             self.facts.missing_permissions, key=lambda permission: replace(permission, verb="")
         ):
@@ -140,6 +144,7 @@ class _ClusterChecker:
             )
 
     def check_definitions(self) -> Iterator[CheckFinding]:
+        """Yield a problem for each CRD that is not served."""
         for key, crd in sorted(self.facts.crds.items()):
             if not status.is_ready_by_existence(crd):
                 message = status.health(crd).message or "not established yet"
@@ -150,6 +155,7 @@ class _ClusterChecker:
                 yield CheckFinding(CheckLevel.PROBLEM, "definitions", "established, but not served", advice, (key,))
 
     def check_sets(self) -> Iterator[CheckFinding]:
+        """Yield findings about parents and their inventory, and about members whose pruning is impaired."""
         for key, obj in self.objects:
             if label(obj, well_known.PARENT_ID) and (is_our_parent(obj) or has_own_finalizer(obj)):
                 yield from self._check_set(key, obj)
@@ -199,6 +205,7 @@ class _ClusterChecker:
         )
 
     def _check_set(self, key: ObjectKey, obj: Object) -> Iterator[CheckFinding]:
+        """Yield findings about one parent: its scope, its version, and members outside of the scope."""
         try:
             scope = inventory.read_scope(obj)
         except ForeignSet as error:
@@ -227,6 +234,7 @@ class _ClusterChecker:
             yield CheckFinding(CheckLevel.PROBLEM, "sets", message, advice, uncovered)
 
     def check_leftovers(self) -> Iterator[CheckFinding]:
+        """Yield warnings about metadata and records that no reconciliation removes."""
         ours = our_sets(self.facts.survey)
         without_parent = {key for key, obj in self.objects if label(obj, well_known.PART_OF) in ours - self.known_sets}
         instances = {key: obj for key, obj in self.objects if has_own_finalizer(obj)}
@@ -290,6 +298,7 @@ class _ClusterChecker:
         )
 
     def check_kro(self) -> Iterator[CheckFinding]:
+        """Yield findings about kro: a second writer while it runs, hanging objects if it is gone."""
         if self.facts.kro:
             yield from _finding_about(
                 (key for key, crd in self.facts.crds.items() if label(crd, kro.OWNED_LABEL)),
@@ -323,6 +332,7 @@ class _ClusterChecker:
         )
 
     def _has_owner(self, record: Object) -> bool:
+        """Return whether the object that a stored revision belongs to still exists."""
         owner_parts = annotation(record, well_known.RECORD_OF).split("/")
         match label(record, well_known.RECORD):
             case applied_packs.APPLIED:

@@ -157,12 +157,13 @@ class Uninstaller:
         return []
 
     def _steps(self, plan: UninstallPlan) -> Iterator[list[Coroutine[None, None, None]]]:
+        """Yield the actions of each step: objects, then records, then the namespace that holds the records."""
         yield [self._release(obj, plan.sets) for obj in plan.release]
         yield [self._delete(obj) for obj in plan.records]
         yield [self._delete_namespace_if_empty(obj) for obj in (plan.namespace,) if obj]
 
     async def _release(self, obj: Object, sets: Collection[str]) -> None:
-        """Remove our status, which no process updates any more, then all other metadata in one write."""
+        """Remove our status, which no process will update, then all other metadata in one write."""
         if any(entry.get("manager") == STATUS_MANAGER and entry.get("subresource") for entry in manager_entries(obj)):
             metadata = {name: obj["metadata"][name] for name in ("name", "namespace", "uid") if name in obj["metadata"]}
             body = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
@@ -183,6 +184,7 @@ class Uninstaller:
 
 
 async def _catch_error(action: Awaitable[None]) -> ClusterError | None:
+    """Return the error of an action as a value; None if it succeeds."""
     try:
         await action
     except ClusterError as error:

@@ -82,6 +82,9 @@ class Credentials:
         return text
 
     def _ssh_command(self) -> list[str]:
+        """Return the ssh command. With a key file it reads neither configuration nor agent, so no other key is
+        offered.
+        """
         command = list(_SSH)
         if self.ssh_key_file is not None:
             command += [
@@ -98,6 +101,9 @@ class Credentials:
         return command
 
     def _check_usable(self, target: SourceTarget) -> None:
+        """Check that every file can be read and none is empty. Only the file of known hosts may be. Raises:
+        Unauthorized.
+        """
         for file in self._files:
             if not os.access(file, os.R_OK):
                 problem, advice = "cannot be read", "check path and permissions"
@@ -108,6 +114,9 @@ class Credentials:
             raise Unauthorized(str(target), f"the credentials file {file} {problem}", advice=advice)
 
     def _token_forms(self) -> set[str]:
+        """Return the token as it may stand in output of Git: plain, URL-encoded, or in base64, alone or with the
+        user.
+        """
         if self.token_file is None:
             return set()
         try:
@@ -120,6 +129,7 @@ class Credentials:
 
 
 def _file_state(file: Path) -> tuple[int, ...]:
+    """Return inode, size and time of the last change; empty if the file is missing."""
     try:
         status = file.stat()
     except OSError:
@@ -128,6 +138,7 @@ def _file_state(file: Path) -> tuple[int, ...]:
 
 
 def _write_askpass(directory: Path) -> Path:
+    """Write the script if needed, and replace it atomically: another process may be running it."""
     script = directory / "askpass"
     if not script.exists() or script.read_text() != _ASKPASS:
         fresh = script.with_suffix(f".{os.getpid()}")

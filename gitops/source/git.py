@@ -1,8 +1,8 @@
-"""Git processes, in an environment that no file and no variable of the machine changes.
+"""Git processes, in an environment that files and variables of the machine cannot change.
 
-This is the only module that imports GitPython; its command runner starts each process. Options are fixed. Values from
-outside follow `--` or `--end-of-options`, or are full ref names. Each process has its own session: a timeout ends all
-its children, and none of them can ask on a terminal. A `tick` ends a process whose result is no longer needed.
+This is the only module that imports GitPython; its command runner starts each process. Options are fixed. Values
+from outside follow `--` or `--end-of-options`, or are full ref names. Each process has its own session: a timeout
+ends all its children, and none of them can ask on a terminal. A `tick` ends a process whose result is not needed.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _FOREIGN_PREFIXES = ("GIT_", "SSH_ASKPASS", "GCM_")
 _TICK_SECONDS = 0.5
 _CHUNK_BYTES = 1 << 20
 
+# All access is denied here: no prompt, no configuration of system or user, no transport. `Remote` allows the transport
+# and the credentials of its target.
 _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -93,7 +95,7 @@ class OutputTooLargeError(GitError):
     """Git was killed because its output passed the limit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Git:
     """Git for one repository (`git_dir`), or for a directory that may be in one (`directory`)."""
 
@@ -147,6 +149,7 @@ class Git:
         return True
 
     def _start(self, arguments: tuple[str, ...], source: IO[bytes] | None) -> subprocess.Popen[bytes]:
+        """Start a process with the fixed settings. Raises: SourceError if Git is not installed."""
         if which("git") is None:
             raise _not_installed_error()
         runner = _load_runner()
@@ -169,6 +172,7 @@ class Git:
         return process
 
     def _drain(self, process: subprocess.Popen[bytes], limit: int) -> tuple[bytes, bytes]:
+        """Return standard output and standard error. Both are read together: a full pipe would block Git."""
         deadline = time.monotonic() + self.timeout
         streams: dict[int, bytearray] = {}
         with selectors.DefaultSelector() as selector:
@@ -225,6 +229,7 @@ def _not_installed_error() -> SourceError:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill the whole process group, because Git starts ssh and remote helpers as children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,11 +1,11 @@
 """The copy of a repository in the cache: updated from the server, checked before use, replaced when damaged.
 
-Invariant: a ref below `refs/levelgate/current/` points only to a commit whose whole tree is in the copy. A fetch that
-breaks off changes no such ref. Commits that were current or searched for stay, so that rewritten history can be
-compared.
+Invariant: a ref below `refs/levelgate/current/` points only to a commit whose whole tree is in the copy. A fetch
+that breaks off changes no such ref. Commits that were current or searched for stay, so that rewritten history can
+be compared.
 
-A commit that is fetched *temporarily* (a pull request's, below `refs/levelgate/lent/`) stays until it is released,
-until the ref moves, or until a fetch needs its room.
+A *temporary* commit (a pull request's, below `refs/levelgate/lent/`) stays until it is released, its ref moves, or
+a fetch needs its room.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class LocalCopy:
                     return commit
                 try:
                     return self._download(git, remote_name, current, temporary=temporary)
-                except RefusedContent:
+                except RefusedContent:  # temporary commits may take the room that this one needs
                     if not self._delete_temporary_refs(git, ()):
                         raise
                     self._collect_garbage(git)
@@ -167,7 +167,7 @@ class LocalCopy:
         self._check_complete(repository, commit)
         if previous and repository.contains(commit, previous):
             self._known_descent = previous, commit
-        elif previous and not temporary:
+        elif previous and not temporary:  # rewritten history: no ref would reach the old commit
             _keep_commit(git, previous)
         git.run(*_UPDATE_REF, _local_ref(remote_name, temporary=temporary), commit)
         if temporary and previous and self._is_large(git):
@@ -197,6 +197,9 @@ class LocalCopy:
             git.run("gc", "--prune=now", "--quiet")
 
     def _transfer(self, git: Git, repository: Repository, remote_name: str) -> str | None:
+        """Fetch a commit into the incoming ref, and return its id; None if the remote name is not that of a
+        commit.
+        """
         try:
             self._remote.transfer(git, f"+{remote_name}:{_INCOMING}")
             return repository.parse(_INCOMING)
@@ -215,6 +218,7 @@ class LocalCopy:
             raise DamagedCache(self._name, "objects are missing")
 
     def _sweep(self, git: Git) -> None:
+        """Remove leftovers of a killed Git, before and after a failed fetch: they take room and block refs."""
         if git.git_dir is not None:
             remove_leftovers(git.git_dir)
 
@@ -262,11 +266,12 @@ def _local_ref(remote_name: str, *, temporary: bool) -> str:
 
 
 def _keep_commit(git: Git, commit: str) -> None:
-    """Keep the commit in the copy even after no branch or tag contains it any more."""
+    """Keep the commit in the copy even if no branch or tag contains it."""
     git.run(*_UPDATE_REF, f"refs/levelgate/kept/{commit}", commit)
 
 
 def _initialise(git: Git, *, sha256: bool) -> None:
+    """Create an empty bare repository with this object format, without templates and hooks."""
     kind = "sha256" if sha256 else "sha1"
     options = ("--quiet", "--bare", "--template=", "--initial-branch=none", f"--object-format={kind}")
     replace(git, git_dir=None).run("init", *options, "--", str(git.git_dir))

@@ -75,8 +75,8 @@ def read_comparison(location: str, base: str, head: str, tick: Callable[[], None
 def _find_fork_point(location: str, base: str, head: str) -> tuple[str, str]:
     """Return the commit where `head` left `base`, and the commit of `base`.
 
-    A plan compares with the first: a later commit of the base is no change of the head. For a URL without a local
-    history, both are `base`.
+    A plan compares with the first, because later commits of the base do not belong to the head. For a URL without
+    a local history, both are `base`.
     """
     if is_url(location):
         return base, base

@@ -266,6 +266,7 @@ class Mirror:
         return default if isinstance(self.target.ref, VersionRef) else _remote_name(self.target)
 
     def _resolve_name(self, name: str) -> str:
+        """Return the id of a commit by its name alone. Tags come before branches, as in gitrevisions(7)."""
         ref = parse_ref(name)
         match ref:
             case CommitRef(sha):
@@ -287,6 +288,7 @@ class Mirror:
 
 
 def _remote_name(target: SourceTarget) -> str:
+    """Return the name by which the server knows the target's ref."""
     match target.ref:
         case BranchRef(name):
             return f"refs/heads/{name}"

@@ -122,6 +122,7 @@ class Remote:
         return replace(git, environment=environment)
 
     def _check_quota(self, objects: Path) -> None:
+        """Call `tick`, and stop a fetch whose packs grow beyond the limit. Raises: RefusedContent."""
         self._tick()
         used = 0
         with suppress(FileNotFoundError):

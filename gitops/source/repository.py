@@ -45,6 +45,8 @@ _ENCODING = re.compile(rb"^encoding ([\w-]+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
+    """Metadata of a commit, printable."""
+
     subject: str
     author: str
     message: str
@@ -91,6 +93,7 @@ class Repository:
         return self._commits_exist(commit) == [True]
 
     def _commits_exist(self, *commits: str) -> list[bool]:
+        """Return for each id whether its commit object exists."""
         query = "".join(f"{commit}^{{commit}}\n" for commit in commits)
         answers = self._run("cat-file", "--batch-check", stdin=query.encode()).splitlines()
         return [answer.split()[1:2] == [b"commit"] for answer in answers]
@@ -169,6 +172,7 @@ class Repository:
         )
 
     def _read_fully(self, revision: str, path: str, known_files: Iterable[File]) -> _Content:
+        """Read the whole tree below `path`; blobs of the last snapshot and of `known_files` are not read again."""
         files_by_blob = {
             file.blob: file for file in (*(self._last_read.files.values() if self._last_read else ()), *known_files)
         }
@@ -254,12 +258,16 @@ class Repository:
         return {blob: int(size) for blob, _, size in rows if size.isdigit()}
 
     def _judge_entries(self, entries: Iterable[tree.TreeEntry], sizes: Mapping[str, int]) -> tree.Listing:
+        """Return the manifests among the entries. Raises: RefusedContent if they pass a limit of the whole commit."""
         listing = tree.judge(entries, self._limits, sizes)
         if message := tree.describe_excess(listing, self._limits):
             raise self._too_much_error(message)
         return listing
 
     def _read_objects(self, ids: list[str], *, limit: int) -> Iterator[tuple[str, bytes, bytes]]:
+        """Yield id, type and bytes of each object, in order. Raises: DamagedCache if the bytes do not match the
+        id.
+        """
         output = self._run("cat-file", "--batch", "--buffer", stdin="\n".join([*ids, ""]).encode(), limit=limit)
         position = 0
         for object_id in ids:
@@ -301,6 +309,7 @@ def hash_object(kind: bytes, data: bytes, *, sha256: bool) -> str:
 
 
 def _accept(candidates: Iterable[tuple[str, File]]) -> tuple[dict[str, File], list[SourceProblem]]:
+    """Split files into those that are read and those whose content is refused."""
     files: dict[str, File] = {}
     problems: list[SourceProblem] = []
     for name, file in candidates:
@@ -312,6 +321,7 @@ def _accept(candidates: Iterable[tuple[str, File]]) -> tuple[dict[str, File], li
 
 
 def _parse_commit(data: bytes) -> _Commit:
+    """Return the metadata of a commit object. A missing field is empty, a missing time is 1970."""
     header, _, message = data.partition(b"\n\n")
     encoding = _ENCODING.search(header)
     codec = encoding[1].decode() if encoding else "utf-8"
@@ -349,6 +359,7 @@ def _printable(text: str) -> str:
 
 
 def _decode(data: bytes, codec: str) -> str:
+    """Return text in the commit's own encoding, or in UTF-8 if that is unknown; invalid bytes are replaced."""
     try:
         return data.decode(codec, "replace")
     except (LookupError, UnicodeError):

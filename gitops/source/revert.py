@@ -106,7 +106,8 @@ def _revert_file(git: Git, name: bytes, *, current: Blob | None, old: Blob | Non
 
 
 def _check_paths_free(names: set[bytes], new: set[bytes]) -> None:
-    """Refuse a restored file whose path is a directory today, or the reverse: Git would delete what is there.
+    """Refuse to restore a file whose path is a directory today, or the reverse: Git would delete the current
+    content.
 
     Raises: RevertError.
     """
@@ -121,7 +122,9 @@ def _parent_directories(name: bytes) -> Iterator[bytes]:
 
 
 def _write_commit(git: Git, request: RevertRequest, changed: Mapping[bytes, Blob | None]) -> str:
+    """Write the changed files to a temporary index, and its tree to a commit. Return the commit's id."""
     null_id = "0" * len(request.onto)
+    # Deletions first: a restored file may need the path of a deleted one as its directory.
     lines = [
         b"%b %b\t%b\0" % ((blob.mode, blob.id.encode(), name) if blob else (b"0", null_id.encode(), name))
         for name, blob in sorted(changed.items(), key=lambda pair: (pair[1] is not None, pair[0]))

@@ -81,6 +81,7 @@ def find_unsigned_commit(git: Git, verification: Verification, *, previous_commi
 
 
 def _signature_problem(git: Git, verification: Verification, home: Path, commit: str) -> str:
+    """Return why the signature of one commit does not count; empty if it does."""
     if not _SIGNATURE_HEADER.search(git.run("cat-file", "commit", commit).partition(b"\n\n")[0]):
         return "it is not signed"
     settings = {
@@ -115,6 +116,7 @@ def _temporary_keyring(file: Path | None) -> Iterator[Path]:
 
 
 def _import_keys(file: Path, home: Path) -> None:
+    """Import the keys of `file`. A file without valid keys imports none, and every OpenPGP signature then fails."""
     command = ("gpg", "--batch", "--quiet", "--no-autostart", "--homedir", str(home), "--import", "--", str(file))
     try:
         subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT_SECONDS)

@@ -235,6 +235,7 @@ def check_url(url: str) -> None:
 
 
 def _check_parts(url: str) -> None:
+    """Check a URL with `://`. Raises: RefusedUrl."""
     try:
         parts = split_url(url)
     except ValueError:
@@ -265,6 +266,7 @@ def _check_userinfo(url: str, parts: SplitResult) -> None:
 
 
 def _check_host(url: str, host: str) -> None:
+    """Refuse hosts that no repository has: link-local and multicast addresses, and metadata services of clouds."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -297,6 +299,7 @@ def _check_ref_name(name: str) -> None:
 
 
 def _normalise_path(path: str) -> str:
+    """Return the path without empty parts. Raises: RefusedUrl if it could leave the repository."""
     parts = [part for part in path.split("/") if part not in {"", "."}]
     if path.startswith("/") or ".." in parts or not path.isprintable() or "\\" in path:
         raise RefusedUrl(repr(path), "is not a path inside the repository", advice="write it relative to the top")

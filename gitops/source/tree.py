@@ -122,7 +122,7 @@ def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, 
 
 
 def describe_excess(listing: Listing, limits: ReadLimits) -> str:
-    """Return which limit of a whole commit the listing passes; empty if it passes none."""
+    """Return which limit of a whole commit the listing exceeds; empty if it exceeds none."""
     if len(listing.blobs) > limits.max_files:
         return f"holds {len(listing.blobs)} manifests, more than {limits.max_files}"
     return (
@@ -163,6 +163,7 @@ def _path_refusal(path: bytes) -> str:
 
 
 def _refusal(mode: bytes, size: int, limits: ReadLimits) -> str:
+    """Return why an entry is refused by its mode or size; empty if it is not."""
     if mode in _REGULAR:
         return size_problem(size, limits)
     if mode == _SYMLINK:

@@ -38,10 +38,13 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 class _Bound(NamedTuple):
+    """A comparison with one version."""
+
     sign: str
     version: Semver
 
     def admits(self, version: Semver) -> bool:
+        """Return whether the version satisfies the comparison."""
         return _COMPARISONS[self.sign](version.sort_key, self.version.sort_key)
 
 
@@ -79,6 +82,7 @@ class VersionRange:
 
 
 def _parse_alternative(text: str, part: str) -> tuple[tuple[_Bound, ...], bool]:
+    """Return the bounds of one alternative of *text*, and whether it names a pre-release. Raises: ValueError."""
     bounds: list[_Bound] = []
     takes_pre, position = False, 0
     while position < len(part.rstrip()):

@@ -158,7 +158,8 @@ def _list_files(git: Git, path: Path, info: _DirectoryInfo) -> list[bytes] | Non
             str(path), "is a bare repository, without a working tree", advice="name a commit with --revision"
         )
     names = [name for name in git.run(*_LIST_COMMAND).split(b"\0") if name]
-    # check-ignore is the one command that refuses to take its arguments literally.
+    # A directory that is ignored as a whole lists no files, as an empty one does. check-ignore tells them apart. It is
+    # the one command that refuses to take its arguments literally.
     literal_git = replace(git, environment={"GIT_LITERAL_PATHSPECS": "0"})
     if not names and literal_git.succeeds("check-ignore", "--quiet", "--", "."):
         return None
@@ -166,6 +167,7 @@ def _list_files(git: Git, path: Path, info: _DirectoryInfo) -> list[bytes] | Non
 
 
 def _walk(root: Path) -> Iterator[bytes]:
+    """Yield the files below a directory outside of Git, without those in hidden directories."""
     for directory, children, files in os.walk(os.fsencode(root), onerror=_raise_unreadable):
         children[:] = sorted(child for child in children if not child.startswith(b"."))
         for file in files:
@@ -199,6 +201,7 @@ def _list_entries(root: Path, names: Iterable[bytes]) -> Iterator[tree.TreeEntry
 
 
 def _is_under_link(top: bytes, directory: bytes, cache: dict[bytes, bool]) -> bool:
+    """Return whether a directory, or a parent of it below `top`, is a symbolic link."""
     if directory not in cache:
         parent = directory.rpartition(b"/")[0]
         cache[directory] = _is_under_link(top, parent, cache) or os.path.islink(top + b"/" + directory)  # noqa: PTH114
@@ -206,6 +209,7 @@ def _is_under_link(top: bytes, directory: bytes, cache: dict[bytes, bool]) -> bo
 
 
 def _git_mode(mode: int) -> bytes:
+    """Return the mode that Git gives to a file; for a special file, a text that is not a mode."""
     if stat.S_ISREG(mode):
         return b"100644"
     if stat.S_ISLNK(mode):
@@ -216,6 +220,7 @@ def _git_mode(mode: int) -> bytes:
 def _read_files(
     root: Path, listing: tree.Listing, limits: ReadLimits, *, sha256: bool
 ) -> tuple[dict[str, File], list[SourceProblem]]:
+    """Return the manifests with their content, and a problem for each that is refused."""
     files: dict[str, File] = {}
     problems: list[SourceProblem] = []
     for name in listing.blobs:
@@ -232,6 +237,7 @@ def _read_files(
 
 
 def _read_bytes(file: str, limit: int) -> bytes:
+    """Return at most `limit` bytes. Flags: no link is followed, and opening a pipe does not block."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         data = os.read(descriptor, limit)
@@ -245,6 +251,7 @@ def _read_bytes(file: str, limit: int) -> bytes:
 def _make_snapshot_of_head(
     repository: LocalRepository, files: dict[str, File], problems: tuple[SourceProblem, ...]
 ) -> SourceSnapshot:
+    """Return the snapshot of a working tree, with the number of files that differ from HEAD."""
     head = repository.resolve_head()
     if not head:
         return _make_snapshot("", "working tree without a commit", files=files, problems=problems)

@@ -108,7 +108,7 @@ def test_members_that_are_not_what_they_seem_are_named(applied: CommandPlatform)
     found = check(applied)
     assert [names(finding) for finding in found] == [["forged"], ["theirs"], ["one-b"], ["plain"]]
     assert "did not apply ourselves" in found[0]["message"]
-    assert "where the set is being taken over let `levelgate run` go on" in found[1]["advice"]
+    assert "while the set is being adopted, keep `levelgate run` running" in found[1]["advice"]
     assert "without a recorded level" in found[2]["message"]
     assert "another tool applies" in found[3]["message"]
 

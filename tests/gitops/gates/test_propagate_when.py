@@ -21,10 +21,10 @@ from gitops.gates.evaluate import (
     GateSubject,
     GateVariables,
     TargetVariables,
-    apply_pace,
     make_wait,
     parse_trailers,
 )
+from gitops.gates.pace import apply_pace
 from gitops.rollouts.advance import decide_grants
 from gitops.rollouts.collection import Counters, RolloutItem
 from gitops.rollouts.policy import DEFAULT_POLICY, Mode, Policy
