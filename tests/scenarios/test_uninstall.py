@@ -182,5 +182,5 @@ def test_it_does_nothing_while_somebody_works(applied: CommandPlatform) -> None:
         lease = ("get", "lease", "levelgate", "-n", "levelgate-system", "-o", "jsonpath={.spec.holderIdentity}")
         eventually(lambda: f"_{daemon.pid}-" in applied.kubectl(*lease))
         refused = applied.levelgate("uninstall", "--yes", check=1)
-        assert "stop that process, or let it work" in refused.stderr
+        assert "stop that process, or let it continue" in refused.stderr
         assert applied.kubectl("get", "configmap", "one-a", "-n", applied.namespace, "-o", "name")
