@@ -1,5 +1,6 @@
-"""Seeing the daemon: health, metrics, the status page, and hooks by which a forge says that there is something new.
+"""HTTP server of the daemon: health, metrics, the status page, and webhooks of forges.
 
-Whatever is asked here, nothing in the cluster or in Git changes by it; a hook only makes its sources be asked sooner. What is shown is a value made
-from the last pass (`dashboard`); pure functions turn it into metrics and pages. Imported by `levelgate run` alone, when it listens.
+A request changes nothing in the cluster or in Git; a webhook only causes an early fetch. Pages and metrics are made by
+pure functions from one value of the last reconciliation (`dashboard`). Only `levelgate run` imports this package, when
+it listens.
 """

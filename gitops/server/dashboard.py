@@ -1,8 +1,8 @@
 """The last reconciliation as one value, the only source of metrics and pages.
 
-It holds the records and words of `levelgate status`, `windows` and `explain`. It is made once for each reconciliation, and
-only when a person looks. The cluster is answered from memory, so that viewers cause no request; records that the
-reconciliation wrote at its end are computed again.
+It holds the records and the sentences of `levelgate status`, `windows` and `explain`. It is made at most once for each
+reconciliation, when a person or Prometheus first asks. The cluster is answered from memory, so that viewers cause no
+request. Records that the reconciliation wrote at its end were not read again; they are computed here.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 
 
 def reconstruct_cluster(name: ClusterName, result: ReconcileResult) -> RecordedCluster:
-    """What the pass did not read is absent."""
+    """Return the cluster as it is after the reconciliation. An object that the reconciliation did not read is
+    absent.
+    """
     return RecordedCluster(
         name, {**result.observed.objects, **dict(_written_objects(result))}, result.observed.discovery
     )
 
 
 def _written_objects(result: ReconcileResult) -> Iterator[tuple[ObjectKey, Object]]:
-    """What the pass wrote at its end. Where everything is suspended nothing was written: all stays as it was observed."""
+    """Yield the records that the reconciliation wrote at its end. While everything is suspended, it wrote none."""
     if result.propagation.stopped or result.now is None:
         return
     for rendered, parent, status in statuses(result.plan, result.sources, result.propagation, result.now):
@@ -69,16 +71,19 @@ def _config_map(key: ObjectKey, record: str, data: dict[str, str]) -> tuple[Obje
 
 @dataclass(frozen=True)
 class Dashboard:
-    """`plans` are the sets of instances that exist, by instance. `rules` have the windows in force, by source."""
+    """Data of the pages and metrics."""
 
     found: ReconcileResult
+    """Result of the reconciliation."""
     at: datetime
     overview: Overview
     plans: Mapping[ObjectKey, ApplySetPlan]
+    """Plan of each instance that exists."""
     _cluster: RecordedCluster
 
     @classmethod
     async def from_result(cls, result: ReconcileResult, *, cluster: ClusterName, at: datetime) -> Dashboard:
+        """Return the dashboard of a reconciliation that ended at *at*."""
         recorded_cluster = reconstruct_cluster(cluster, result)
         plans = {
             set_plan.rendered.parent: set_plan
@@ -97,16 +102,17 @@ class Dashboard:
 
     @cached_property
     def rules(self) -> tuple[SourceRules, ...]:
+        """Windows and policies in force, by source."""
         return tuple(parse_rules(calendar_data(self.found.propagation.rules)))
 
     async def explain(self, key: ObjectKey, now: datetime) -> CauseChain:
-        """Why an instance is not as Git says, in the words of `levelgate explain`."""
+        """Return why an instance differs from Git, as `levelgate explain` does."""
         kind = f"{key.kind}.{key.group}" if key.group else key.kind
         return await explain(self._cluster, Ref(kind.lower(), key.name), key.namespace, now=now)
 
     @property
     def by_definition(self) -> Iterator[tuple[str, str, InstanceState]]:
-        """Each instance with its source and the name of its definition."""
+        """Instances, each with its source and the name of its definition."""
         for key, instance_state in self.instance_states.items():
             if plan := self.plans.get(key):
                 yield plan.rendered.source, plan.rendered.definition, instance_state

@@ -1,6 +1,6 @@
-"""A fleet as viewers see it: a monitor for each cluster, and one line for each, from the memory of the daemon.
+"""A fleet as viewers see it: a monitor and a row for each cluster, from the memory of the daemon.
 
-It decides nothing. A cluster that cannot be reached has the line of its record on the hub.
+It decides nothing. The row of a cluster that cannot be reached comes from its record on the hub.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from applier.execute.results import Result
 from gitops.fleet.cluster_record import NEW_RECORD, ClusterRecord, SourceSummary
 from gitops.fleet.reach import ReachState
 from gitops.reconcile.context import ReconcileResult
-from gitops.server.metrics import ClusterReadings, count_cache_entries
+from gitops.server.metric_readings import ClusterReadings, count_cache_entries
 from gitops.server.monitor import ChangeCounter, Monitor
 from renderer.frozen import dataclass
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRow:
-    """How a cluster stands, and what it has of each source as far as that was seen."""
+    """State of a cluster, and of each source in it as last recorded."""
 
     name: ClusterName
     state: ReachState
@@ -38,7 +38,7 @@ class ClusterRow:
 
     @property
     def path(self) -> str:
-        """Where its own page is."""
+        """Path of the cluster's page."""
         return f"{cluster_root(self.name)}/"
 
     @property
@@ -51,24 +51,27 @@ class ClusterRow:
 
     @property
     def waits_for(self) -> str:
-        """The first cause that is known."""
+        """First known cause of waiting, by the name of the source; empty where there is none."""
         return next((summary.waits_for for _, summary in sorted(self.sources.items()) if summary.waits_for), "")
 
 
 @dataclass
 class FleetView:
-    """`hub` watches the hub's own cluster; `fleet` is set once it is made. `changes` counts whatever changes in any cluster."""
+    """Monitors of the hub and its member clusters."""
 
     hub: Monitor
+    """Monitor of the hub's own cluster."""
     fleet: Fleet | None = None
+    """The fleet; None until it is made."""
     changes: ChangeCounter = field(default_factory=ChangeCounter)
+    """Counter of changes in any cluster."""
     _monitors: dict[ClusterName, Monitor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.hub.root = cluster_root(LOCAL_CLUSTER)
 
     def monitor_of(self, name: ClusterName) -> Monitor:
-        """Return the monitor of a cluster; it outlives the connections to it."""
+        """Return the monitor of a cluster. It outlives the connections to the cluster."""
         hub = self.hub
         if name == LOCAL_CLUSTER:
             return hub
@@ -91,25 +94,27 @@ class FleetView:
     def observe(
         self, name: ClusterName, observer: ClusterObserver, record_action: Callable[[Result], None]
     ) -> ClusterObserver:
-        """Return who hears of the work on a cluster: its monitor, `record_action` and `observer`."""
+        """Return the observer of the work on a cluster. It informs the cluster's monitor, *record_action* and
+        *observer*.
+        """
         members = self.fleet.members if self.fleet else {}
-        for gone in self._monitors.keys() - members.keys() - {name}:
-            del self._monitors[gone]
+        for removed in self._monitors.keys() - members.keys() - {name}:
+            del self._monitors[removed]
         return _ViewObserver(observer, self.monitor_of(name), self.changes, record_action)
 
     def record_hub_pass(self, result: ReconcileResult) -> None:
-        """A pass over the hub's own cluster is over."""
+        """Record the end of a reconciliation of the hub's own cluster."""
         self.hub.record_pass(result)
         self.changes.advance()
 
     @property
     def last_pass_at(self) -> datetime | None:
-        """When the last pass over any cluster has ended."""
+        """End of the last reconciliation of any cluster; None before the first one."""
         monitors = (self.hub, *self._monitors.values())
         return max((monitor.passes[-1].at for monitor in monitors if monitor.passes), default=None)
 
     def rows(self) -> Iterator[ClusterRow]:
-        """The hub's own cluster, those that are declared, and those that were removed and have a record still."""
+        """Yield the hub's own cluster, the declared clusters, and removed clusters that still have a record."""
         records = self.fleet.environment.recorder.records if self.fleet else {}
         members = self.fleet.members if self.fleet else {}
         local = records.get(LOCAL_CLUSTER, NEW_RECORD)
@@ -121,16 +126,16 @@ class FleetView:
                 yield ClusterRow(name, ReachState.REMOVED, record.since, record.message, record.sources)
 
     def row(self, name: str) -> ClusterRow | None:
-        """Return the row of a cluster; None where there is none of that name."""
+        """Return the row of a cluster; None where the fleet has no cluster of this name."""
         return next((row for row in self.rows() if row.name == name), None)
 
     def clusters(self) -> Mapping[ClusterName, ClusterReadings]:
-        """See `gitops.server.metrics.FleetReadings`."""
+        """Return the readings of the declared clusters (`gitops.server.metric_readings.FleetReadings`)."""
         members = self.fleet.members if self.fleet else {}
         return {name: self._readings_of(member) for name, member in members.items()}
 
     def states(self) -> Mapping[ClusterName, ReachState]:
-        """See `gitops.server.metrics.FleetReadings`."""
+        """Return the state of every cluster (`gitops.server.metric_readings.FleetReadings`)."""
         return {row.name: row.state for row in self.rows()}
 
     def _errors(self) -> Mapping[str, Exception]:
@@ -149,9 +154,9 @@ class FleetView:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class _ViewObserver:
-    """Tells viewers and `observer`; see `gitops.daemon.fleet_member.ClusterObserver`."""
+    """Observer that informs viewers and another observer (`gitops.daemon.fleet_environment.ClusterObserver`)."""
 
     observer: ClusterObserver
     monitor: Monitor
@@ -168,7 +173,7 @@ class _ViewObserver:
         self.record_action(result)
 
     def print_notice(self, source: str, text: str) -> None:
-        """A cluster that stands otherwise says so here."""
+        """Pass on a notice. A cluster that changes its state sends one, so viewers are informed too."""
         self.observer.print_notice(source, text)
         self.monitor.changes.advance()
         self.changes.advance()
@@ -180,7 +185,10 @@ def cluster_root(name: ClusterName) -> str:
 
 
 def _row_of_member(member: FleetMember, record: ClusterRecord) -> ClusterRow:
-    """What this process knows of the state goes before the record; the record knows longer since when."""
+    """Return the row of a member cluster.
+
+    The state is that of this process. If the record has the same state, its older time counts: it survives restarts.
+    """
     standing = member.standing
     since = record.since if record.state == standing.state and record.since else standing.since
     return ClusterRow(member.name, standing.state, since, standing.message, record.sources)

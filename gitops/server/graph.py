@@ -1,6 +1,6 @@
-"""An instance as a picture: its nodes in columns by level, what depends on what between them, each with the word for how it is.
+"""Picture of an instance: nodes in columns by level, dependencies as lines, and the state of each node.
 
-Lengths are in the units of the picture. Items of a collection are one box; what does not fit is counted.
+Lengths are in units of the picture. Items of a collection share a box. Boxes that do not fit are counted.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ from renderer.render.model import id_in_definition
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, EDGE = 176, 68, 60, 16, 34, 8
 MAX_BOXES: Final = 120
-"""Boxes of one picture."""
+"""Boxes of a picture."""
 
 _MAX_LABEL_LENGTH, _MAX_KIND_LENGTH = 17, 21
-"""Letters that fit into a box."""
+"""Characters that fit into a box."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One node, or the `count` items of one. `level`, `x` and `y` say where; `state` is the worst of its items."""
+    """A node, or all items of a collection."""
 
     id: str
     kind: str
     state: DisplayState
+    """Worst state of the items."""
     level: int
     x: int
+    """Left edge."""
     y: int
+    """Upper edge."""
     count: int
+    """Number of items; 1 for a single node."""
     external: bool
 
     @property
@@ -42,24 +46,27 @@ class Box:
 
     @property
     def of(self) -> str:
-        """Its kind, as far as it fits."""
+        """Kind, cut to the width of the box."""
         return truncate(self.kind, _MAX_KIND_LENGTH)
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """`edges` are paths of SVG; `columns` the places of the levels; `hidden` boxes did not fit."""
+    """Picture of an instance."""
 
     boxes: tuple[Box, ...]
     edges: tuple[str, ...]
+    """Dependencies, as SVG paths."""
     columns: Mapping[int, int]
+    """Left edge of the column of each level."""
     width: int
     height: int
     hidden: int
+    """Number of boxes that do not fit."""
 
 
 def state_of(node: NodePlan) -> DisplayState:
-    """Return the state of one node."""
+    """Return the state of a node."""
     if node.live and is_terminating(node.live):
         return DisplayState.TERMINATING
     if node.node.error:
@@ -74,7 +81,7 @@ def state_of(node: NodePlan) -> DisplayState:
 
 
 def draw_graph(nodes: Sequence[NodePlan]) -> Graph:
-    """The picture of one instance."""
+    """Return the picture of an instance with these nodes."""
     items: dict[str, list[NodePlan]] = {}
     for node in nodes:
         items.setdefault(id_in_definition(node.node.id), []).append(node)
@@ -96,7 +103,9 @@ def draw_graph(nodes: Sequence[NodePlan]) -> Graph:
 
 
 def _place_boxes(items: Mapping[str, list[NodePlan]], dependencies: Mapping[str, Iterable[str]]) -> Iterator[Box]:
-    """Column by column; within one, nodes stand near what they depend on, so that few lines cross."""
+    """Yield the boxes column by column. Within a column, boxes are sorted by the rows of their dependencies, so that
+    few lines cross.
+    """
     rows: dict[str, float] = {}
     for column, level in enumerate(sorted({group[0].node.level for group in items.values()})):
         names = [name for name, group in items.items() if group[0].node.level == level]
@@ -117,6 +126,7 @@ def _place_boxes(items: Mapping[str, list[NodePlan]], dependencies: Mapping[str,
 
 
 def _mean(rows: Iterable[float]) -> float:
+    """Return the mean; 0 without rows."""
     row_numbers = list(rows)
     return sum(row_numbers) / len(row_numbers) if row_numbers else 0.0
 

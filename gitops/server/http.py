@@ -1,4 +1,4 @@
-"""HTTP routes and common headers; GET and HEAD only, except for webhooks. Also webhooks for a process without a status page."""
+"""HTTP routes and common headers: GET and HEAD only, except for webhooks. Also webhooks without a status page."""
 
 from __future__ import annotations
 
@@ -43,34 +43,43 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Host names under which a loopback address is served."""
 _STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _MAX_STREAMS: Final = 64
-"""People who look at the page at the same time and are told at once; further ones look every few seconds."""
+"""Pages that are informed of changes at once. Further pages poll every few seconds."""
 _SHUTDOWN_TIMEOUT_SECONDS: Final = 2.0
 _HEARTBEAT_SECONDS: Final = 15.0
+"""Seconds between two messages of a stream, so that proxies keep the connection."""
 _RETRY_MILLISECONDS: Final = 3000
-"""Milliseconds after which a page calls again that lost us."""
+"""Milliseconds after which a page reconnects."""
 
 
 class ListenError(GitopsError):
-    """The address cannot be listened on; the text says why and what to do."""
+    """Error of an address that cannot be listened on. The text gives the reason, and what to do."""
 
 
 @dataclass
 class HttpServer:
-    """What is served of one daemon. `hint` asks sources soon; `sources` and `secrets` (files, by provider) are those of the configuration now."""
+    """Routes of one daemon."""
 
     monitor: Monitor
     metrics: Metrics
     hint: Callable[..., Awaitable[None]]
+    """Fetch these sources soon, by name."""
     sources: Callable[[], tuple[SourceConfig, ...]]
+    """Return the sources of the present configuration."""
     secrets: Callable[[], Mapping[str, Path]]
+    """Return the files with the secrets of webhooks, by provider, of the present configuration."""
     fleet: FleetView | None = None
     _streams: int = 0
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     def create_app(self, *, is_local: bool) -> web.Application:
-        """`is_local`: a browser must name this machine, so that no page of another site gets here by a name of its own (DNS rebinding)."""
+        """Return the application.
+
+        With *is_local*, a request must name this machine as its host. Otherwise a web page of another site could read
+        the status page through a person's browser, by a host name of its own (DNS rebinding).
+        """
         webhook_endpoint = WebhookEndpoint(
             self.hint, self.sources, self.secrets, self.metrics.record_webhook, self.monitor.elapsed
         )
@@ -125,7 +134,7 @@ class HttpServer:
         return _html_response(await page.render_overview(self.fleet.monitor_of(row.name), query, row))
 
     async def _serve_instance(self, request: web.Request) -> web.Response:
-        """Without a cluster in its path it is one of the hub's own."""
+        """Serve the page of an instance. A path without a cluster means the hub's own."""
         match = dict(request.match_info)
         monitor = self._find_monitor(match.pop("cluster", None))
         html = await page.render_instance(monitor, **match) if monitor else None
@@ -138,7 +147,7 @@ class HttpServer:
         return self.fleet.monitor_of(row.name) if row else None
 
     async def _stream_events(self, request: web.Request) -> web.StreamResponse:
-        """The number of each pass as it ends (server-sent events), and the last one again while nothing happens, as a sign of life."""
+        """Send a number after each reconciliation (server-sent events), and the last one again as a heartbeat."""
         if self._streams >= _MAX_STREAMS:
             raise web.HTTPServiceUnavailable(text="too many clients are connected; try again later\n")
         cluster = request.match_info.get("cluster")
@@ -162,7 +171,7 @@ class HttpServer:
         return response
 
     async def _wait_for_change(self, changes: ChangeCounter, known_number: int) -> int | None:
-        """What is to be told next, after a pass that ended while that one was written too; None at the end."""
+        """Return the next number to send, also after a change during the last write; None at shutdown."""
         tasks = {
             asyncio.ensure_future(changes.wait(known_number)),
             asyncio.ensure_future(self._stopping.wait()),
@@ -176,6 +185,11 @@ class HttpServer:
 
 
 def _guard_requests(*, is_local: bool) -> Middleware:
+    """Return the middleware that checks the host and sets the headers.
+
+    Webhooks come from forges and are signed, so their host is not checked.
+    """
+
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         if is_local and not request.path.startswith("/hooks/") and _host(request) not in _LOCAL_NAMES:
@@ -205,7 +219,7 @@ def _html_response(text: str, *, status: int = 200) -> web.Response:
 
 
 async def _redirect_to_folder(request: web.Request) -> web.Response:
-    """Names in it are relative to `/clusters/NAME/`."""
+    """Redirect to the path with a final slash: links of the page are relative to `/clusters/NAME/`."""
     raise web.HTTPPermanentRedirect(f"/clusters/{quote(request.match_info['cluster'], safe='')}/")
 
 
@@ -218,7 +232,7 @@ async def _serve_static(request: web.Request) -> web.Response:
 
 
 def webhook_app(webhook_endpoint: WebhookEndpoint) -> web.Application:
-    """For a process of which nothing else is to be seen."""
+    """Return an application with webhooks only."""
     app = web.Application(middlewares=[_guard_requests(is_local=False)], client_max_size=webhooks.MAX_BODY_BYTES)
     app.add_routes([web.post(PATH, webhook_endpoint.handle_request)])
     return app
@@ -226,7 +240,10 @@ def webhook_app(webhook_endpoint: WebhookEndpoint) -> web.Application:
 
 @asynccontextmanager
 async def listen(app: web.Application, address: ListenAddress) -> AsyncIterator[ListenAddress]:
-    """Serve as long as the context lasts; answers where (port 0 becomes the one that was free). Raises ListenError."""
+    """Serve as long as the context lasts. Yield the bound address, in which a port 0 has become a free port.
+
+    Raises: ListenError.
+    """
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_TIMEOUT_SECONDS)
     await runner.setup()
     try:
@@ -243,15 +260,18 @@ async def listen(app: web.Application, address: ListenAddress) -> AsyncIterator[
 
 def _listen_error_message(address: ListenAddress, error: OSError) -> str:
     reason = error.strerror or str(error)
-    return f"cannot listen on {address}: {reason.lower()}; choose another address with --listen ADDR:PORT, or none with --listen off"
+    advice = "choose another address with --listen ADDR:PORT, or none with --listen off"
+    return f"cannot listen on {address}: {reason.lower()}; {advice}"
 
 
 @asynccontextmanager
 async def serve_wake_hooks(
     wake_event: asyncio.Event, source: SourceConfig, forge: ForgeKind, secrets: Path, address: ListenAddress
 ) -> AsyncIterator[str]:
-    """Whoever proves, by `secrets`, that the repository has changed sets `woken`, as long as the context lasts; answers the URL at which hooks are
-    taken. Raises ListenError.
+    """Set *wake_event* at each verified webhook about the source, as long as the context lasts. Yield the URL of the
+    webhook.
+
+    Raises: ListenError.
     """
 
     async def wake(*_: str) -> None:

@@ -1,7 +1,8 @@
-"""What Prometheus reads: counters that grow as the work is done, and gauges of the last pass, made when they are asked for.
+"""Metrics for Prometheus: counters of the work as it is done, and gauges of the last reconciliation, made at each
+scrape.
 
-Labels are bounded: they name clusters (200 at most), sources, definitions, rollouts, and words of closed vocabularies; never an
-object. The only module that imports prometheus_client. docs/operations.md lists every metric.
+Labels are bounded: names of clusters (at most 200), sources, definitions and rollouts, and words of closed lists; never
+an object. This is the only module that imports prometheus_client. docs/operations.md lists every metric.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import field
 from datetime import datetime
 from functools import partial
 from operator import add
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -35,81 +36,43 @@ from applier.cluster import LOCAL_CLUSTER, ClusterName
 from applier.execute.results import Result
 from gitops.fleet.reach import ReachState
 from gitops.instrumentation import STAGES
-from gitops.reconcile.reconciler import Reconciler
 from gitops.records.display_state import count_states
 from gitops.server.dashboard import Dashboard
+from gitops.server.metric_readings import (
+    ClusterLabels,
+    ClusterReadings,
+    FleetReadings,
+    QueueState,
+    ResponseCounts,
+)
 from gitops.server.monitor import Monitor
 from gitops.timestamps import parse_timestamp
 from renderer.frozen import dataclass
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+"""Upper bounds of the histogram, in seconds."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Family = TypeVar("Family", CounterMetricFamily, GaugeMetricFamily)
 
 Row = TypeVar("Row", bound=tuple[str, ...])
-"""Values of labels."""
-
-ResponseCounts = Callable[[], Mapping[tuple[str, int], int]]
-"""How many answers of the API server there were, by verb and status."""
-
-
-QueueState = Callable[[], tuple[int, float]]
-"""How many keys of work wait, and for how many seconds the one that has waited longest."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterReadings:
-    """What is read of one cluster whenever Prometheus asks."""
-
-    monitor: Monitor
-    answers: ResponseCounts
-    caches: Callable[[], Mapping[str, int]]
-    queue: QueueState
-
-
-class FleetReadings(Protocol):
-    """What is read of a fleet whenever Prometheus asks."""
-
-    def clusters(self) -> Mapping[ClusterName, ClusterReadings]:
-        """Return the declared clusters, without the hub's own."""
-        ...
-
-    def states(self) -> Mapping[ClusterName, ReachState]:
-        """Return the state of every cluster, the hub's own among them."""
-        ...
-
-
-MAX_CLUSTER_NAMES: Final = 200
-OTHER_CLUSTERS: Final = "other"
-
-
-@dataclass
-class ClusterLabels:
-    """The values of the label `cluster`: names as they come, and after `MAX_CLUSTER_NAMES` of them `other`. A name keeps its value."""
-
-    _names: set[ClusterName] = field(default_factory=set)
-
-    def label_of(self, name: ClusterName) -> str:
-        if name not in self._names and len(self._names) >= MAX_CLUSTER_NAMES:
-            return OTHER_CLUSTERS
-        self._names.add(name)
-        return name
+"""Label values of a sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkMetrics:
-    """Counters of the work on one cluster; `labels` has its name, and nothing where there is no fleet."""
+    """Counters of the work on one cluster."""
 
     seconds: Histogram
     failures: Counter
     writes: Counter
     drift: Counter
     labels: tuple[str, ...]
+    """Value of the label `cluster`; empty without a fleet."""
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """See `gitops.instrumentation.Stage`."""
+        """Time a stage and count its failure (`gitops.instrumentation.Stage`)."""
         failures = self.failures.labels(*self.labels, name)
         with self.seconds.labels(*self.labels, name).time(), failures.count_exceptions(BaseException):
             yield
@@ -123,7 +86,9 @@ class WorkMetrics:
 
 
 class Metrics:
-    """Those of one process, in a registry of their own. With a `fleet`, what tells of work on a cluster has the label `cluster`."""
+    """Metrics of one process, in a registry of their own. With a *fleet*, metrics of a cluster have the label
+    `cluster`.
+    """
 
     def __init__(
         self,
@@ -133,7 +98,8 @@ class Metrics:
         queue: QueueState = lambda: (0, 0.0),
         fleet: FleetReadings | None = None,
     ) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # when a counter was made tells nothing that process_start_time_seconds does not
+        # The creation time of a counter adds nothing to process_start_time_seconds.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._labels = ClusterLabels() if fleet else None
         self._collector = _Gauges(ClusterReadings(monitor, answers, caches, queue), fleet, self._cluster_labels)
@@ -175,7 +141,7 @@ class Metrics:
             self._failures.labels(*self.work.labels, stage)
 
     def work_on(self, cluster: ClusterName) -> WorkMetrics:
-        """Return the counters of a cluster; what is read from Git counts as work on the hub's own."""
+        """Return the counters of a cluster. Reading Git counts as work on the hub's own."""
         return WorkMetrics(self._seconds, self._failures, self._writes, self._drift, self._cluster_labels(cluster))
 
     def _cluster_labels(self, cluster: ClusterName) -> tuple[str, ...]:
@@ -185,14 +151,15 @@ class Metrics:
         self._hooks.labels(provider, result).inc()
 
     async def render(self, now: datetime) -> bytes:
-        """As Prometheus reads it."""
+        """Return the metrics in the text format of Prometheus."""
         await self._collector.refresh(now)
-        return await asyncio.to_thread(generate_latest, self.registry)  # with 100 clusters it takes most of a second
+        # In a thread: with 100 clusters it takes most of a second.
+        return await asyncio.to_thread(generate_latest, self.registry)
 
 
 @dataclass(eq=False)
 class _Gauges(Collector):
-    """Computed from the last pass at each scrape; `look` takes what is to be told."""
+    """Collector of gauges. `refresh` takes the readings, and `collect` returns them."""
 
     hub: ClusterReadings
     fleet: FleetReadings | None
@@ -202,13 +169,16 @@ class _Gauges(Collector):
     _families: tuple[Metric, ...] = ()
 
     async def refresh(self, now: datetime) -> None:
+        """Take the readings at the time *now*, in the event loop."""
         readings = {LOCAL_CLUSTER: self.hub, **(self.fleet.clusters() if self.fleet else {})}
         self._read = {name: (reading, await reading.monitor.dashboard()) for name, reading in readings.items()}
         self._now = now
         self._families = tuple(self._collect())
 
     def collect(self) -> Iterable[Metric]:
-        """Return what the event loop has collected: a thread must not read what it changes."""
+        """Return the metrics that `refresh` collected. A thread calls this, and must not read what the event loop
+        changes.
+        """
         return self._families
 
     def _collect(self) -> Iterator[Metric]:
@@ -277,11 +247,6 @@ class _Gauges(Collector):
             ("cache",),
             {(name,): size for name, size in readings.caches().items()},
         )
-
-
-def count_cache_entries(reconciler: Reconciler) -> Mapping[str, int]:
-    """Return what a reconciler keeps in memory from pass to pass."""
-    return {"renderings": reconciler.decider.memo.size, "comparisons": reconciler.decider.comparisons.size}
 
 
 def _source_metrics(board: Dashboard, now: datetime, unreadable: set[str]) -> Iterator[Metric]:
@@ -365,7 +330,7 @@ _OF_PROCESS: Final = frozenset(
         "levelgate_source_readable",
     }
 )
-"""Metrics that are the same for all clusters: they have no label `cluster`."""
+"""Metrics with one value for all clusters, so without the label `cluster`."""
 
 _MERGED_BY: Final[Mapping[str, Callable[[float, float], float]]] = {
     **dict.fromkeys(_OF_PROCESS, max),
@@ -376,7 +341,7 @@ _MERGED_BY: Final[Mapping[str, Callable[[float, float], float]]] = {
     "levelgate_source_state": max,
     "levelgate_queue_oldest_seconds": max,
 }
-"""How values of several clusters become the one that the label `other` has; all others are added."""
+"""Functions that merge the values of several clusters into one value of `other`. All other metrics are added."""
 
 
 def _state_metrics(
@@ -394,7 +359,7 @@ def _state_metrics(
 
 
 def _merge_clusters(families: Iterable[tuple[tuple[str, ...], Metric]]) -> Iterator[Metric]:
-    """Make one family of those of the same name, its samples told apart by the cluster."""
+    """Yield one metric for those of the same name, with the label `cluster` on its samples."""
     merged: dict[str, Metric] = {}
     samples: dict[tuple[str, str, tuple[tuple[str, str], ...]], float] = {}
     for labels, family in families:

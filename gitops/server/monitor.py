@@ -1,6 +1,6 @@
-"""Events of the working daemon, kept for viewers: recent reconciliations, liveness and readiness.
+"""Recent reconciliations of a cluster, kept for viewers; liveness and readiness.
 
-One of the few places with mutable state. It decides nothing but the two probes.
+It is one of the few places with mutable state. It decides nothing but the two probes.
 """
 
 from __future__ import annotations
@@ -23,27 +23,32 @@ from gitops.server.dashboard import Dashboard
 from renderer.frozen import dataclass
 
 MAX_PASS_LINES = 50
-"""Passes that are remembered. Those that changed nothing are one line together, until something happens again."""
+"""Lines that are kept. Reconciliations in a row that change nothing share a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassLine:
-    """One pass, or several in a row that changed nothing. `done` counts what was done, `failed` what could not be."""
+    """A reconciliation, or several in a row that changed nothing."""
 
     at: datetime
     seconds: float
+    """Duration of the last one."""
     commits: Mapping[str, str]
+    """Commit of each source."""
     tally: StateCounts
     done: Mapping[str, int] = field(default_factory=dict)
+    """Number of actions by kind."""
     failed: int = 0
+    """Number of failed actions."""
     passes: int = 1
+    """Number of reconciliations in this line."""
 
     @property
     def is_idle(self) -> bool:
         return not self.done and not self.failed
 
     def merge(self, previous: PassLine | None) -> PassLine:
-        """With the line before it, where both changed nothing and found the same."""
+        """Return both lines as one where neither changed anything and both found the same; else this line."""
         are_idle = previous and self.is_idle and previous.is_idle
         if previous and are_idle and (self.commits, self.tally) == (previous.commits, previous.tally):
             return replace(self, passes=previous.passes + 1)
@@ -52,19 +57,19 @@ class PassLine:
 
 @dataclass
 class ChangeCounter:
-    """Counts what viewers are to be told, and lets them wait for the next change."""
+    """Counter of changes that viewers see. A viewer can wait for the next change."""
 
     number: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def advance(self) -> None:
-        """Wake whoever waits."""
+        """Count a change, and wake all viewers that wait."""
         self.number += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def wait(self, known_number: int) -> int:
-        """Return the number, once it is not `known_number` any more."""
+        """Return the number as soon as it differs from *known_number*."""
         while self.number == known_number:
             await self._changed.wait()
         return self.number
@@ -72,28 +77,35 @@ class ChangeCounter:
 
 @dataclass
 class Monitor:
-    """Of one process, and of each further cluster of its fleet. `elapsed` is a clock that only goes forward, in seconds. `leads`:
-    does it work; `stands_by`: does it know of another that does; `refused`: why is the configuration file as it is now not taken;
-    `longest_hold_seconds`: how long has the event loop stood still at most. `root` is the path of the cluster's pages, empty
-    where there is no fleet; `changes` counts passes, and in a fleet other news of the cluster, too.
-    """
+    """Present state of a process, or of a member cluster of its fleet, for pages, metrics and probes."""
 
     cluster: ClusterName
     version: str
     clock: Clock
     elapsed: Callable[[], float] = time.monotonic
+    """Monotonic clock, in seconds."""
     leads: Callable[[], bool] = lambda: True
+    """Return whether this process leads."""
     unread_sources: Callable[[], list[str]] = list
+    """Return the sources that have not been read yet."""
     errors: Callable[[], Mapping[str, Exception]] = dict
+    """Return the error of each source that cannot be read."""
     stands_by: Callable[[], bool] = lambda: False
+    """Return whether another process is known to lead."""
     refused: Callable[[], str] = str
+    """Return why the present configuration file is not in force; empty where it is."""
     passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=MAX_PASS_LINES))
     longest_hold_seconds: Callable[[], float] = lambda: 0.0
+    """Return the longest time for which the event loop stood still."""
     changes: ChangeCounter = field(default_factory=ChangeCounter)
+    """Counter of reconciliations and, in a fleet, of other changes of the cluster."""
     root: str = ""
+    """Path below which the pages of the cluster are; empty without a fleet."""
     miscounts: int = 0
+    """Number of rollouts that partial reconciliations counted wrongly."""
     _start_times: list[float] = field(default_factory=list)
     leading_since: float | None = None
+    """Start of the first reconciliation, by `elapsed`; None before it."""
     _last_pass_seconds: float = 0.0
     _last_result: ReconcileResult | None = None
     _dashboard: Dashboard | None = None
@@ -101,7 +113,7 @@ class Monitor:
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """See `gitops.instrumentation.Stage`: how long the passes last that are under way."""
+        """Time a stage of the work (`gitops.instrumentation.Stage`). Only whole reconciliations count here."""
         if name not in {"pass", "part"}:
             yield
             return
@@ -116,11 +128,11 @@ class Monitor:
 
     @property
     def longest_pass_seconds(self) -> float:
-        """Seconds that the longest pass under way has lasted; 0 where there is none."""
+        """Seconds since the oldest reconciliation in flight began; 0 without one."""
         return self.elapsed() - min(self._start_times) if self._start_times else 0.0
 
     def record_pass(self, result: ReconcileResult) -> None:
-        """A pass is over."""
+        """Record the end of a reconciliation."""
         merged = _pass_line(result, self.clock.now(), self._last_pass_seconds).merge(
             self.passes[-1] if self.passes else None
         )
@@ -132,7 +144,10 @@ class Monitor:
         self.changes.advance()
 
     async def dashboard(self) -> Dashboard | None:
-        """Of the last pass; None before the first one. Made in a thread, once for all who look: with thousands of instances it takes a second."""
+        """Return the dashboard of the last reconciliation; None before the first one.
+
+        It is made in a thread, once for all viewers: with thousands of instances that takes a second.
+        """
         async with self._dashboard_lock:
             last = self._last_result and (self._last_result.latest() if self._last_result.latest else self._last_result)
             if last is not None and (self._dashboard is None or self._dashboard.found is not last):
@@ -152,33 +167,34 @@ def _pass_line(result: ReconcileResult, at: datetime, seconds: float) -> PassLin
 
 
 STUCK_PASS_SECONDS: Final = 900.0
-"""Seconds: a pass that lasts longer does not end any more, and the process is better started anew."""
+"""Seconds after which a reconciliation counts as stuck, so that the process should be restarted."""
 
 FIRST_SYNC_TIMEOUT_SECONDS: Final = 60.0
-"""Seconds that a source may take to be read for the first time; after that readiness waits for it no longer."""
+"""Seconds for which readiness waits for the first read of a source. One source must not keep the others from readiness.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """`why` is one line, for people."""
+    """Answer of a probe, with one line for people."""
 
     is_ok: bool
     message: str
 
 
 def check_liveness(monitor: Monitor) -> ProbeResult:
-    """Whoever answers has a loop that lives; a pass must not be stuck in it."""
+    """Return whether no reconciliation is stuck. The answer itself shows that the event loop runs."""
     if monitor.longest_pass_seconds > STUCK_PASS_SECONDS:
-        return ProbeResult(
-            False,
-            f"a reconciliation has lasted for {monitor.longest_pass_seconds:.0f}s, longer than {STUCK_PASS_SECONDS:.0f}s: it is stuck",
-        )
+        duration = f"{monitor.longest_pass_seconds:.0f}s, longer than {STUCK_PASS_SECONDS:.0f}s"
+        return ProbeResult(False, f"a reconciliation has lasted for {duration}: it is stuck")
     return ProbeResult(True, "ok")
 
 
 def check_readiness(monitor: Monitor) -> ProbeResult:
-    """Whoever knows who leads, and waits, is ready to follow. Whoever leads is, once every source was read and a pass is over; a
-    source that cannot be read is waited for no longer than `FIRST_SYNC_TIMEOUT_SECONDS`, because the others must not suffer.
+    """Return whether the process is ready.
+
+    A process that stands by is ready to take over. A leader is ready after a reconciliation, once every source was
+    read. A source that cannot be read delays this by `FIRST_SYNC_TIMEOUT_SECONDS` at most.
     """
     if not monitor.leads():
         if monitor.stands_by():

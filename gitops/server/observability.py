@@ -1,4 +1,4 @@
-"""Everything that watches one daemon, put together: what it tells while it works, and where that is served."""
+"""Observers of one daemon, put together: monitor, metrics and fleet view, and the server that shows them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from gitops.daemon.follower import Follower
 from gitops.daemon.live_config import LiveConfig
 from gitops.instrumentation import Stage, combine
 from gitops.server.http import HttpServer, listen
-from gitops.server.metrics import Metrics, count_cache_entries
+from gitops.server.metric_readings import count_cache_entries
+from gitops.server.metrics import Metrics
 from gitops.server.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class CountingCluster(Protocol):
-    """A cluster that counts what comes back from it."""
+    """A cluster that counts the responses of its API server."""
 
     @property
     def name(self) -> ClusterName: ...
@@ -33,7 +34,7 @@ class CountingCluster(Protocol):
 
 
 class Observability:
-    """`stage`, `report` and `passed` are to be told by whoever works; `leads`, `stands_by` and `longest_hold_seconds` as for the `Monitor`."""
+    """Observers of one daemon. The daemon calls `stage`, `record_action` and `record_pass` as it works."""
 
     def __init__(
         self,
@@ -69,12 +70,12 @@ class Observability:
         self._follower: Follower | None = None
 
     def observe(self, cluster: ClusterName, observer: ClusterObserver) -> ClusterObserver:
-        """Return who hears of the work on a cluster of the fleet: `observer`, the page and the metrics."""
+        """Return the observer of the work on a member cluster. It informs *observer*, the page and the metrics."""
         assert self.fleet is not None
         return self.fleet.observe(cluster, observer, self.metrics.work_on(cluster).record_action)
 
     def stage_of(self, cluster: ClusterName) -> Stage:
-        """Return who is told of the stages of work on a cluster of the fleet."""
+        """Return the timer of the stages of work on a member cluster."""
         assert self.fleet is not None
         return combine(self.fleet.monitor_of(cluster).stage, self.metrics.work_on(cluster).stage)
 
@@ -85,7 +86,10 @@ class Observability:
         hint: Callable[..., Awaitable[None]],
         configuration: LiveConfig,
     ) -> AbstractAsyncContextManager[ListenAddress]:
-        """Answer requests as long as the context lasts; hooks give hints of the sources that are configured. Raises ListenError."""
+        """Serve pages, metrics, probes and webhooks as long as the context lasts.
+
+        A webhook calls *hint* with the sources of the present configuration that it concerns. Raises: ListenError.
+        """
         self._follower, self.monitor.refused = follower, lambda: configuration.refusal
         self.monitor.unread_sources, self.monitor.errors = lambda: follower.unread, lambda: follower.errors
         server = HttpServer(

@@ -1,6 +1,7 @@
-"""The status page as text: from what the monitor knows to HTML. Read-only; whatever it shows of others' words is escaped.
+"""The status page as HTML, from the state of the monitor. It is read-only, and all texts from outside are escaped.
 
-Lists are cut into pages and pictures are bounded, so that a page weighs much the same with ten instances and with ten thousand.
+Lists are cut into pages and pictures are bounded, so that a page for ten thousand instances is not much larger than one
+for ten.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ MAX_ROWS: Final = 50
 """Rows of a list on one page."""
 
 _MAX_NODES: Final = 300
+"""Nodes in the table of an instance."""
 _MAX_TEXT_LENGTH: Final = 300
+"""Characters of a message in a table."""
 _UTC_FORMAT: Final = TimeFormat(utc=True)
 GLYPHS: Final = {
     DisplayState.FAILED: "✕",
@@ -52,9 +55,10 @@ GLYPHS: Final = {
     DisplayState.SETTLED: "✓",
     DisplayState.TERMINATING: "⌫",
 }
+"""Sign of each state, so that states are not told apart by colour alone."""
 
 _STATE_ORDER: Final = ("Unreachable", "Degraded", "Removed", "Paused", "Engaged")
-"""States of clusters, those first that a person has to look at."""
+"""States of clusters, those first that need a person."""
 
 CLUSTER_STYLES: Final = {
     "Unreachable": ("failed", GLYPHS[DisplayState.FAILED]),
@@ -63,22 +67,26 @@ CLUSTER_STYLES: Final = {
     "Paused": ("held", GLYPHS[DisplayState.HELD]),
     "Engaged": ("settled", GLYPHS[DisplayState.SETTLED]),
 }
-"""How a state of a cluster looks: the colours and the sign of a state of instances."""
+"""Style of each cluster state: the style and the sign of a state of instances."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """What a person wants to see: instances whose name holds `text`, in this state, of this source; which pages of the lists."""
+    """Filters and page numbers that a person chose."""
 
     text: str
+    """Part of the instance's title, in any case."""
     state: str
+    """State of instances; empty for all."""
     source: str
     instances: int
+    """Page number of the list of instances; on the page of a fleet, of the list of clusters."""
     causes: int
+    """Page number of the list of causes."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> PageQuery:
-        """Anything may stand there; what means nothing is not asked."""
+        """Return the query of a URL. Unknown values are ignored, because a person may type anything."""
         state = query.get("state", "")
         return cls(
             query.get("q", "")[:100].strip(),
@@ -97,7 +105,7 @@ class PageQuery:
 
     @property
     def url(self) -> str:
-        """The page that shows this."""
+        """URL of the page with this query."""
         filters = {"q": self.text, "state": self.state, "source": self.source}
         pages = {"page": self.instances, "waiting": self.causes}
         query = urlencode(
@@ -108,34 +116,38 @@ class PageQuery:
 
 
 def _parse_page_number(text: str) -> int:
+    """Return the page number; 1 for any text that is not a number."""
     return min(max(int(text), 1), 10**6) if text.isdecimal() and len(text) < 8 else 1
 
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T]):
-    """One page of a list: `number` of `pages`, `total` rows in all."""
+    """A page of a list."""
 
     rows: Sequence[T]
     number: int
     pages: int
+    """Number of pages."""
     total: int
+    """Number of rows on all pages."""
 
     @classmethod
     def from_rows(cls, rows: Sequence[T], number: int) -> ListPage[T]:
+        """Return a page of these rows; the last one where *number* is too high."""
         pages = max(1, -(-len(rows) // MAX_ROWS))
         number = min(number, pages)
         return cls(rows[(number - 1) * MAX_ROWS : number * MAX_ROWS], number, pages, len(rows))
 
 
 async def render_overview(monitor: Monitor, query: PageQuery, cluster: ClusterRow | None = None) -> str:
-    """The first page; `cluster` says how it stands in its fleet."""
+    """Return the overview of a cluster. *cluster* is its state in a fleet, where there is one."""
     board, now = await monitor.dashboard(), monitor.clock.now()
     context = _overview_context(board, monitor, query, now) if board else {}
     return _render("overview.html", monitor, board, cluster=cluster, styles=CLUSTER_STYLES, **context)
 
 
 def render_fleet(view: FleetView, query: PageQuery) -> str:
-    """The first page where there is a fleet: its clusters, those that a person has to look at first."""
+    """Return the table of a fleet's clusters, those first that need a person."""
     rows = sorted(
         view.rows(), key=lambda row: (_STATE_ORDER.index(row.state), not row.failed, not row.waits_for, row.name)
     )
@@ -197,21 +209,23 @@ def _overview_context(board: Dashboard, monitor: Monitor, query: PageQuery, now:
 
 @dataclass(frozen=True, slots=True)
 class ProblemRow:
-    """What is not as Git says, why, and what it waits for: an instance with a page of its own (`key`), any other object of a source, or a source.
-    `more` of its kind, instances of its state too, wait for the same.
-    """
+    """Instance, object or source that differs from Git, with its cause."""
 
     key: ObjectKey | None
+    """Key of an instance, which has a page; None for anything else."""
     name: str
     kind: str
     cause: Cause
     by: str
+    """Reference to what the cause waits for."""
     state: str = ""
+    """State of an instance; empty for anything else."""
     more: int = 0
+    """Number of further subjects of the same kind and state with the same cause."""
 
 
 def _problem_rows(board: Dashboard) -> Iterator[ProblemRow]:
-    """The worst first. Whoever waits for the same is one row; so is whatever failed with the same words."""
+    """Yield the rows, the worst first. Subjects that wait for the same, or fail with the same message, share a row."""
     waiting = [instance_state for instance_state in board.overview.instances if not instance_state.is_settled]
     rows: list[tuple[str, ProblemRow]] = []
     for instance_state in sorted(waiting, key=lambda instance_state: (instance_state.state.rank, instance_state.key)):
@@ -244,7 +258,7 @@ def _problem_rows(board: Dashboard) -> Iterator[ProblemRow]:
 
 
 def levels(plan: ApplySetPlan | None) -> list[tuple[int, list[tuple[DisplayState, int]]]]:
-    """Each level with how many of its nodes are how, the worst first; for one line."""
+    """Return the nodes of each level counted by state, the worst first, for one line of a list."""
     nodes = sorted(plan.nodes, key=lambda node: node.node.level) if plan else []
     return [
         (level, sorted(Counter(map(state_of, group)).items(), key=lambda item: item[0].rank))
@@ -253,7 +267,7 @@ def levels(plan: ApplySetPlan | None) -> list[tuple[int, list[tuple[DisplayState
 
 
 async def render_instance(monitor: Monitor, *, group: str, kind: str, namespace: str, name: str) -> str | None:
-    """The page of one instance; None where there is none of that name. `-` is the namespace of those that have none."""
+    """Return the page of an instance; None where there is none of this name. A namespace `-` stands for none."""
     key = ObjectKey(group, kind, "" if namespace == "-" else namespace, name)
     board, now = await monitor.dashboard(), monitor.clock.now()
     instance_state = board.instance_states.get(key) if board else None
@@ -290,12 +304,12 @@ def _instance_context(
 
 
 def render_missing(monitor: Monitor) -> str:
-    """Where there is nothing of that name (any more)."""
+    """Return the page for a name that does not exist, or not any more."""
     return _render("missing.html", monitor, None)
 
 
 def path_of(key: ObjectKey) -> str:
-    """The page of an instance."""
+    """Return the path of an instance's page."""
     return "/instances/" + "/".join(
         quote(part, safe="") for part in (key.group, key.kind, key.namespace or "-", key.name)
     )
@@ -325,7 +339,7 @@ def _render(name: str, monitor: Monitor, board: Dashboard | None, **context: Any
 
 @cache
 def _environment() -> Environment:
-    """The templates. Everything is escaped, and a name that is not there is a fault, not nothing."""
+    """Return the templates. Values are escaped, and an unknown name is an error instead of an empty text."""
     environment = Environment(
         loader=PackageLoader("gitops.server"),
         autoescape=True,

@@ -1,7 +1,7 @@
 """The endpoint of forge webhooks: bounded bodies, verified senders, and an early fetch as the only effect.
 
-A sender has proven nothing while its body is read. So each body is bounded by size and time, and all together by number
-and size.
+A sender has proven nothing while its body is read. So each body is bounded by size and time, and all together are
+bounded by number and size.
 """
 
 from __future__ import annotations
@@ -21,24 +21,28 @@ from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 MAX_TOTAL_BYTES: Final = 16 * MAX_BODY_BYTES
-"""Bytes that all bodies under way may hold."""
+"""Bytes that all bodies in flight may hold together."""
 
 MAX_BODIES: Final = 256
-"""Bodies under way; a slow one costs a connection and little else."""
+"""Bodies in flight. A slow one costs a connection and little memory."""
 
 BODY_TIMEOUT_SECONDS: Final = 10.0
-"""Seconds in which a body has to be there."""
+"""Seconds within which a body has to arrive."""
 
 
 @dataclass(slots=True)
 class BodyReader:
-    """What is under way: how many, and how many bytes of them have arrived."""
+    """Reader of request bodies, which counts the bodies in flight."""
 
     count: int = 0
     held_bytes: int = 0
+    """Bytes of these bodies that have arrived."""
 
     async def read(self, request: web.Request) -> bytes:
-        """The whole body. Raises HTTPRequestEntityTooLarge, HTTPRequestTimeout, and HTTPServiceUnavailable where too much is under way."""
+        """Return the whole body.
+
+        Raises: HTTPRequestEntityTooLarge, HTTPRequestTimeout, and HTTPServiceUnavailable where too much is in flight.
+        """
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise _too_large_error(request.content_length or 0)
         if self.count >= MAX_BODIES:
@@ -67,32 +71,38 @@ def _too_large_error(size: int) -> web.HTTPException:
 
 
 def busy_error() -> web.HTTPException:
-    """To whom may try again soon."""
+    """Return the response to a sender that may try again soon."""
     return web.HTTPServiceUnavailable(headers={"Retry-After": "5"})
 
 
 PATH: Final = "/hooks/{provider}"
 _HINT_TIMEOUT_SECONDS: Final = 5.0
 _BODY_ERROR_RESULTS: Final = {408: "truncated", 413: "too_large", 503: "busy"}
-"""What a body that was not read to its end is called, by how it was answered."""
+"""Metric label of a body that was not read to its end, by the HTTP status of the response."""
 
 
 @dataclass
 class WebhookEndpoint:
-    """`hint` asks sources soon, by name; `sources` and `secrets` (files, by provider) are those of the configuration now. `told` hears of each hook
-    the provider and what became of it; `elapsed` are seconds that never go back.
-    """
+    """Handler of webhook calls."""
 
     hint: Callable[..., Awaitable[None]]
+    """Fetch these sources soon, by name."""
     sources: Callable[[], tuple[SourceConfig, ...]]
+    """Return the sources of the present configuration."""
     secrets: Callable[[], Mapping[str, Path]]
+    """Return the files with secrets, by provider, of the present configuration."""
     on_webhook: Callable[[str, str], None]
+    """Count a call by its provider and result."""
     elapsed: Callable[[], float]
+    """Monotonic clock, in seconds."""
     _rate: webhooks.RateLimit = field(default_factory=webhooks.RateLimit)
     _bodies: BodyReader = field(default_factory=BodyReader)
 
     async def handle_request(self, request: web.Request) -> web.Response:
-        """To a request at PATH."""
+        """Handle a request at `PATH`.
+
+        The order matters: the rate limit counts verified calls only, so that a stranger cannot use it up.
+        """
         name = request.match_info["provider"]
         provider, file = webhooks.PROVIDERS.get(name), self.secrets().get(name)
         if provider is None or file is None:
@@ -112,7 +122,9 @@ class WebhookEndpoint:
         return web.Response(status=202, text="\n")
 
     async def _send_hint(self, name: str, source_names: list[str]) -> None:
-        """Where another process has to be told and cannot be, the caller learns that it may try again."""
+        """Hint at the sources. If another process has to be informed and cannot be, the caller is asked to try
+        again.
+        """
         try:
             async with asyncio.timeout(_HINT_TIMEOUT_SECONDS):
                 await self.hint(*source_names)

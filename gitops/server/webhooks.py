@@ -1,8 +1,8 @@
-"""Hooks of forges: a signed word that there is something new. Its only effect is that the sources of that repository are asked soon.
+"""Webhooks of forges: signed notifications of a change. The only effect is an early fetch of the repository's sources.
 
-Nothing of the body is believed beyond which repository it is about, and that only finds sources that the operator configured. Signatures are
-checked on the raw body, in constant time, before it is parsed. Sources: GitHub, "Validating webhook deliveries"; GitLab, "Webhooks"; Gitea,
-"Webhooks"; Bitbucket, "Manage webhooks"; RFC 2104.
+The body is trusted only for the repository that it names, and that only selects sources of the configuration.
+Signatures are verified on the raw body, in constant time, before it is parsed. Sources: GitHub, "Validating webhook
+deliveries"; GitLab, "Webhooks"; Gitea, "Webhooks"; Bitbucket, "Manage webhooks"; RFC 2104.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-"""Bytes of a body; what is larger is not read."""
+"""Bytes of a body. A larger one is rejected."""
 
 CALL_RATE: Final = Rate(per_second=2.0, burst=20)
-"""At which calls of one hook are taken."""
+"""Rate at which calls of one provider are accepted."""
 
 _FORM_PREFIX: Final = b"payload="
 _MAX_SECRETS: Final = 8
@@ -34,15 +34,16 @@ _MAX_SECRETS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`signature` is the header that proves the body: with `prefix` and the HMAC-SHA256 in hexadecimal digits, or, a `token`, the secret itself.
-
-    `urls` are the places in the body that may hold a URL of the repository.
-    """
+    """Webhook format of a forge."""
 
     signature: str
+    """Header with the proof of the body."""
     prefix: str = ""
+    """Text before the HMAC-SHA256 in hexadecimal digits."""
     token: bool = False
+    """True where the header is the secret itself."""
     urls: tuple[tuple[str, ...], ...] = ()
+    """Paths in the body to URLs of the repository."""
 
 
 _GITHUB_URLS = (
@@ -75,7 +76,10 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
 
 
 def read_secrets(file: Path) -> list[bytes]:
-    """One a line, so that a new one can be set before the old one goes; empty where the file cannot be read."""
+    """Return the secrets of a file, one on each line; empty where it cannot be read.
+
+    Several secrets let a person set a new one before the old one is removed.
+    """
     try:
         lines = file.read_bytes().splitlines()
     except OSError:
@@ -84,7 +88,10 @@ def read_secrets(file: Path) -> list[bytes]:
 
 
 def is_genuine(provider: Provider, header: str, body: bytes, secrets: Iterable[bytes]) -> bool:
-    """Does the header prove that the body comes from somebody who knows one of the secrets? All are tried, each in constant time."""
+    """Return whether the header proves that the sender knows one of the secrets.
+
+    Every secret is tried, each in constant time, so that the duration reveals nothing.
+    """
     received_proof = header.encode(errors="surrogateescape")
     expected_proofs = [_compute_proof(provider, secret, body) for secret in secrets]
     return sum(hmac.compare_digest(received_proof, proof) for proof in expected_proofs) > 0
@@ -97,7 +104,7 @@ def _compute_proof(provider: Provider, secret: bytes, body: bytes) -> bytes:
 
 
 def repository_urls(provider: Provider, body: bytes) -> Iterator[str]:
-    """URLs of the repository that the body is about; none where it says nothing of the kind."""
+    """Yield the URLs of the repository in the body; none where the body has no such document."""
     try:
         document = orjson.loads(_json_body(body))
     except orjson.JSONDecodeError:
@@ -107,7 +114,7 @@ def repository_urls(provider: Provider, body: bytes) -> Iterator[str]:
 
 
 def _json_body(body: bytes) -> bytes:
-    """GitHub and Gitea send a form unless they are told otherwise; its one field has the JSON."""
+    """Return the JSON of a body. GitHub and Gitea can send it as the only field of a form."""
     return unquote_to_bytes(body[len(_FORM_PREFIX) :].replace(b"+", b" ")) if body.startswith(_FORM_PREFIX) else body
 
 
@@ -123,19 +130,20 @@ def _texts_at_path(value: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def find_sources(urls: Iterable[str], sources: Iterable[SourceConfig]) -> list[str]:
-    """Names of the sources whose repository one of these is, however it is reached: host and path count, not the transport or who asks."""
+    """Return the sources with one of these URLs. Host and path count, and neither protocol nor user."""
     canonical_urls = set(map(canonical_name, urls)) - {""}
     return [source_entry.name for source_entry in sources if canonical_name(source_entry.target.url) in canonical_urls]
 
 
 @dataclass
 class RateLimit:
-    """So many calls of each name at once, and so many a second."""
+    """Rate limit of the calls of each provider."""
 
     rate: Rate = CALL_RATE
     _buckets: dict[str, TokenBucket] = field(default_factory=dict)
 
     def allows(self, name: str, now_seconds: float) -> bool:
+        """Return whether a call may pass now, and count it if so."""
         bucket = self._buckets.get(name, TokenBucket(self.rate))
         if bucket.next_at > now_seconds:
             return False

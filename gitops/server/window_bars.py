@@ -1,4 +1,4 @@
-"""Windows of the coming days as bars on a line: where they are active, for people to see at a glance."""
+"""Windows of the coming days as bars on a line, which shows when they are active."""
 
 from __future__ import annotations
 
@@ -16,39 +16,45 @@ from renderer.frozen import dataclass
 
 DAYS: Final = 7
 SCALE: Final = 1000
-"""Units of length of the whole line."""
+"""Length of the whole line, in units of the picture."""
 
 _MAX_LABEL_X: Final = 930
+"""Position after which a label would leave the picture."""
 MAX_ROWS: Final = 40
 _MAX_BARS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRow:
-    """One window. `bars` are beginning and length of what is active, in units of `SCALE`; `opens`: it lets pass now."""
+    """A window with its bars."""
 
     name: str
     source: str
     kind: WindowKind
     active: bool
     opens: bool
+    """True where the window lets changes pass now."""
     change: str
+    """Next change, in words."""
     governs: str
+    """Selector, in words."""
     ticket: str
     description: str
     bars: tuple[tuple[int, int], ...]
+    """Start and length of each active period, in units of `SCALE`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A midnight. `label` is empty where there is no room for it."""
+    """A midnight in UTC on the line."""
 
     x: int
     label: str
+    """Weekday and day; empty where there is no room."""
 
 
 def rows(rules: tuple[SourceRules, ...], now: datetime) -> tuple[list[WindowRow], int]:
-    """The windows in force, those that hold something back now first, and how many did not fit."""
+    """Return the windows in force, those first that hold up changes now, and the number of those that do not fit."""
     window_rows = [
         _window_row(source_rules.source, window, now)
         for source_rules in rules
@@ -59,7 +65,7 @@ def rows(rules: tuple[SourceRules, ...], now: datetime) -> tuple[list[WindowRow]
 
 
 def days(now: datetime) -> list[Day]:
-    """Midnights, UTC, of the days that are shown."""
+    """Return the midnights on the line."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     starts = [midnight + timedelta(days=number) for number in range(1, DAYS + 1)]
     places = [(x, start) for start in starts if (x := _x_of(start, now)) < SCALE]
