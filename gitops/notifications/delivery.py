@@ -1,9 +1,10 @@
-"""Bring notifications to their receivers, apart from passes: each receiver has a bounded queue and a worker of its own.
+"""Delivery of notifications. Each receiver has a bounded queue and a worker of its own, so no reconciliation waits for
+it.
 
-No pass waits for a receiver. One that cannot be reached is asked again, in order, until a message is older than
-`MAX_MESSAGE_AGE`; one message that it does not
-take while it takes others is given up, and so is one at which this program fails. What is lost is counted, and told. A transition is told by the
-process that wrote the record, so none is told twice.
+Messages to a receiver that cannot be reached are sent again, in order, until they are older than `MAX_MESSAGE_AGE`. A
+message is given up early if the receiver rejects it but accepts the next one, or if building or sending it fails by a
+fault of Levelgate. Lost messages are counted and reported. The process that wrote a record reports its transition, so
+that no transition is reported twice.
 """
 
 from __future__ import annotations
@@ -31,20 +32,24 @@ from renderer.phrasing import format_count
 _log = logging.getLogger(__name__)
 
 MAX_QUEUE_LENGTH: Final = 200
+"""Messages that wait for one receiver. Beyond that, the oldest are dropped."""
 MAX_MESSAGE_AGE: Final = timedelta(hours=1)
 ATTEMPTS_BEFORE_NOTICE: Final = 6
-"""After so many the log says that it fails, and whether it takes the next message is tried."""
+"""Failed attempts after which the log reports the receiver, and the next message is tried."""
 MIN_RETRY_DELAY_SECONDS, MAX_RETRY_DELAY_SECONDS = 1.0, 300.0
 _TIMEOUT_SECONDS: Final = 10.0
 _RETRY_STATUSES: Final = frozenset({408, 425, 429})
+"""Client errors after which the same request can succeed."""
 _MAX_AGE_TEXT: Final = format_duration(MAX_MESSAGE_AGE)
 
 
 class DeliveryAnswer(NamedTuple):
-    """How a receiver answered: an HTTP status, 0 for none at all, and in how many seconds it wants to be asked again (None: it did not say)."""
+    """Response of a receiver."""
 
     status: int
+    """HTTP status; 0 for no response."""
     retry_after: float | None = None
+    """Seconds after which the receiver wants another attempt; None where it names no time."""
     error: str = ""
 
     @property
@@ -53,7 +58,7 @@ class DeliveryAnswer(NamedTuple):
 
     @property
     def is_retryable(self) -> bool:
-        """GitHub says 403 with a time for its second limit."""
+        """Return whether another attempt can succeed. GitHub's secondary rate limit is a 403 with a time."""
         return not self.status or self.status >= 500 or self.status in _RETRY_STATUSES or self.retry_after is not None
 
     @property
@@ -66,30 +71,35 @@ Post = Callable[[OutgoingRequest], Awaitable[DeliveryAnswer]]
 
 @dataclass
 class _ReceiverQueue:
-    """What waits for one receiver."""
+    """Messages that wait for one receiver, and the worker that sends them."""
 
     receiver: Receiver
     waiting: deque[tuple[Message, datetime]] = field(default_factory=deque)
+    """Messages, each with the time at which it was queued."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     reported: str = ""
+    """Last reported problem, so that it is reported only once."""
     lost_count: int = 0
     is_busy: bool = False
+    """True while a message that has left the queue is being sent."""
 
 
 @dataclass
 class Delivery:
-    """Tells `cluster`'s transitions. `notice` hears of what could not be brought, once for each reason; no secret and no URL is in it."""
+    """Sender of the notifications about a cluster."""
 
     cluster: str
     clock: Clock
     notice: Callable[[str, str], None]
+    """Report a problem to the log, once for each reason. It contains neither a secret nor a URL."""
     post: Post | None = None
+    """Send a request; None for real HTTP."""
     _queues: dict[str, _ReceiverQueue] = field(default_factory=dict)
 
     def configure(self, receivers: Iterable[Receiver]) -> None:
-        """Tell these from now on. What waits for one that is as before stays."""
+        """Send to these receivers from now on. Messages for an unchanged receiver stay in its queue."""
         receivers_by_name = {receiver.name: receiver for receiver in receivers}
         for name in [name for name, queue in self._queues.items() if receivers_by_name.get(name) != queue.receiver]:
             self._stop_worker(self._queues.pop(name))
@@ -98,14 +108,17 @@ class Delivery:
             queue.task = asyncio.create_task(self._run_worker(queue), name=f"notify {name}")
 
     def enqueue(self, transitions: Sequence[Transition]) -> None:
-        """Queue these for whom they concern; returns at once."""
+        """Queue these transitions for the receivers that want them. Returns at once."""
         now = self.clock.now()
         for queue in self._queues.values():
             for message in group_transitions(filter(queue.receiver.wants, transitions)):
                 self._enqueue(queue, message, now)
 
     def _enqueue(self, queue: _ReceiverQueue, message: Message, now: datetime) -> None:
-        """What waits behind others takes up what is alike; the first in the queue may be on its way."""
+        """Queue a message, or merge it into the last one in the queue.
+
+        The first one may be in flight, so only a later one is merged.
+        """
         if len(queue.waiting) > 1 and (merged := queue.waiting[-1][0].merge(message)):
             queue.waiting[-1] = merged, queue.waiting[-1][1]
             return
@@ -117,7 +130,9 @@ class Delivery:
         queue.idle.clear()
 
     async def finish(self, timeout_seconds: float) -> None:
-        """Wait, so many seconds at most, until all is brought; then end, and say what is lost."""
+        """Wait until the queues are empty, for *timeout_seconds* at most. Then stop, and report the messages that are
+        lost.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 await asyncio.gather(*(queue.idle.wait() for queue in self._queues.values()))
@@ -172,13 +187,13 @@ class Delivery:
         self._count_lost(queue, f"not delivered: {answer.text}")
 
     async def _accepts_next(self, queue: _ReceiverQueue) -> bool:
-        """Is it this message that it does not take, and no other?"""
+        """Return whether the receiver accepts the next message. Then only the present one is at fault."""
         if not queue.waiting:
             return False
         following = queue.waiting[0]
         if not (await self._send(queue, *following)).is_accepted:
             return False
-        if queue.waiting and queue.waiting[0] is following:  # it may have been dropped meanwhile
+        if queue.waiting and queue.waiting[0] is following:  # the full queue may have dropped it in the meantime
             queue.waiting.popleft()
         return True
 
@@ -208,7 +223,7 @@ class Delivery:
 
 
 async def post(request: OutgoingRequest) -> DeliveryAnswer:
-    """Send it; redirects are not followed, and what is answered is not read."""
+    """Send a request. Redirects are not followed, and the body of the response is not read."""
     import aiohttp
 
     try:
@@ -232,4 +247,5 @@ async def post(request: OutgoingRequest) -> DeliveryAnswer:
 
 
 def _parse_seconds(text: str) -> float | None:
+    """Return the seconds of a `Retry-After` header; None for a date or any other text."""
     return float(text) if text.isdecimal() and len(text) < 8 else None

@@ -1,4 +1,6 @@
-"""Equal transitions of many instances are one message: a commit that fails a thousand times says so once. Pure."""
+"""Grouping of equal transitions into one message: a commit that fails a thousand instances sends one notification.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +14,28 @@ from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
 
 MAX_NAMED_INSTANCES: Final = 3
-"""Instances that a text names; a webhook gets up to `MAX_INSTANCES_PER_MESSAGE` of them."""
+"""Instances that a text names. A webhook gets up to `MAX_INSTANCES_PER_MESSAGE` of them."""
 
 MAX_INSTANCES_PER_MESSAGE: Final = 200
-"""Instances of one message; more are a further one."""
+"""Instances of one message. Further ones go into the next message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What happened alike to these objects, the first of which `first` tells; `is_same`: all in the same words."""
+    """Transition that one or several objects made."""
 
     first: Transition
+    """Transition of the first object."""
     keys: tuple[ObjectKey, ...]
     is_same: bool = True
+    """True where the transitions of all objects have the same text."""
 
     @classmethod
     def from_transition(cls, transition: Transition) -> Message:
         return cls(transition, (transition.key,))
 
     def merge(self, other: Message) -> Message | None:
-        """Both as one; None where they do not say the same, or what a source tells of itself."""
+        """Return both messages as one; None where they must stay apart."""
         if (
             not _grouping_key(other.first)
             or _grouping_key(self.first) != _grouping_key(other.first)
@@ -43,7 +47,11 @@ class Message:
 
     @property
     def object(self) -> str:
-        """`source/platform`, `Link.g.test/prod/a`, `5 instances: Link.g.test/prod/a, Link.g.test/prod/b, Link.g.test/prod/c and 2 more`"""
+        """The objects in words.
+
+        Examples: `source/platform`; `Link.g.test/prod/a`; `5 instances: Link.g.test/prod/a, Link.g.test/prod/b,
+        Link.g.test/prod/c and 2 more`.
+        """
         if self.first.is_of_source:
             return f"source/{self.first.source}"
         names = join_names(self.keys, limit=MAX_NAMED_INSTANCES)
@@ -55,7 +63,7 @@ class Message:
 
 
 def group_transitions(transitions: Iterable[Transition]) -> list[Message]:
-    """In the order of the first of each."""
+    """Return messages of equal transitions, in the order of the first transition of each."""
     messages: list[Message] = []
     last: dict[tuple[object, ...], int] = {}
     for transition in transitions:
@@ -70,7 +78,11 @@ def group_transitions(transitions: Iterable[Transition]) -> list[Message]:
 
 
 def _grouping_key(transition: Transition) -> tuple[object, ...]:
-    """What has to be equal; empty of what stands alone: what a source says of itself, and what speaks for others that are not told."""
+    """Return the values that have to be equal in one message; empty for a transition that stands alone.
+
+    Transitions of a source stand alone, and so do those that stand for further instances without transitions of their
+    own.
+    """
     if transition.is_of_source or transition.others_count:
         return ()
     return (

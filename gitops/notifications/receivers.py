@@ -1,4 +1,7 @@
-"""Who is told, what, and by which request. Pure but for the files of secrets, which are read anew for each request and never shown."""
+"""Receivers of notifications: which transitions each wants, and the HTTP request for it.
+
+Pure but for the files with secrets. They are read for each request, and their content is never shown.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 
 TEMPLATE_FIELDS: Final = ("cluster", "source", "commit", "object", "word", "message")
-"""What a template may name."""
+"""Names that a template may contain."""
 
 DEFAULT_TEMPLATE: Final = "{word} {object} ({source} {commit}, {cluster}): {message}"
 DEFAULT_EVENTS: Final = frozenset(
@@ -31,12 +34,12 @@ DEFAULT_EVENTS: Final = frozenset(
     | {Reason.HALTED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN, Reason.UNSIGNED, Reason.APPROVAL_REQUIRED}
     | {Reason.DEADLOCKED, Reason.DELETION_BLOCKED, Reason.LEFT_BEHIND}
 )
-"""Who is empty else hears of these. Of what settles, only sources tell."""
+"""Reasons for a receiver whose configuration names none. Only sources report that they are settled."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest:
-    """A POST that tells something."""
+    """POST request with a notification."""
 
     url: str
     headers: Mapping[str, str]
@@ -45,7 +48,7 @@ class OutgoingRequest:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A POST of JSON, signed as GitHub signs its own: `X-Levelgate-Signature-256: sha256=HMAC` over the body."""
+    """Webhook with a JSON body, signed as GitHub signs: `X-Levelgate-Signature-256: sha256=HMAC` of the body."""
 
     url: str
     secret_file: Path
@@ -60,7 +63,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """An incoming webhook of Slack; its URL is a secret."""
+    """Incoming webhook of Slack. Its URL is a secret, so it is in a file."""
 
     url_file: Path
 
@@ -70,7 +73,7 @@ class Slack:
 
 @dataclass(frozen=True, slots=True)
 class GitHubStatusChannel:
-    """The status of a commit at GitHub."""
+    """Status of a commit at GitHub."""
 
     repository: str
     token_file: Path
@@ -88,11 +91,12 @@ class GitHubStatusChannel:
 
 @dataclass(frozen=True, slots=True)
 class GitLabStatusChannel:
-    """The status of a commit at GitLab; `url` is that of its API."""
+    """Status of a commit at GitLab."""
 
     project: str
     token_file: Path
     url: str = "https://gitlab.com/api/v4"
+    """Base URL of the API."""
 
     def build_request(self, message: Message, text: str, cluster: str, _moment: datetime) -> OutgoingRequest:
         path, body = _commit_status(message.first, text, cluster).gitlab_request(self.project)
@@ -104,15 +108,23 @@ Channel = Webhook | Slack | GitHubStatusChannel | GitLabStatusChannel
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Who is told of which `words`, of which `sources` (none: of all), and how it is put."""
+    """Destination of notifications."""
 
     name: str
     channel: Channel
     events: frozenset[str] = DEFAULT_EVENTS
+    """Reasons that it wants."""
     sources: frozenset[str] = frozenset()
+    """Sources that it wants; empty for all."""
     template: str = DEFAULT_TEMPLATE
+    """Text with fields, for channels with a text."""
 
     def wants(self, transition: Transition) -> bool:
+        """Return whether this receiver wants the transition.
+
+        A commit status takes every transition of its source, and warnings of instances, whatever the reasons. With the
+        default reasons, instances do not report that they are settled.
+        """
         if self.sources and transition.source not in self.sources:
             return False
         if isinstance(self.channel, GitHubStatusChannel | GitLabStatusChannel):
@@ -125,14 +137,18 @@ class Receiver:
         )
 
     def build_request(self, message: Message, cluster: str, moment: datetime) -> OutgoingRequest:
-        """Raises OSError where a file of a secret cannot be read."""
+        """Return the request for a message. Raises: OSError, UnicodeDecodeError, EmptySecret for the file with a
+        secret.
+        """
         return self.channel.build_request(
             message, self.template.format_map(_template_values(message, cluster)), cluster, moment
         )
 
 
 def find_template_mistake(template: str) -> str:
-    """What is wrong with a template; it names fields, and nothing of their insides. Empty where nothing is."""
+    """Return the mistake in a template; empty where it is right. A template can name fields, without formats or
+    attributes.
+    """
     if not template.strip():
         return "is empty"
     try:
@@ -152,7 +168,10 @@ def _template_values(message: Message, cluster: str) -> dict[str, str]:
 
 
 def _commit_status(transition: Transition, text: str, cluster: str) -> CommitStatus:
-    """What was done, as to heal it, is no verdict: how all of the source is, that is."""
+    """Return the status of the transition's commit.
+
+    Only the state of the whole source is a success or a failure. A single action, such as healing, leaves it pending.
+    """
     is_failed = transition.state == DisplayState.FAILED or (
         isinstance(transition.event_reason, Reason) and transition.event_reason.is_failure
     )
