@@ -1,4 +1,6 @@
-"""The command `levelgate`. Each subcommand is a module of its own, imported when it is called, so that `--help` starts at once."""
+"""The command `levelgate`. Each subcommand is a module of its own, imported on its first use, so that `--help` starts
+at once.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,15 @@ import click
 
 from gitops import __version__
 
-EXIT_WAITING, EXIT_USAGE, EXIT_INTERRUPTED = 3, 64, 130
-"""Exit codes beside 0 (done), 1 (an error) and 2 (changes)."""
+EXIT_CHANGES, EXIT_WAITING, EXIT_USAGE, EXIT_INTERRUPTED = 2, 3, 64, 130
+"""Exit codes beside 0 (done) and 1 (an error)."""
 
 _UNWRITABLE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""What a write to a full or broken disk says; a pipe that nobody reads any more is another matter."""
+"""Errors of a write to a full or broken disk. A closed pipe is not among them: its reader has seen enough."""
 
 GC_THRESHOLD = 300_000
-"""Objects that may be made before Python looks for circles among them. Trees of JSON have none, and a pass keeps all that it reads to its end: at
-the default, a fifth of its time goes into looking.
+"""Allocations between two runs of the garbage collector for cycles. A reconciliation keeps all objects that it reads,
+and trees of JSON have no cycles. At Python's default, the search takes a fifth of the time.
 """
 
 _COMMANDS = {
@@ -64,7 +66,9 @@ _COMMANDS = {
 
 
 class _LazyGroup(click.Group):
-    """Lists its commands from a table and imports a command's module when it is called or its own help is asked for."""
+    """Group that lists its commands from a table. It imports a command's module when that command runs or prints its
+    help.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -99,16 +103,27 @@ def group() -> None:
     Try it on a repository, without a cluster:   levelgate render sample-repo
     See what a commit would change:              levelgate plan . --source NAME
     Apply Git to a cluster:                      levelgate run --source NAME=URL
+
+    Exit codes of every command: 0 done, 1 an error, 64 wrong usage, 130 interrupted. The help of a command names
+    its other codes.
     """
 
 
+def describe_exit_codes(*meanings: str) -> str:
+    """Return the last paragraph of a help text: these meanings, such as `0 written`, and the code of wrong usage."""
+    return f"Exit codes: {', '.join((*meanings, f'{EXIT_USAGE} wrong usage'))}."
+
+
 def program_version() -> str:
+    """Return the version of Levelgate."""
     return __version__
 
 
 @contextmanager
 def disable_garbage_collection() -> Iterator[None]:
-    """Nothing is looked for at all, in what ends soon: a pass over 10,000 objects leaves no circles behind."""
+    """Stop the search for cycles during a command that ends soon. A reconciliation of 10,000 objects leaves no
+    cycles.
+    """
     gc.disable()
     try:
         yield
@@ -117,15 +132,15 @@ def disable_garbage_collection() -> Iterator[None]:
 
 
 def main() -> None:
-    """Run the command and exit: 0 done, 1 error, 2 changes, 3 not there yet, 64 wrong usage, 130 interrupted."""
+    """Run the command and exit: 0 done, 1 error, 2 changes, 3 still waiting, 64 wrong usage, 130 interrupted."""
     gc.set_threshold(GC_THRESHOLD)
     code = invoke()
-    gc.freeze()  # at its end the interpreter looks through everything once more
+    gc.freeze()  # else the interpreter collects garbage once more at its end
     sys.exit(code)
 
 
 def invoke(args: list[str] | None = None) -> int:
-    """As `main`, but answers the exit code."""
+    """Run the command and return its exit code, without an exit of the process."""
     try:
         code: Any = group.main(args, prog_name="levelgate", standalone_mode=False)
     except click.ClickException as error:
@@ -141,12 +156,11 @@ def invoke(args: list[str] | None = None) -> int:
         if error.errno not in _UNWRITABLE_ERRNOS:
             raise
         click.echo(f"Error: the output cannot be written: {error.strerror}", err=True)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or its end tries once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter flushes stdout again, and fails again
         return 1
     except Exception as error:
-        if isinstance(
-            error.__cause__, KeyboardInterrupt
-        ):  # as Python 3.11 tells one that comes while a class is being made
+        # Python 3.11 wraps an interrupt that arrives while a class is being created.
+        if isinstance(error.__cause__, KeyboardInterrupt):
             click.echo("interrupted", err=True)
             return EXIT_INTERRUPTED
         if not _is_levelgate_error(error):
@@ -159,7 +173,7 @@ def invoke(args: list[str] | None = None) -> int:
 
 
 def _is_levelgate_error(error: Exception) -> bool:
-    """Errors that say what to do themselves; anything else is a bug and keeps its traceback."""
+    """Return whether the error's text tells a person what to do. Any other error is a bug and keeps its traceback."""
     from applier.errors import ApplierError
     from gitops.errors import GitopsError
     from renderer.errors import RendererError

@@ -1,24 +1,25 @@
-"""`levelgate approve`: let a rollout past an approval, or a source past the brake on deletions."""
+"""Command `levelgate approve`: let a rollout past an approval, or a source past the deletion brake."""
 
 from __future__ import annotations
 
 import click
 
-from gitops.cli.person_requests import RequestCommand, optional_reason_option, request_options
+from gitops.cli.person_requests import REQUEST_EXIT_CODES, RequestCommand, optional_reason_option, request_options
 from gitops.records import requests
 from gitops.records.references import ROLLOUT, SOURCE
 from gitops.records.requests import PersonRequest, RequestSubject
 
 
-@click.command()
+@click.command(epilog=REQUEST_EXIT_CODES)
 @click.option("--after", metavar="WAVE|N", help="Of a rollout: the point in `approvals` of the policy.")
-@click.option("--commit", metavar="SHA", help="Of a source: the commit whose deletions are held, 7 characters or more.")
+@click.option("--commit", metavar="SHA", help="Of a source: the commit to approve, 7 characters or more.")
 @optional_reason_option
 @request_options
-def command(after: str | None, commit: str | None, reason: str, give: RequestCommand) -> int:
-    """Approve that a rollout continues after a wave or a number of instances, or that a source prunes what its commit removed.
+def command(after: str | None, commit: str | None, reason: str, send_request: RequestCommand) -> int:
+    """Approve that a rollout continues after a wave or a number of instances, or that a source prunes.
 
-    An approval opens nothing else, and ends with the next revision or commit.
+    Use it when levelgate status or explain reports ApprovalRequired, BrakeEngaged, HistoryRewritten or Unsigned. An
+    approval opens nothing else, and ends with the next revision or commit.
 
     \b
     levelgate approve rollout/webapp.kro.run --after canary --reason "looks good"
@@ -27,7 +28,7 @@ def command(after: str | None, commit: str | None, reason: str, give: RequestCom
     if bool(after) == bool(commit):
         raise click.UsageError("give --after for a rollout, or --commit for a source")
 
-    def order(subject: RequestSubject) -> PersonRequest:
+    def make_request(subject: RequestSubject) -> PersonRequest:
         return requests.approve(subject, after, reason) if after else requests.approve_commit(subject, commit or "")
 
-    return give(order, ROLLOUT if after else SOURCE)
+    return send_request(make_request, ROLLOUT if after else SOURCE)

@@ -1,4 +1,4 @@
-"""`levelgate check`: whether this cluster is as Levelgate needs it, and what is left over."""
+"""Command `levelgate check`: test a cluster, and find what is left over in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from gitops.cli import program_version
+from gitops.cli import describe_exit_codes, program_version
 from gitops.cli.options import ClusterChoice, member_options
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
@@ -21,12 +21,14 @@ from renderer.phrasing import format_count
 _MAX_OBJECTS = 5
 
 
-@click.command()
+@click.command(epilog=describe_exit_codes("0 no problem (warnings are allowed)", "1 a problem"))
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @member_options
 def command(output: str, choice: ClusterChoice) -> int:
-    """Check a cluster before the first run, and before an upgrade: is it reachable, what may Levelgate do there, do records fit, is
-    anything left over, does kro run. Nothing is written. Exit code 1 where there is a problem.
+    """Check a cluster: connection, permissions, records, leftovers, and whether kro runs.
+
+    Use it before the first run, before an upgrade, and when something looks wrong. Each finding says what to do.
+    Nothing is written.
 
     \b
     levelgate check --context dev
@@ -58,7 +60,8 @@ def _text(findings: Sequence[CheckFinding]) -> Iterable[str]:
             yield f"{'':24}-> {finding.advice}"
     levels = Counter(finding.level for finding in findings)
     yield ""
-    yield f"{format_count(levels[CheckLevel.PROBLEM], 'problem')}, {format_count(levels[CheckLevel.WARNING], 'warning')}."
+    problems = format_count(levels[CheckLevel.PROBLEM], "problem")
+    yield f"{problems}, {format_count(levels[CheckLevel.WARNING], 'warning')}."
 
 
 def _as_json(cluster: str, facts: ClusterFacts, findings: Sequence[CheckFinding]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`levelgate cluster`: the clusters of a fleet, and what only a person may decide of them."""
+"""Command `levelgate cluster`: list the clusters of a fleet, and carry out a person's decisions about them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ import click
 from applier.cluster import LOCAL_CLUSTER, ClusterName
 from applier.errors import ConfigurationError
 from applier.kube.cluster import KubeCluster
+from gitops.cli import describe_exit_codes
 from gitops.cli.fleet_cluster import connect_member
 from gitops.cli.fleet_status import cluster_as_json
 from gitops.cli.options import (
     CONFIG_VARIABLE,
     CONNECT_TIMEOUT_SECONDS,
+    READ_EXIT_CODES,
     ClusterChoice,
     cluster_options,
     config_option,
@@ -38,28 +40,34 @@ _config_option = config_option(
     envvar=CONFIG_VARIABLE,
 )
 _name_argument = click.argument("name")
+_EXIT_CODES = describe_exit_codes("0 done, or nothing to do", "1 refused, or the hub or the cluster does not answer")
 
 
 class ClusterRefused(GitopsError):
-    """What was asked of a cluster is not done; the text says what to do instead."""
+    """Refusal of a person's decision about a cluster. The text says what to do instead."""
 
 
-@click.group(name="cluster")
+@click.group(name="cluster", epilog=_EXIT_CODES)
 def command() -> None:
-    """The clusters of a fleet: which there are, and what only a person may decide.
+    """List the clusters of a fleet, and decide about them: accept, release, forget.
 
-    --context and --kubeconfig choose the hub. To work in a cluster of its fleet, give other commands --cluster NAME.
+    Use it when a cluster was rebuilt, changes its hub, or never comes back. --context and --kubeconfig choose the hub.
+    To work in a cluster of its fleet, give other commands --cluster NAME.
+
+    \b
+    levelgate cluster list --context hub
     """
 
 
-@command.command(name="list")
+@command.command(name="list", epilog=READ_EXIT_CODES)
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table")
 @utc_option
 @cluster_options
 def list_command(output: str, utc: bool, choice: ClusterChoice) -> int:
-    """List the clusters of the fleet: how each stands, since when, and why.
+    """List the clusters of the fleet with their state, since when, and why.
 
-    The UID is that of the namespace kube-system, by which a cluster is known.
+    Use it to see which cluster needs attention. The UID is that of the namespace kube-system, which identifies a
+    cluster.
 
     \b
     levelgate cluster list
@@ -78,14 +86,12 @@ async def _list(output: str, times: TimeFormat, choice: ClusterChoice) -> int:
     elif overview.names:
         echo("\n".join(format_clusters(overview, times)))
     elif not hub.denied:
-        echo(
-            f"No cluster is recorded in {hub.name}: it is no hub of a fleet, or has not run as one yet (docs/fleet.md)."
-        )
+        echo(f"No cluster is recorded in {hub.name}: it is not a hub, or has not run as one yet (docs/fleet.md).")
     return report_unreadable(hub)
 
 
 def format_clusters(overview: FleetOverview, times: TimeFormat) -> Iterator[str]:
-    """Yield the table of clusters."""
+    """Yield the lines of the table of clusters."""
     rows = [("CLUSTER", "STATE", "SINCE", "UID", "MESSAGE")]
     for name in overview.names:
         record = overview.records.get(name, NEW_RECORD)
@@ -94,15 +100,15 @@ def format_clusters(overview: FleetOverview, times: TimeFormat) -> Iterator[str]
     return align_table(rows)
 
 
-@command.command()
+@command.command(epilog=_EXIT_CODES)
 @_name_argument
 @_config_option
 @cluster_options
 def accept(name: str, file: Path | None, choice: ClusterChoice) -> int:
-    """Accept the cluster that the credentials of NAME lead to now, as the one of this name.
+    """Record the cluster that the credentials of NAME lead to now as the cluster NAME.
 
-    For a cluster that was built anew, or that is meant to have two names: nothing is written to it before. Everything of its sources is
-    applied there, as to a new cluster.
+    Use it for a cluster that was rebuilt, or that gets a second name on purpose. Until then, nothing is written to it.
+    Afterwards its sources are applied there as to a new cluster.
 
     \b
     levelgate cluster accept eu-1 --config levelgate.yaml
@@ -119,23 +125,23 @@ async def _accept(text: str, file: Path | None, choice: ClusterChoice) -> int:
             raise ConfigurationError(HubItself(name).message)
         before = await read_cluster_record(hub, name)
         if before and before.record.uid == uid:
-            echo(f"Cluster {name} is the one with UID {uid} already; nothing was written.")
+            echo(f"Cluster {name} already has UID {uid}; nothing was written.")
             return 0
         old_uid = await accept_cluster(hub, name, uid)
-    was = f"before, it was the one with UID {old_uid}" if old_uid else "before, none was recorded"
-    echo(f"Cluster {name} is the one with UID {uid} from here on; {was}.\nThe daemon tries it again within a minute.")
+    was = f"before, it had UID {old_uid}" if old_uid else "before, none was recorded"
+    echo(f"Cluster {name} has UID {uid} from now on; {was}.\nThe daemon tries it again within a minute.")
     return 0
 
 
-@command.command()
+@command.command(epilog=_EXIT_CODES)
 @_name_argument
 @_config_option
 @cluster_options
 def release(name: str, file: Path | None, choice: ClusterChoice) -> int:
-    """Take the mark of a hub off cluster NAME, so that another hub may write to it.
+    """Remove the hub's mark from cluster NAME, so that another hub may write to it.
 
-    For a cluster that the hub before has lost or is to give up; stop that hub, or remove the cluster from its Git, first. What lives there
-    stays as it is.
+    Use it for a cluster whose hub is lost or gives it up. First stop that hub, or remove the cluster from its Git. The
+    objects in the cluster stay as they are.
 
     \b
     levelgate cluster release eu-1 --config levelgate.yaml
@@ -156,19 +162,19 @@ async def _release(text: str, file: Path | None, choice: ClusterChoice) -> int:
     which = "this hub" if owner == hub_id else "another hub"
     echo(f"Cluster {name} belonged to hub {owner} ({which}); any hub may take it now.")
     if name in overview.declared:
-        echo("Git still declares it here, so the daemon of this hub takes it when it tries it again.")
+        echo("Git still declares it here, so the daemon of this hub takes it at its next attempt.")
     return 0
 
 
-@command.command()
+@command.command(epilog=_EXIT_CODES)
 @_name_argument
 @reason_option
 @cluster_options
 def forget(name: str, reason: str, choice: ClusterChoice) -> int:
-    """Give up the removal of cluster NAME, which Git no longer declares and which does not answer any more.
+    """Give up the removal of cluster NAME, which Git no longer declares and which never answers again.
 
-    What lives there is not touched, and the mark of this hub stays; should the cluster come back, another hub needs `levelgate cluster
-    release` for it. Who gave it up, and why, is recorded.
+    Use it only when the cluster is lost. Nothing in it is changed, and the mark of this hub stays: if the cluster comes
+    back, another hub needs levelgate cluster release. The person and the reason are recorded.
 
     \b
     levelgate cluster forget eu-1 --reason "the site was closed"
@@ -183,11 +189,12 @@ async def _forget(text: str, reason: str, choice: ClusterChoice) -> int:
         spec, record = overview.declared.get(name), overview.records.get(name)
         if spec is not None and (record is None or record.state != ReachState.REMOVED):
             raise ClusterRefused(
-                f"Git declares cluster {name} ({spec.origin}), so it is not forgotten; remove its Cluster from Git first; forget is for a "
-                f"removal that cannot be finished (spec.paused: true stops all work on a cluster)"
+                f"Git declares cluster {name} ({spec.origin}), so it is not forgotten; "
+                f"remove its Cluster from Git first; forget is for a removal that cannot "
+                f"be finished (spec.paused: true stops all work on a cluster)"
             )
         person = await find_person(hub) or "unknown"
-        # Without a record the daemon has finished the removal meanwhile.
+        # No record: the daemon has finished the removal in the meantime.
         await change_cluster_record(
             hub, name, lambda record: record and replace(record, forgotten=f"{person}: {reason}")
         )
@@ -199,9 +206,11 @@ async def _forget(text: str, reason: str, choice: ClusterChoice) -> int:
 
 
 def _find_member(overview: FleetOverview, text: str) -> ClusterName:
-    """Raises UnknownCluster, ClusterRefused."""
+    """Return the cluster of this name, which is not the hub itself. Raises: UnknownCluster, ClusterRefused."""
     if (name := overview.find(text)) == LOCAL_CLUSTER:
-        raise ClusterRefused(f"{name} is the hub itself: it is always its own, and goes with the hub")
+        raise ClusterRefused(
+            f"{name} is the hub itself: it can neither be accepted, released nor forgotten; name a member cluster"
+        )
     return name
 
 

@@ -1,16 +1,18 @@
-"""`levelgate completion SHELL`."""
+"""Command `levelgate completion`: the completion script of a shell."""
 
 from __future__ import annotations
 
 import click
 from click.shell_completion import get_completion_class
 
+from gitops.cli import describe_exit_codes
 
-@click.command()
+
+@click.command(epilog=describe_exit_codes("0 printed"))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print the completion script of a shell. Use it in the shell's start-up file.
 
     \b
     bash:  eval "$(levelgate completion bash)"

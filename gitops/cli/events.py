@@ -1,4 +1,4 @@
-"""`levelgate events`: what has changed lately, and what went wrong."""
+"""Command `levelgate events`: recent transitions and failures, from Kubernetes Events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import asyncio
 
 import click
 
-from gitops.cli.options import ClusterChoice, member_options, parse_ref, report_unreadable, utc_option
+from gitops.cli.options import (
+    READ_EXIT_CODES,
+    ClusterChoice,
+    member_options,
+    parse_ref,
+    report_unreadable,
+    utc_option,
+)
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.explain.journal import JournalLine, lines_about, read_transitions
@@ -16,7 +23,7 @@ from gitops.timestamps import timestamp
 from renderer.identity import SOURCE_PREFIX, ObjectKey
 
 
-@click.command()
+@click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show its events only.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default.")
@@ -26,9 +33,11 @@ from renderer.identity import SOURCE_PREFIX, ObjectKey
 def command(
     ref: tuple[str, ...], namespace: str | None, all_namespaces: bool, output: str, utc: bool, choice: ClusterChoice
 ) -> int:
-    """Show the transitions that Levelgate reported as Kubernetes Events, the oldest first. REF is a source or an instance.
+    """Show the transitions that Levelgate reported as Kubernetes Events, the oldest first. REF is a source or an
+    instance.
 
-    The server keeps Events for an hour by default. levelgate status shows the present state; levelgate logs shows every action.
+    Use it to see what changed lately, and what failed. The server keeps Events for an hour by default. levelgate status
+    shows the present state; levelgate logs shows every action.
 
     \b
     levelgate events
@@ -40,7 +49,7 @@ def command(
 
 
 def parse_reference(words: tuple[str, ...]) -> Ref | None:
-    """A source or an instance, as it was typed. Raises UsageError."""
+    """Return the source or instance that a person typed; None without words. Raises: UsageError."""
     ref = parse_ref(words) if words else None
     if ref and (ref.node or ref.own_type not in {"", SOURCE}):
         raise click.UsageError(f"name a source or an instance, not {ref}")
@@ -48,7 +57,7 @@ def parse_reference(words: tuple[str, ...]) -> Ref | None:
 
 
 def format_subject(key: ObjectKey) -> str:
-    """`source/platform`, `WebApp prod/shop`"""
+    """Return the object as a person names it: `source/platform` or `WebApp prod/shop`."""
     is_source = key.kind == "ConfigMap" and key.name.startswith(SOURCE_PREFIX)
     return f"source/{key.name.removeprefix(SOURCE_PREFIX)}" if is_source else title(key)
 
@@ -72,7 +81,7 @@ async def _events(ref: Ref | None, namespace: str | None, output: str, times: Ti
             times.format_short(line.at, now),
             "Warning" if line.is_warning else "Normal",
             line.reason,
-            format_subject(line.lines_about),
+            format_subject(line.subject),
             line.text,
         )
         for line in lines
@@ -82,11 +91,11 @@ async def _events(ref: Ref | None, namespace: str | None, output: str, times: Ti
 
 
 def _as_json(line: JournalLine) -> dict[str, str]:
-    """The stable contract of `events -o json` (docs/reference.md)."""
+    """Return a line in the stable format of `events -o json` (docs/reference.md)."""
     return {
         "time": timestamp(line.at),
         "type": "Warning" if line.is_warning else "Normal",
         "reason": line.reason,
-        "object": str(line.lines_about),
+        "object": str(line.subject),
         "message": line.text,
     }

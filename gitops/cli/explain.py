@@ -1,4 +1,4 @@
-"""`levelgate explain`: why something is not as Git says, until when, and who can act."""
+"""Command `levelgate explain`: why an object differs from Git, until when, and who can act."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import chain, islice
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from applier.causes import Cause, CauseRef, Reason
-from gitops.cli.options import ClusterChoice, member_options, parse_ref, report_unreadable, utc_option
+from applier.causes import Cause, Reason
+from gitops.cli.explain_json import chain_as_json
+from gitops.cli.options import (
+    READ_EXIT_CODES,
+    ClusterChoice,
+    member_options,
+    parse_ref,
+    report_unreadable,
+    utc_option,
+)
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.explain.explainer import explain
-from gitops.explain.explanation import CauseChain, ClosedWindowLink, Link, WaitingLink
+from gitops.explain.explanation import CauseChain, WaitingLink
 from gitops.explain.fleet_presence import is_fleet_hub
 from gitops.explain.permitted_cluster import PermittedCluster
 from gitops.explain.phrasing import describe_unconfigured, describe_unreadable, format_links, suggest_actions
@@ -24,10 +32,8 @@ from gitops.explain.pods import find_pod_problems
 from gitops.records.instance_state import describe_suspension
 from gitops.records.references import Ref, RefError
 from gitops.text import TimeFormat, align_table, title
-from gitops.timestamps import optional_timestamp
 from gitops.windows.verdict import start_state
 from gitops.windows.window import Window
-from renderer.levelgate_status import RevisionAtCommit
 from renderer.phrasing import suggestion_or_names
 
 if TYPE_CHECKING:
@@ -37,14 +43,17 @@ _FLEET_TYPES = {
     **dict.fromkeys(("cluster", "clusters"), "cluster"),
     **dict.fromkeys(("placement", "placements"), "placement"),
 }
-"""Types that the hub of a fleet knows; elsewhere a kind of the cluster may be called so."""
+"""Types of REF that only the hub of a fleet has. In any other cluster, a served kind may have one of these names."""
 
 _MAX_ROWS = 10
+"""Waiting instances and objects that are listed; the others are counted."""
 _WIDTH = 79
+"""Columns at which running text is wrapped."""
 _PROGRESS_REASONS = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALTHY, Reason.APPLY_FAILED})
+"""Reasons of an instance that has left its applied revision on the way to its target."""
 
 
-@click.command()
+@click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
 @click.option(
     "--event", metavar="TYPE/NAME", help="Show instead which objects a change of this object enqueues, and why."
@@ -58,12 +67,13 @@ def command(
 ) -> int:
     """Show why REF differs from Git: what it waits for, what that waits for, when it can end, and who can act.
 
-    REF is an instance, one of its nodes, any object from Git, a source, a rollout or a window; on the hub of a fleet also
-    cluster/NAME and placement/NAME. The command reads the cluster only,
-    and shows what the last reconciliation recorded.
+    Use it when levelgate status shows something that differs from Git. REF is an instance, one of its nodes, any object
+    from Git, a source, a rollout or a window; on the hub of a fleet also cluster/NAME and placement/NAME. The command
+    reads the cluster only, and shows what the last reconciliation recorded.
 
-    With --event it shows which instances are reconciled when that object is created, changed or deleted; with a REF only whether REF
-    is. For that it renders what the cluster records, so the answer is exact for what has been deployed.
+    With --event it shows which instances are reconciled when that object is created, changed or deleted. With a REF as
+    well, it shows only whether that REF is. It renders what the cluster records, so the answer is exact for everything
+    that has been deployed.
 
     \b
     levelgate explain webapp/shop -n prod
@@ -94,7 +104,7 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: TimeForm
         pods = await find_pod_problems(cluster, workload) if (workload := explanation.last_object) else ()
         suspension = await describe_suspension(cluster, now)
     if output == "json":
-        print_document({**_as_json(explanation), "pods": list(pods)}, "json")
+        print_document({**chain_as_json(explanation), "pods": list(pods)}, "json")
     else:
         header = format_header(cluster.name, times.format_full(now))
         echo("\n".join([header, *filter(None, [suspension]), "", *_text(explanation, pods, times, now, choice)]))
@@ -102,9 +112,9 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: TimeForm
 
 
 async def _is_of_fleet(cluster: PermittedCluster, fleet: FleetOverview, ref: Ref) -> bool:
-    """Return whether a cluster or placement of the fleet is meant. Raises RefError where nothing of that name can be.
+    """Return whether REF names a cluster or a placement of the fleet, and not an object of a served kind of that name.
 
-    What the fleet does not know may be an object of a kind that is called the same.
+    Raises: RefError where neither the fleet nor a served kind can have it.
     """
     is_cluster = _FLEET_TYPES[ref.type.lower()] == "cluster"
     known = {*fleet.names} if is_cluster else {progress.placement.name for progress in fleet.placements}
@@ -217,7 +227,7 @@ def _summary_lines(explanation: CauseChain, times: TimeFormat, now: datetime) ->
 
 
 def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime) -> str:
-    """`WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02.`"""
+    """Return a sentence such as `WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02.`"""
     instance_state, key = explanation.instance, explanation.key
     assert key is not None
     cause = next(link.cause for link in explanation.chain if isinstance(link, WaitingLink))
@@ -249,13 +259,11 @@ def _describe_failures(explanation: CauseChain) -> str:
 def _source_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
     record = explanation.record
     assert record is not None
-    count, settled = (
-        record.counts.get("instances", 0),
-        len(explanation.instances) - len(explanation.unsettled_instances),
-    )
-    progress = f"{explanation.state}, {settled} of {count} instances settled"
+    settled = len(explanation.instances) - len(explanation.unsettled_instances)
+    progress = f"{explanation.state}, {settled} of {record.counts.get('instances', 0)} instances settled"
     if record.target:
-        yield f"{explanation.subject} {'followed' if explanation.is_unconfigured else 'follows'} {record.ref} at {record.target[:7]}: {progress}."
+        verb = "followed" if explanation.is_unconfigured else "follows"
+        yield f"{explanation.subject} {verb} {record.ref} at {record.target[:7]}: {progress}."
     yield from (
         describe_unconfigured(explanation.subject)
         if explanation.is_unconfigured
@@ -317,79 +325,3 @@ def _format_last_start(window: Window, times: TimeFormat, now: datetime) -> str:
     return (
         f"last start {start_text}" if start_text == times.format_full(state.until) else f"last start today {start_text}"
     )
-
-
-def _as_json(explanation: CauseChain) -> dict[str, Any]:
-    """The stable contract of `explain -o json` (docs/reference.md)."""
-    instance_state = explanation.instance
-    return {
-        "unit": explanation.subject,
-        "state": explanation.state,
-        "notBefore": optional_timestamp(explanation.not_before),
-        "blockedBy": [_cause_ref_as_json(cause_ref) for cause_ref in explanation.blockers_of],
-        "chain": [_link_as_json(link) for link in explanation.chain],
-        "others": [_cause_as_json(cause) for cause in explanation.other_causes],
-        "open": [window.name for window in explanation.open_windows],
-        "externals": [
-            {"name": name, "since": optional_timestamp(since)} for name, since in explanation.externals.items()
-        ],
-        "waiting": [
-            *(str(waiting_instance.key) for waiting_instance in explanation.unsettled_instances),
-            *(str(cause.object_key or "") for cause in explanation.object_causes),
-        ],
-        **(
-            {"target": _revision_as_json(instance_state.target), "applied": _revision_as_json(instance_state.applied)}
-            if instance_state
-            else {}
-        ),
-        **(
-            {"unreadable": explanation.record.unreadable and explanation.record.unreadable._asdict()}
-            if explanation.record
-            else {}
-        ),
-    }
-
-
-def _link_as_json(link: Link) -> dict[str, Any]:
-    match link:
-        case WaitingLink(key=key, cause=cause):
-            return {
-                "unit": str(key),
-                **_cause_as_json(cause),
-                "settled": list(link.settled),
-                "unsettled": list(link.unsettled),
-            }
-        case ClosedWindowLink(closed_window=closing, opens=opens):
-            window = closing.window
-            window_fields = {
-                "window": window.name,
-                "source": closing.source,
-                "kind": window.kind,
-                "ticket": window.ticket,
-                "drain": window.drain.name.title(),
-                "mayEndHalfway": window.drain.may_end_halfway,
-            }
-            times = {"since": optional_timestamp(closing.since), "until": optional_timestamp(closing.until)}
-            return {**window_fields, **times, "opens": [optional_timestamp(moment) for moment in opens]}
-
-
-def _cause_as_json(cause: Cause) -> dict[str, Any]:
-    return {
-        "reason": cause.reason,
-        "message": cause.message,
-        "node": cause.node,
-        "object": str(cause.object_key or ""),
-        "since": optional_timestamp(cause.since),
-        "until": optional_timestamp(cause.until),
-        "blockedBy": [_cause_ref_as_json(cause_ref) for cause_ref in cause.references],
-        **cause.details,
-    }
-
-
-def _cause_ref_as_json(cause_ref: CauseRef) -> dict[str, Any]:
-    times = {"since": optional_timestamp(cause_ref.since), "until": optional_timestamp(cause_ref.until)}
-    return {"kind": cause_ref.kind, "name": cause_ref.name, "reason": cause_ref.reason, **times}
-
-
-def _revision_as_json(pair: RevisionAtCommit) -> dict[str, Any]:
-    return {"revision": pair.revision, "commit": pair.commit}

@@ -1,4 +1,4 @@
-"""A cluster of a fleet, by its name, from the hub: what Git says of its access, and the connection that comes of it."""
+"""Connection from the hub to a cluster of its fleet, by the cluster's name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from renderer.identity import OWN_NAMESPACE
 async def connect_member(
     hub: KubeCluster, text: str, config: Path | None, *, concurrency: int, timeout_seconds: float
 ) -> AsyncIterator[KubeCluster]:
-    """The cluster that a person has named. Raises UnknownCluster, ConfigurationError, ConfigErrors, ClusterError."""
+    """Connect to the cluster that a person named; the hub's own name yields the hub.
+
+    Raises: UnknownCluster, ConfigurationError, ConfigErrors, ClusterError.
+    """
     overview = await FleetOverview.from_hub(hub)
     name = overview.find(text)
     if name == LOCAL_CLUSTER:
@@ -31,7 +34,7 @@ async def connect_member(
     spec = overview.spec_of(name)
     if spec is None or spec.access is None:
         raise UnknownCluster(
-            f"it is not recorded how cluster {name} is reached, and Git no longer declares it; use its own --context"
+            f"the credentials of cluster {name} are not recorded, and Git no longer declares it; use its own --context"
         )
     settings = read_access_settings(name, spec.access, config)
     source = access_source(spec, settings, hub)
@@ -46,7 +49,10 @@ async def connect_member(
 
 
 def read_access_settings(name: str, access: ClusterAccess, config: Path | None) -> AccessSettings:
-    """Return where the operator has credentials; a Secret of the hub needs no configuration. Raises AccessRefused, ConfigErrors."""
+    """Return the operator's places of credentials. A Secret of the hub needs no configuration.
+
+    Raises: AccessRefused, ConfigErrors.
+    """
     if config and not isinstance(access, SecretAccess):
         from gitops.config import read_config
 
@@ -55,7 +61,7 @@ def read_access_settings(name: str, access: ClusterAccess, config: Path | None) 
     if isinstance(access, FileAccess):
         which = f"{config} has no fleet" if config else "no configuration is named"
         raise AccessRefused(
-            f"cluster {name}: its kubeconfig is the file {access.name!r} in the fleet.directory of levelgate.yaml, and {which}; name that "
-            f"configuration: --config FILE where the command has it, else {CONFIG_VARIABLE}=FILE"
+            f"cluster {name}: its kubeconfig is the file {access.name!r} in the fleet.directory of levelgate.yaml, "
+            f"and {which}; name that configuration: --config FILE where the command has it, else {CONFIG_VARIABLE}=FILE"
         )
     return AccessSettings(None, (), OWN_NAMESPACE)

@@ -1,4 +1,4 @@
-"""What `status` and `explain` show of a fleet, as text."""
+"""Clusters and placements of a fleet as `levelgate status` and `levelgate explain` print them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gitops.timestamps import optional_timestamp
 from renderer.phrasing import format_count
 
 _ADVICE: Final = {
-    ReachState.DEGRADED: "It answers, and something cannot be read; nothing is taken away of what cannot be read.",
-    ReachState.UNREACHABLE: "It is tried again by itself, at most a minute apart; what lives there stays as it is.",
+    ReachState.DEGRADED: "It answers, but something cannot be read. Nothing that cannot be read is pruned.",
+    ReachState.UNREACHABLE: "The hub tries it again, at most a minute apart. Its objects stay as they are.",
     ReachState.PAUSED: "Nothing is read or written there until spec.paused is removed from its Cluster in Git.",
-    ReachState.REMOVED: "Git no longer declares it; the message says what becomes of what lives there, and what it waits for.",
+    ReachState.REMOVED: "Git no longer declares it. The message says what happens to its objects, and why it waits.",
 }
 _NO_SUMMARY: Final = SourceSummary("", "", 0, 0, "", None)
 
 
 def fleet_lines(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> Iterator[str]:
-    """Yield the table of clusters, why some of them are not Engaged, and how far each placement is."""
+    """Yield the table of clusters, the messages of those with trouble, and the progress of each placement."""
     yield from align_table(_cluster_rows(overview, times, wide=wide))
     troubled = [(name, record) for name, record in overview.records.items() if record.message]
     if troubled:
@@ -43,7 +43,9 @@ def fleet_lines(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> It
 
 
 def settled_locally(message: str, overview: FleetOverview) -> str:
-    """Return what is said of the hub's own cluster where nothing waits there, with the clusters of which it is not true."""
+    """Return the message of a settled hub, restricted to the hub's own cluster, with the clusters that are not
+    settled.
+    """
     if not message or not overview.unsettled:
         return message
     names = overview.unsettled
@@ -68,7 +70,7 @@ def _cluster_rows(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> 
 
 
 def cluster_as_json(overview: FleetOverview, name: ClusterName) -> dict[str, Any]:
-    """The stable contract of a cluster in `cluster list -o json` and `status -o json` (docs/reference.md)."""
+    """Return a cluster in the stable format of `cluster list -o json` and `status -o json` (docs/reference.md)."""
     record, spec = overview.records.get(name, NEW_RECORD), overview.spec_of(name)
     return {
         "name": name,
@@ -95,7 +97,7 @@ def cluster_as_json(overview: FleetOverview, name: ClusterName) -> dict[str, Any
 
 
 def placement_as_json(progress: PlacementProgress) -> dict[str, Any]:
-    """The stable contract of a placement in `status -o json` and `explain -o json` (docs/reference.md)."""
+    """Return a placement in the stable format of `status -o json` and `explain -o json` (docs/reference.md)."""
     return {
         "name": progress.placement.name,
         "source": progress.source,
@@ -109,22 +111,22 @@ def placement_as_json(progress: PlacementProgress) -> dict[str, Any]:
 def explain_cluster(
     overview: FleetOverview, name: ClusterName, choice: ClusterChoice, times: TimeFormat, now: datetime
 ) -> Iterator[str]:
-    """Yield how a cluster stands, since when and why, what waits there, and who can act."""
+    """Yield the state of a cluster, since when and why, what waits there, and who can act."""
     record, spec = overview.records.get(name, NEW_RECORD), overview.spec_of(name)
     since = f" since {times.format_short(record.since, now)}" if record.since else ""
-    yield f"Cluster {name} is {record.state or 'declared, and the hub has not met it yet'}{since}."
+    yield f"Cluster {name} is {record.state or 'declared, and the hub has not connected to it yet'}{since}."
     if record.message:
         yield one_line(record.message)
     if advice := _ADVICE.get(ReachState(record.state)) if record.state in {*ReachState} else "":
         yield advice
     if record.forgotten:
-        yield one_line(f"Its removal is given up, by {record.forgotten}")
+        yield one_line(f"Its removal was given up by {record.forgotten}")
     if spec is not None:
         where = "Declared" if name in overview.declared else "Last declared"
         labels = ", ".join(f"{key}={value}" for key, value in sorted(spec.labels.items())) or "no labels"
         yield f"{where} at {spec.origin}, with {labels}."
     if record.uid:
-        yield f"It is known by UID {record.uid} of its namespace kube-system."
+        yield f"Its namespace kube-system, which identifies it, has UID {record.uid}."
     yield ""
     yield from _source_lines(record, times)
     if mine := [progress for progress in overview.placements if name in progress.chosen]:
@@ -138,9 +140,9 @@ def explain_cluster(
 
 def _source_lines(record: ClusterRecord, times: TimeFormat) -> Iterator[str]:
     if not record.sources:
-        yield "Nothing of any source was applied there yet."
+        yield "No source has been applied there yet."
         return
-    stale = "" if record.is_current else " (as it was known last)"
+    stale = "" if record.is_current else " (last known)"
     yield f"Sources there{stale}:"
     for source, summary in sorted(record.sources.items()):
         until = f", not before {times.format_full(summary.until)}" if summary.until else ""
@@ -151,10 +153,10 @@ def _source_lines(record: ClusterRecord, times: TimeFormat) -> Iterator[str]:
 
 
 def _actions(overview: FleetOverview, name: ClusterName, record: ClusterRecord) -> Iterator[tuple[str, str]]:
-    """Yield what people can do, and the command."""
+    """Yield what people can do about a cluster, each with its command; the command is empty for a change in Git."""
     for command in ("accept", "release"):
         if f"levelgate cluster {command} {name}" in record.message:
-            what = "it is the right one, built anew" if command == "accept" else "the other hub is to give it up"
+            what = "the cluster was rebuilt" if command == "accept" else "the other hub gives it up"
             yield what, f"levelgate cluster {command} {name}"
     if name not in overview.declared and name != LOCAL_CLUSTER and not record.forgotten:
         yield "it never comes back", f"levelgate cluster forget {name} --reason TEXT"
@@ -168,7 +170,7 @@ def _actions(overview: FleetOverview, name: ClusterName, record: ClusterRecord) 
 
 
 def explain_placement(progress: PlacementProgress, overview: FleetOverview) -> Iterator[str]:
-    """Yield which clusters a placement goes to, how far it is there, and what differs."""
+    """Yield the clusters of a placement, its progress in each, and the fields that it overrides."""
     placement, total = progress.placement, len(progress.chosen)
     yield (
         f"Placement {placement.name} of source {progress.source} ({placement.origin}): "
@@ -181,7 +183,7 @@ def explain_placement(progress: PlacementProgress, overview: FleetOverview) -> I
         yield "Its labels select no cluster: correct spec.clusters, or the labels of a Cluster."
     yield from ("", *align_table(_placement_rows(progress, overview))) if total else ()
     if other := [name for name in progress.selected if name not in progress.chosen]:
-        yield f"Selected and not taken: {', '.join(other)}."
+        yield f"Selected, but not taken: {', '.join(other)}."
     if placement.overrides:
         yield ""
         yield from _override_lines(placement, progress, overview)
@@ -204,7 +206,7 @@ def _override_lines(placement: Placement, progress: PlacementProgress, overview:
 
 
 def _patched_fields(patch: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the fields that a merge patch sets."""
+    """Yield the dotted paths of the fields that a merge patch sets."""
     for name, value in patch.items():
         if isinstance(value, dict) and value:
             yield from _patched_fields(value, f"{prefix}{name}.")
@@ -213,7 +215,7 @@ def _patched_fields(patch: Mapping[str, Any], prefix: str = "") -> Iterator[str]
 
 
 def fleet_reference_as_json(overview: FleetOverview, name: ClusterName) -> dict[str, Any]:
-    """As `explain cluster/NAME -o json` has it (docs/reference.md)."""
+    """Return the stable document of `explain cluster/NAME -o json` (docs/reference.md)."""
     placements = [progress.placement.name for progress in overview.placements if name in progress.chosen]
     record = overview.records.get(name, NEW_RECORD)
     return {

@@ -1,4 +1,4 @@
-"""`levelgate generate`: what can be made from definitions alone: CRDs, permissions, example instances, pictures, schemas for editors."""
+"""Command `levelgate generate`: CRDs, ClusterRoles, example instances, diagrams and JSON Schemas from definitions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import click
 import orjson
 
+from gitops.cli import describe_exit_codes
 from gitops.cli.terminal import echo_lines
 from gitops.config.schema import CONFIG_SCHEMA
 from gitops.rollouts import policy_schema
@@ -28,14 +29,19 @@ from renderer.kinds import OWN_API_VERSION, POLICY, WINDOW
 from renderer.phrasing import format_count
 
 _DEFINITION = re.compile(rb"""kind["']?:\s*["']?ResourceGraphDefinition""")
+"""Mark of a definition in a file that cannot be parsed, so that the command can tell whose problem the file is."""
 _FORMAT = click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 
 
-@click.group(name="generate")
-def command() -> None:
-    """Make artefacts from definitions: no cluster is needed.
+_EXIT_CODES = describe_exit_codes("0 every definition is made", "1 a definition cannot be read")
 
-    PATH is a file or a directory, of which all definitions are used; --kind chooses one kind.
+
+@click.group(name="generate", epilog=_EXIT_CODES)
+def command() -> None:
+    """Make artefacts from definitions, without a cluster. PATH is a file or a directory; --kind chooses one kind.
+
+    \b
+    levelgate generate crd sample-repo/definitions
     """
 
 
@@ -45,7 +51,7 @@ def _definition_command(function: Callable[..., None]) -> click.Command:
     Its exit code is 1 where one of them cannot be read.
     """
 
-    @command.command()
+    @command.command(epilog=_EXIT_CODES)
     @click.argument("places", metavar="PATH...", nargs=-1, required=True)
     @click.option("--kind", metavar="KIND", default="", help="Only the definition of this kind.")
     @wraps(function)
@@ -60,7 +66,9 @@ def _definition_command(function: Callable[..., None]) -> click.Command:
 @_definition_command
 @_FORMAT
 def crd(definitions: list[Definition], output: str) -> None:
-    """The CustomResourceDefinition of each definition.
+    """Print the CustomResourceDefinition of each definition.
+
+    Use it to see, or to apply by hand, the CRD that levelgate run would apply.
 
     \b
     levelgate generate crd sample-repo/definitions | kubectl apply --server-side -f -
@@ -71,9 +79,11 @@ def crd(definitions: list[Definition], output: str) -> None:
 @_definition_command
 @_FORMAT
 def clusterrole(definitions: list[Definition], output: str) -> None:
-    """A ClusterRole for each definition: what Levelgate needs for its kind, and for all that its templates make or read.
+    """Print a ClusterRole for each definition: permissions for its kind, and for every kind that its templates make or
+    read.
 
-    deploy/kubernetes.yaml gathers these by their label. Nothing that a template grants to others is among them.
+    Use it before a new definition is merged. deploy/kubernetes.yaml aggregates these ClusterRoles by their label.
+    Permissions that a template grants to others are not among them.
 
     \b
     levelgate generate clusterrole sample-repo/definitions | kubectl apply --server-side -f -
@@ -85,7 +95,9 @@ def clusterrole(definitions: list[Definition], output: str) -> None:
 @_FORMAT
 @click.option("--all-fields", is_flag=True, help="Optional fields without a default too.")
 def instance(definitions: list[Definition], output: str, all_fields: bool) -> None:
-    """An example instance of each definition: required fields, and those with a default.
+    """Print an example instance of each definition: required fields, and those with a default.
+
+    Use it to start a new instance.
 
     \b
     levelgate generate instance sample-repo/definitions --kind WebApp > hello.yaml
@@ -96,7 +108,9 @@ def instance(definitions: list[Definition], output: str, all_fields: bool) -> No
 @_definition_command
 @click.option("--format", "form", type=click.Choice(["mermaid", "dot"]), default="mermaid", show_default=True)
 def diagram(definitions: list[Definition], form: str) -> None:
-    """The graph of each definition as Mermaid or Graphviz text.
+    """Print the graph of each definition as Mermaid or Graphviz text.
+
+    Use it in documentation, or to review the order of a definition.
 
     \b
     levelgate generate diagram sample-repo/definitions --kind WebApp --format dot | dot -Tsvg > webapp.svg
@@ -111,7 +125,9 @@ def diagram(definitions: list[Definition], form: str) -> None:
     help="Write one file for each kind, GROUP/KIND_VERSION.json, instead of one schema for all to stdout.",
 )
 def schema(definitions: list[Definition], output_dir: Path | None) -> None:
-    """JSON Schemas for editors: of the instances of each definition, of definitions, windows, policies and levelgate.yaml.
+    """Print JSON Schemas for editors: of instances, definitions, windows, policies and levelgate.yaml.
+
+    Use it to get completion and errors while you type.
 
     \b
     levelgate generate schema sample-repo > .vscode/levelgate.json
@@ -127,7 +143,7 @@ def schema(definitions: list[Definition], output_dir: Path | None) -> None:
 
 
 def editor_schemas(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
-    """Of definitions, windows, policies and levelgate.yaml, and of the instances of these definitions."""
+    """Return the JSON Schemas of definitions, windows, policies, levelgate.yaml, and the instances of *definitions*."""
     return [
         json_schema.definition_schema(),
         json_schema.spec_schema(OWN_API_VERSION, WINDOW, window_reader.SPEC),
@@ -138,19 +154,16 @@ def editor_schemas(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
 
 
 def schema_files(schemas: Iterable[dict[str, Any]]) -> Iterator[tuple[Path, bytes]]:
-    """One file for each kind: `kro.run/webapp_v1alpha1.json`."""
-    for json_schema_document in schemas:
-        group, _, version = json_schema_document["properties"]["apiVersion"]["const"].rpartition("/")
-        yield (
-            Path(group) / f"{json_schema_document['title'].lower()}_{version}.json",
-            _json(json_schema_document) + b"\n",
-        )
+    """Yield the path and content of one file for each kind, such as `kro.run/webapp_v1alpha1.json`."""
+    for kind_schema in schemas:
+        group, _, version = kind_schema["properties"]["apiVersion"]["const"].rpartition("/")
+        yield Path(group) / f"{kind_schema['title'].lower()}_{version}.json", _json(kind_schema) + b"\n"
 
 
 def _read_definitions(places: Iterable[str], kind: str) -> tuple[list[Definition], int]:
-    """The definitions of these places in the order of their kinds, and the exit code: 1 where one of them does not build.
+    """Return the definitions in these places, sorted by kind, and the exit code: 1 where a definition does not build.
 
-    Problems of anything but definitions are not this command's. Raises ClickException where there is nothing to make something from.
+    Problems of other objects are not printed. Raises: ClickException where there is neither a definition nor a problem.
     """
     files: dict[str, bytes] = {}
     for place in places:

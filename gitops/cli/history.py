@@ -1,4 +1,4 @@
-"""`levelgate history`: what each commit did, when, which gates it met, and who had a word in it."""
+"""Command `levelgate history`: actions, causes and requests of people, by commit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from applier.cluster import Cluster
+from gitops.cli import describe_exit_codes
 from gitops.cli.options import ClusterChoice, member_options, parse_ref, utc_option
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
@@ -28,7 +29,7 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 
-@click.command()
+@click.command(epilog=describe_exit_codes("0 shown", "1 nothing is recorded for REF or the commit, or an error"))
 @click.argument("ref", nargs=-1)
 @click.option("--commit", metavar="SHA", default="", help="Everything that this commit did, object by object.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
@@ -40,8 +41,9 @@ def command(
 ) -> int:
     """Show what the commits of every source did, the newest first. REF is one source, or one instance.
 
-    It reads the records of the sources: the last 50 reconciliations that did something. Show what a commit was meant to do with
-    levelgate plan . --base A --head B.
+    Use it to find out when a change reached the cluster, what delayed it, and who intervened. It reads the records of
+    the sources: the last 50 reconciliations that did something. To see what a commit was meant to do, use levelgate
+    plan . --base A --head B.
 
     \b
     levelgate history
@@ -56,7 +58,7 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class _CommitPasses:
-    """The passes of one source at one commit, the oldest first."""
+    """Reconciliations of one source at one commit, the oldest first."""
 
     source: str
     commit: str
@@ -64,7 +66,7 @@ class _CommitPasses:
 
     @property
     def action_counts(self) -> str:
-        """`12 updated, 8 created, 1 failed`"""
+        """Number of actions by kind: `12 updated, 8 created, 1 failed`."""
         counter = Counter(
             "failed" if recorded_action.error else recorded_action.action
             for pass_record in self.passes
@@ -76,13 +78,13 @@ class _CommitPasses:
 
     @property
     def cause_counts(self) -> str:
-        """`WindowClosed 3`"""
+        """Number of causes by reason: `WindowClosed 3`."""
         counter = Counter(cause.reason for pass_record in self.passes for cause in pass_record.met)
         return ", ".join(f"{reason} {number}" for reason, number in counter.most_common())
 
     @property
     def people_actions(self) -> str:
-        """`overridden by ada`"""
+        """Requests of people that took effect, each once: `overridden by ada`."""
         return ", ".join(
             dict.fromkeys(
                 f"{person_action.what} by {person_action.by}"
@@ -123,8 +125,10 @@ async def _history(
 
 
 async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) -> list[_CommitPasses]:
-    """Return the commits of all sources, the newest first. Those of one source stand as its record has them: times are
-    in full seconds, and clocks go back. An empty `source` and no `instance` restrict nothing.
+    """Return the commits of one source, or of all sources where *source* is empty, the newest first.
+
+    With an *instance*, restrict each commit to that instance. Within a source, the order of the record counts and not
+    the times: these are in full seconds, and clocks can be set back.
     """
     by_source = [
         [
@@ -141,7 +145,9 @@ async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) ->
 
 
 def _restrict_to_instance(passes: Iterable[PassRecord], instance: ObjectKey | None) -> Iterator[PassRecord]:
-    """What of it concerns one instance; None: all."""
+    """Yield the reconciliations that concern this instance, cut down to its actions and causes; None yields all
+    unchanged.
+    """
     if instance is None:
         yield from passes
         return
@@ -192,7 +198,7 @@ def _commit_lines(commit_passes: _CommitPasses, times: TimeFormat) -> Iterator[s
     ]
     yield from align_table(rows) if rows else ()
     if more := sum(pass_record.more for pass_record in commit_passes.passes):
-        yield f"and {more} more, of which no record is kept"
+        yield f"and {more} more, which are not recorded"
     if causes := [(pass_record.at, cause) for pass_record in commit_passes.passes for cause in pass_record.met]:
         yield "Met"
         yield from align_table(
@@ -205,7 +211,8 @@ def _commit_lines(commit_passes: _CommitPasses, times: TimeFormat) -> Iterator[s
         yield "People"
         for person_action in person_actions:
             why = f": {person_action.why}" if person_action.why else ""
-            yield f"{times.format_second(person_action.at)}   {person_action.what} by {person_action.by}   {person_action.subject}{why}"
+            action = f"{person_action.what} by {person_action.by}   {person_action.subject}{why}"
+            yield f"{times.format_second(person_action.at)}   {action}"
     yield ""
 
 
@@ -223,7 +230,7 @@ def _object_title(text: str) -> str:
 
 
 def _as_json(commit_passes: _CommitPasses) -> dict[str, Any]:
-    """The stable contract of `history -o json` (docs/reference.md)."""
+    """Return a commit in the stable format of `history -o json` (docs/reference.md)."""
     return {
         "source": commit_passes.source,
         "commit": commit_passes.commit,

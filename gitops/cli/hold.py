@@ -1,4 +1,4 @@
-"""`levelgate hold`: an instance, a plain object or a source stays as it is."""
+"""Command `levelgate hold`: keep an instance, a plain object or a source as it is applied."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from gitops.cli.person_requests import (
     INSTANCE,
     PLAIN_OBJECT,
+    REQUEST_EXIT_CODES,
     RequestCommand,
     reason_option,
     request_options,
@@ -18,16 +19,17 @@ from gitops.records import requests
 from gitops.records.references import SOURCE
 
 
-@click.command()
+@click.command(epilog=REQUEST_EXIT_CODES)
 @reason_option
 @until_option
 @request_options
-def command(reason: str, until: datetime | None, give: RequestCommand) -> int:
-    """Keep an instance, a plain object or a source as it is applied, whatever Git declares. It is still healed, and not pruned.
+def command(reason: str, until: datetime | None, send_request: RequestCommand) -> int:
+    """Keep an instance, a plain object or a source as it is applied, whatever Git declares. It is still healed, and not
+    pruned.
 
-    The others of a rollout pass an instance that is held. Of a source everything is held: its plain objects and its instances.
-
-    Ends at --until, and in any case after `maxHold` of its policy (72 hours by default). Undo: levelgate release.
+    Use it to protect running work from a change. The other instances of a rollout pass a held one. A held source holds
+    its plain objects and its instances. The hold ends at --until, and in any case after maxHold of its policy (72 hours
+    by default). Undo: levelgate release.
 
     \b
     levelgate hold webapp/shop -n prod --until 2026-11-20T18:00 --reason "a game is running"
@@ -35,4 +37,4 @@ def command(reason: str, until: datetime | None, give: RequestCommand) -> int:
     levelgate hold source/platform --until 2h --reason "INC-7"
     levelgate hold webapp shop -n prod --until 4h --reason "debugging, Ada" --dry-run
     """
-    return give(lambda subject: requests.hold(subject, reason, until), INSTANCE, PLAIN_OBJECT, SOURCE)
+    return send_request(lambda subject: requests.hold(subject, reason, until), INSTANCE, PLAIN_OBJECT, SOURCE)

@@ -1,4 +1,4 @@
-"""`levelgate init`: a small platform to start from."""
+"""Command `levelgate init`: write a starter repository."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from pathlib import Path
 
 import click
 
+from gitops.cli import describe_exit_codes
 from gitops.errors import GitopsError
 
 
 class InitError(GitopsError):
-    """The directory cannot take the files; nothing was written."""
+    """Error of a directory that does not take the files. The text says whether something was written, and what to
+    do.
+    """
 
 
-@click.command()
+@click.command(epilog=describe_exit_codes("0 written", "1 a file exists or cannot be written"))
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def command(directory: Path) -> int:
-    """Write a small platform to DIR: a definition, two instances, a window, a policy, schemas for editors, a job that checks pull requests.
+    """Write a small platform to DIR: a definition, two instances, a window, a policy, editor schemas, and a CI job.
 
-    Existing files are never overwritten.
+    Use it to start a repository of your own. The CI job checks pull requests. Existing files are never overwritten.
 
     \b
     levelgate init platform && cd platform && levelgate render .

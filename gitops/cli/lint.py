@@ -1,4 +1,4 @@
-"""`levelgate lint`: everything that is wrong with a repository, without a cluster."""
+"""Command `levelgate lint`: every problem of a repository, without a cluster."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gitops import source_config
+from gitops.cli import describe_exit_codes
 from gitops.cli.options import config_option, revision_option, schemas_option
 from gitops.cli.terminal import echo, echo_lines, print_document
 from gitops.clock import SystemClock
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from gitops.windows.window import WindowTarget
 
 
-@click.command()
+@click.command(epilog=describe_exit_codes("0 no errors", "1 errors, or with --strict warnings"))
 @click.argument("place", metavar="PATH|URL")
 @revision_option
 @schemas_option
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 def command(place: str, revision: str, schemas: tuple[str, ...], output: str, strict: bool, file: Path | None) -> int:
     """Show every problem of a repository, sorted by file and line.
 
-    Needs no cluster. Definitions are compiled and instances rendered, so it also finds what only an instance shows. Warnings are legal,
-    but suspicious.
+    Use it before you commit, and in CI. It needs no cluster. It compiles definitions and renders instances, so it also
+    finds problems that only an instance shows. Warnings are legal, but suspicious.
 
     \b
     levelgate lint sample-repo
@@ -71,14 +72,13 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
         print_document(report, "json", is_sorted=True)
     else:
         echo_lines(map(str, findings))
-        echo(
-            f"{format_count(len(snapshot.files), 'file')}: {format_count(errors, 'error')}, {format_count(warnings, 'warning')}."
-        )
+        totals = f"{format_count(errors, 'error')}, {format_count(warnings, 'warning')}"
+        echo(f"{format_count(len(snapshot.files), 'file')}: {totals}.")
     return 1 if errors or (strict and any(finding.fails_strict for finding in findings)) else 0
 
 
 def _read_configuration(file: Path | None) -> tuple[Config | None, list[LintFinding]]:
-    """The configuration, and what is wrong with it, or with names in it that select nothing."""
+    """Return the configuration, if it can be read, and the findings about it."""
     if file is None:
         return None, []
     try:
@@ -91,7 +91,7 @@ def _read_configuration(file: Path | None) -> tuple[Config | None, list[LintFind
 def _rule_findings(
     catalog: Catalog, bundle: Rendering, config: Config | None, *, governs_all: bool
 ) -> Iterator[LintFinding]:
-    """What is wrong with windows, policies, gates and what people ask, and which of them will not do what they seem to."""
+    """Yield the findings about windows, policies, gates, requests in Git, clusters and placements."""
     from gitops.rollouts.directives import find_ineffective_break_glass
 
     now = SystemClock().now()
@@ -101,6 +101,7 @@ def _rule_findings(
         yield from _destination_findings(catalog, config)
     if not catalog.rules and not any(definition.gates for definition in catalog.definitions.values()):
         return
+    # Imported here: a repository without rules and gates does not pay for them.
     from gitops.gates.lint import find_unknown_names, find_unsatisfiable_gates
     from gitops.rollouts.lint import find_unmatched_selectors, lint_policies
     from gitops.rollouts.policy_reader import read_policies
@@ -131,7 +132,10 @@ def _rule_findings(
 
 
 def _destination_findings(catalog: Catalog, config: Config | None) -> Iterator[LintFinding]:
-    """What is wrong with clusters and placements. Clusters may be declared in another source, so that what is said of none may be wrong."""
+    """Yield the findings about clusters and placements.
+
+    Another source may declare the clusters. So a warning is uncertain while this repository declares none.
+    """
     from gitops.fleet.fleet_objects import read_fleet_objects
     from gitops.fleet.placing import NOTHING_PLACED, place
     from gitops.rollouts.source_rules import find_unobeyed
@@ -156,13 +160,18 @@ def _destination_findings(catalog: Catalog, config: Config | None) -> Iterator[L
 
 
 def _unmatched_finding(unmatched: UnmatchedSelector, *, is_elsewhere: bool) -> LintFinding:
-    """A rule that selects nothing; one that may govern other sources, which nobody reads here, fails no run."""
+    """Return the warning about a rule that selects nothing. A rule that may govern other sources does not fail
+    `--strict`, because the command does not read those sources.
+    """
     problem = unmatched.with_other_sources().problem if is_elsewhere else unmatched.problem
     return LintFinding(problem, Severity.WARNING, is_certain=not is_elsewhere)
 
 
 def _governs_all(place: str, catalog: Catalog, config: Config | None) -> bool:
-    """Whether the configuration lets the rules of `place` govern all sources; of a place that it does not name, whether those of any source do."""
+    """Return whether the configuration lets the rules at this place govern all sources.
+
+    For a place that the configuration does not name, return whether any of its sources governs all.
+    """
     if config is None or not catalog.rules or not config.governors:
         return False
     sources = _sources_at(place, config) or config.sources
@@ -170,13 +179,16 @@ def _governs_all(place: str, catalog: Catalog, config: Config | None) -> bool:
 
 
 def _sources_at(place: str, config: Config) -> list[SourceConfig]:
-    """The sources of the configuration that are this place."""
+    """Return the sources of the configuration whose repository and path are this place."""
     urls, path = locations.list_identities(place)
     return [source for source in config.sources if identity(source.target.url) in urls and source.target.path == path]
 
 
 def _revert_findings(place: str, catalog: Catalog, config: Config) -> Iterator[LintFinding]:
-    """Policies that want a revert proposed, and nobody is named to propose it to: of the source that is `place`, else of all in the configuration."""
+    """Yield a warning for each policy with `onHalt: ProposeRevert` whose source has no forge to propose a revert to.
+
+    Where the configuration does not name this place, every one of its sources counts.
+    """
     from gitops.rollouts.policy import OnHalt
     from gitops.rollouts.policy_reader import read_policies
 
@@ -199,7 +211,7 @@ def _revert_findings(place: str, catalog: Catalog, config: Config) -> Iterator[L
 def _availability_problems(
     catalog: Catalog, window_targets: Iterable[WindowTarget], now: datetime
 ) -> Iterator[tuple[Problem, Severity]]:
-    """Where windows leave less room than the default policy wants."""
+    """Yield the periods in which windows are open for less time than the default policy requires."""
     from gitops.rollouts.lint import find_shortages
     from gitops.rollouts.policy import OnViolation
     from gitops.rollouts.source_rules import resolve_rules
@@ -213,7 +225,10 @@ def _availability_problems(
         subject_text = f"what {join_names(shortage.windows)} {'governs' if len(shortage.windows) == 1 else 'govern'}"
         open_for, period = format_duration(shortage.open_for), format_duration(availability.per)
         open_text = f"{subject_text} may change for {open_for} in the {period} from {shortage.begins:%Y-%m-%d %H:%MZ}"
-        required_text = f"{format_duration(availability.at_least)} are asked for, in pieces of {format_duration(availability.contiguous)} or more"
+        required_text = (
+            f"{format_duration(availability.at_least)} are required, "
+            f"in pieces of {format_duration(availability.contiguous)} or more"
+        )
         problem = Problem(
             policy.origin.file, policy.origin.line, "spec.windows.availability", f"{open_text}; {required_text}"
         )
@@ -221,7 +236,7 @@ def _availability_problems(
 
 
 def _as_json(finding: LintFinding) -> dict[str, Any]:
-    """The stable contract of `lint -o json`."""
+    """Return a finding in the stable format of `lint -o json` (docs/reference.md)."""
     problem = finding.problem
     return {
         "severity": str(finding.severity),

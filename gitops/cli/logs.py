@@ -1,4 +1,4 @@
-"""`levelgate logs`: everything that was done, line by line, and what changed by it."""
+"""Command `levelgate logs`: every action on every object, and every transition, line by line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 import orjson
 
 from gitops.cli.events import format_subject, parse_reference
-from gitops.cli.options import ClusterChoice, member_options, report_unreadable
+from gitops.cli.options import READ_EXIT_CODES, ClusterChoice, member_options, report_unreadable
 from gitops.cli.terminal import echo, unreachable_reporter
 from gitops.explain.journal import WATCH_TARGETS, JournalLine, lines_about, read_journal
 from gitops.explain.wait import wait_until
@@ -17,7 +17,7 @@ from gitops.text import escape_terminal_json, one_line
 from gitops.timestamps import timestamp
 
 
-@click.command()
+@click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
 @click.option("-f", "--follow", is_flag=True, help="Follow new lines until Ctrl-C.")
 @click.option("--tail", metavar="N", type=click.IntRange(1), help="Begin with the last N lines.")
@@ -27,9 +27,11 @@ from gitops.timestamps import timestamp
 def command(
     ref: tuple[str, ...], follow: bool, tail: int | None, namespace: str | None, output: str, choice: ClusterChoice
 ) -> int:
-    """Show every action on every object, and every transition, the oldest first; times are UTC. REF is a source or an instance.
+    """Show every action on every object, and every transition, the oldest first; times are UTC. REF is a source or an
+    instance.
 
-    It reads the cluster, not the daemon: the records of the last reconciliations, and Events. Reading them is the only permission it needs.
+    Use it to follow a rollout, or to see the order of past actions. It reads the cluster and not the daemon: the
+    records of the last reconciliations, and Events. It needs no permission but to read them.
 
     \b
     levelgate logs -f
@@ -46,15 +48,14 @@ async def _logs(
     async with choice.connect_readable(namespace) as (cluster, place):
         key = await find_key(cluster, ref, place) if ref else None
 
-        async def look() -> bool:
+        async def print_new_lines() -> bool:
+            """Print the lines that were not known before, and return whether the command is done."""
             journal_lines = await read_journal(cluster, None if key else namespace)
             if ref and key and not (journal_lines := lines_about(journal_lines, key)) and not follow:
                 await get_object(cluster, ref, key)
             nonlocal known_lines
-            is_first_read, new_lines = (
-                known_lines is None,
-                [line for line in journal_lines if line not in (known_lines or ())],
-            )
+            is_first_read = known_lines is None
+            new_lines = [line for line in journal_lines if line not in (known_lines or ())]
             known_lines = set(journal_lines)
             for line in new_lines[-tail:] if is_first_read and tail else new_lines:
                 click.echo(_json(line)) if output == "json" else echo(_text(line))
@@ -62,22 +63,24 @@ async def _logs(
                 report_unreadable(cluster)
             return not follow
 
-        await wait_until(cluster, WATCH_TARGETS, look, timeout_seconds=None, on_unavailable=unreachable_reporter())
+        await wait_until(
+            cluster, WATCH_TARGETS, print_new_lines, timeout_seconds=None, on_unavailable=unreachable_reporter()
+        )
         return report_unreadable(cluster)
 
 
 def _text(line: JournalLine) -> str:
     level = "" if line.level is None else f"level {line.level}"
-    word = "" if line.level is not None else f"{line.reason}: "
-    return f"{timestamp(line.at)}  {format_subject(line.lines_about):<24} {level:<8} {word}{one_line(line.text)}"
+    reason = "" if line.level is not None else f"{line.reason}: "
+    return f"{timestamp(line.at)}  {format_subject(line.subject):<24} {level:<8} {reason}{one_line(line.text)}"
 
 
 def _json(line: JournalLine) -> str:
-    """The stable contract of `logs -o json`: one object on each line (docs/reference.md)."""
+    """Return a line in the stable format of `logs -o json`: one object on each line (docs/reference.md)."""
     document = orjson.dumps(
         {
             "time": timestamp(line.at),
-            "object": str(line.lines_about),
+            "object": str(line.subject),
             "word": line.reason,
             "level": line.level,
             "warning": line.is_warning,

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from applier.applyset.adoption import Adoption
 from applier.errors import Unavailable
 from applier.state.field_conflicts import DEFAULT_CONFLICT_POLICY, ConflictPolicy
+from gitops.cli import describe_exit_codes
 from gitops.cli.terminal import echo
 from gitops.durations import parse_duration
 from gitops.text import TimeFormat
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+READ_EXIT_CODES: Final = describe_exit_codes("0 shown", "1 something could not be read")
+"""Last paragraph of the help of a command that only reads the records of a cluster."""
+
 EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-"""A file that is there."""
+"""Type of an option whose value is a file that exists."""
 
 
 class ParsedValue(click.ParamType[T]):
-    """A value that `parse` reads from a text. A ValueError of it is the message of a wrong usage."""
+    """Type of an option whose text `parse` converts. Its ValueError becomes the message of a wrong usage."""
 
     parse: Callable[[str], T]
 
@@ -49,13 +53,13 @@ class ParsedValue(click.ParamType[T]):
 
 
 class Duration(ParsedValue[timedelta]):
-    """`30s`, `5m`, `1h30m`."""
+    """Type of an option such as `30s`, `5m` or `1h30m`."""
 
     name, parse = "duration", staticmethod(parse_duration)
 
 
 class AdoptionRule(ParsedValue[Adoption]):
-    """`IfEqual`, `IfUnowned:flux,helm`."""
+    """Type of an option such as `IfEqual` or `IfUnowned:flux,helm`."""
 
     name, parse = "adoption", Adoption.parse
 
@@ -66,7 +70,8 @@ adopt_option = click.option(
     type=AdoptionRule(),
     default="Never",
     show_default=True,
-    help="Adopt objects that exist: Never, IfEqual (nothing would change) or IfUnowned; of these TOOLs as well: flux, argocd, helm, kro.",
+    help="Adopt objects that exist: Never, IfEqual (nothing would change) or IfUnowned; with TOOLs, also their "
+    "objects: flux, argocd, helm, kro.",
 )
 
 conflicts_option = click.option(
@@ -76,7 +81,7 @@ conflicts_option = click.option(
     default=DEFAULT_CONFLICT_POLICY,
     show_default=True,
     callback=lambda _context, _parameter, chosen: ConflictPolicy(chosen),
-    help="Fields that another manager changed: Heal (what was updated is restored), Report (none is) or Force (all are).",
+    help="Fields that another manager changed: Heal (restore updated ones), Report (none), Force (all).",
 )
 
 revision_option = click.option(
@@ -85,7 +90,7 @@ revision_option = click.option(
 
 
 def config_option(help_text: str, *, envvar: str | None = None) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return the option for a configuration file, which the command gets as `file`."""
+    """Return the option for a configuration file. The command receives it as `file`."""
     return click.option(
         "-c", "--config", "file", metavar="FILE", type=click.Path(path_type=Path), envvar=envvar, help=help_text
     )
@@ -96,9 +101,10 @@ clusters_option = click.option(
     type=click.IntRange(0, 100),
     default=0,
     metavar="N",
-    help="Serve N further clusters beside the sandbox: c0, c1, ...; the sandbox itself is `hub` then. One kubeconfig has a context for each.",
+    help="Serve N further clusters beside the sandbox: c0, c1, ...; the sandbox itself is `hub` then. "
+    "One kubeconfig has a context for each.",
 )
-"""How many clusters a sandbox has beside its own."""
+"""Number of clusters that a sandbox has beside its own."""
 
 cluster_name_option = config_option(
     "Judge windows for the cluster that `cluster.name` of this configuration names.  [default: local]"
@@ -115,7 +121,9 @@ schemas_option = click.option(
 
 
 def read_cluster_name(file: Path | None) -> str:
-    """Return the name by which windows select the cluster: that of this configuration, else `local`. Raises ConfigErrors."""
+    """Return the name by which windows select the cluster: that of this configuration, else `local`. Raises:
+    ConfigErrors.
+    """
     from gitops.config import read_config
     from gitops.windows.window import LOCAL
 
@@ -123,51 +131,56 @@ def read_cluster_name(file: Path | None) -> str:
 
 
 def flags_on_command_line(**flags: str) -> list[str]:
-    """Those of these flags, by parameter, that stand on the command line."""
+    """Return the flags, given by parameter name, that stand on the command line."""
     context = click.get_current_context()
     return [flag for name, flag in flags.items() if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 
 
 def refuse_without(required_flag: str, **flags: str) -> None:
-    """Flags, by parameter, that mean nothing without another one."""
+    """Raise UsageError for each of these flags, given by parameter name, that stands there without *required_flag*."""
     for flag in flags_on_command_line(**flags):
         raise click.UsageError(f"{flag} requires {required_flag}")
 
 
 def refuse_with_config(**flags: str) -> None:
-    """Flags, by parameter, that say something of sources: beside a configuration nobody could tell of which."""
+    """Raise UsageError for flags, given by parameter name, that describe a source.
+
+    A configuration has several sources, so it would not be clear which of them a flag describes.
+    """
     if conflicting_flags := flags_on_command_line(**flags):
         raise click.UsageError(
-            f"{', '.join(conflicting_flags)} cannot be combined with --config (or $LEVELGATE_CONFIG): set it for a source in the file"
+            f"{', '.join(conflicting_flags)} cannot be combined with --config (or $LEVELGATE_CONFIG): "
+            f"set it for a source in the file"
         )
 
 
 CONFIG_VARIABLE: Final = "LEVELGATE_CONFIG"
-"""The variable that names a configuration where no option does."""
+"""Environment variable with the path of a configuration, for commands where no option names it."""
 
 CONNECT_TIMEOUT_SECONDS: Final = 2.0
-"""Seconds for which a command tries to reach a server: a person reads the error sooner than that it would come up."""
+"""Seconds for which a command tries to reach a server. A person prefers an early error to a long wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterChoice:
-    """Which cluster a person named; nothing named: as kubectl chooses it, and never the sandbox.
-
-    `member` is a cluster of the fleet whose hub that cluster is; None: the cluster itself. `config` says where its credentials may be.
-    """
+    """The cluster that a person chose. Without a choice, kubectl's rules apply; the sandbox has to be chosen."""
 
     kubeconfig: str | None = None
     context: str | None = None
     sandbox: bool = False
     member: str | None = None
+    """Name of a cluster in the fleet of the chosen hub; None for the chosen cluster itself."""
     config: Path | None = None
+    """Configuration that says where the member's credentials are."""
 
     def with_default_context(self, context: str) -> ClusterChoice:
-        """This context of the kubeconfig, where a person named neither one nor the sandbox."""
+        """Return the choice with this context of the kubeconfig, unless a person chose a context or the sandbox."""
         return self if self.sandbox or self.context else replace(self, context=context or None)
 
     def format_command(self, command: str) -> str:
-        """A command of ours as a person can repeat it, who may have chosen the cluster by options; anything else as it is."""
+        """Return a `levelgate` command with the options of this choice, so that a person can run it; another command as
+        it is.
+        """
         options = {
             "--kubeconfig": None if self.sandbox else self.kubeconfig,
             "--context": None if self.sandbox else self.context,
@@ -183,7 +196,7 @@ class ClusterChoice:
     async def connect(
         self, *, concurrency: int = 16, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
     ) -> AsyncIterator[KubeCluster]:
-        """The chosen cluster, for as long as the block runs. Raises ConfigurationError, UnknownCluster."""
+        """Connect to the chosen cluster as long as the context lasts. Raises: ConfigurationError, UnknownCluster."""
         async with self.connect_hub(concurrency=concurrency, timeout_seconds=timeout_seconds) as hub:
             if self.member is None:
                 yield hub
@@ -199,7 +212,9 @@ class ClusterChoice:
     async def connect_hub(
         self, *, concurrency: int = 16, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
     ) -> AsyncIterator[KubeCluster]:
-        """The cluster that the kubeconfig leads to, whichever of its fleet is chosen. Raises ConfigurationError."""
+        """Connect to the cluster of the kubeconfig, even where a member of its fleet is chosen. Raises:
+        ConfigurationError.
+        """
         from applier.kube import connect
 
         kubeconfig = self.kubeconfig
@@ -224,8 +239,10 @@ class ClusterChoice:
 
     @asynccontextmanager
     async def connect_readable(self, namespace: str | None) -> AsyncIterator[tuple[PermittedCluster, str]]:
-        """The chosen cluster as far as one may read it, and the namespace that is meant: this one, else the kubeconfig's. A reference that finds
-        nothing says what could not be read. Raises ConfigurationError.
+        """Connect to the parts of the chosen cluster that the person may read.
+
+        Yield the cluster and the namespace: *namespace*, else that of the kubeconfig. A RefError from the block gets a
+        note on what could not be read. Raises: ConfigurationError.
         """
         from gitops.explain.permitted_cluster import PermittedCluster
         from gitops.records.references import RefError
@@ -239,14 +256,14 @@ class ClusterChoice:
 
 
 def report_unreadable(cluster: PermittedCluster) -> int:
-    """The exit code of what was shown: 1 once it is said what could not be read, else 0."""
+    """Print what could not be read, if anything, and return the exit code: 1 if so, else 0."""
     if cluster.denial_note:
         echo(f"\n{cluster.denial_note}", err=True)
     return int(bool(cluster.denial_note))
 
 
 def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Options that choose a cluster; the command gets them as one parameter, `choice`."""
+    """Add the options that choose a cluster. The command receives them as one parameter, `choice`."""
 
     @wraps(command)
     def chosen(*, kubeconfig: str | None, context: str | None, sandbox: bool, **others: Any) -> int:
@@ -268,7 +285,7 @@ def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def member_options(command: Callable[..., int]) -> Callable[..., int]:
-    """As `cluster_options`, and `--cluster`, which chooses a cluster of the fleet whose hub the chosen one is."""
+    """Add the options of `cluster_options`, and `--cluster` for a member of the chosen hub's fleet."""
 
     @wraps(command)
     def chosen(*, choice: ClusterChoice, cluster_name: str | None, **others: Any) -> int:
@@ -286,8 +303,8 @@ def member_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def parse_ref(words: Sequence[str]) -> Ref:
-    """REF as it was typed. Raises UsageError with what would be right."""
-    from gitops.records.references import Ref, RefError  # commands without REF pay nothing for the records
+    """Return the REF that a person typed. Raises: UsageError, which says what would be right."""
+    from gitops.records.references import Ref, RefError  # imported here: commands without REF need no records
 
     try:
         return Ref.parse(words)
@@ -296,7 +313,7 @@ def parse_ref(words: Sequence[str]) -> Ref:
 
 
 def typed_time(times: TimeFormat, text: str, option: str) -> datetime:
-    """Return the moment that was given for this option. Raises BadParameter."""
+    """Return the time that was given for this option. Raises: BadParameter."""
     try:
         return times.parse(text)
     except ValueError as error:

@@ -1,4 +1,7 @@
-"""What the commands of people have in common: find the object, make the order, write it, and say what holds now and how to undo it."""
+"""Common parts of the commands by which people make requests.
+
+Such a command finds the object, makes the request and writes it. Then it prints what holds now, and how to undo it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import click
 from applier.cluster import CLI_MANAGER, Object
 from applier.kube.cluster import KubeCluster
 from applier.state.observed import annotation, label
+from gitops.cli import describe_exit_codes
 from gitops.cli.options import ClusterChoice, Duration, member_options, parse_ref
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
@@ -29,18 +33,24 @@ from renderer.kinds import CRD
 from renderer.phrasing import suggestion_or_names
 
 INSTANCE = ""
-"""The word for a kind of the cluster, as `Ref.own` has it."""
+"""Own type (`Ref.own_type`) of a reference to a kind of the cluster: an instance."""
 
 PLAIN_OBJECT = "object"
-"""Beside `INSTANCE`: a plain object may be named as well."""
+"""Mark, beside `INSTANCE`, of a command that accepts a plain object too."""
 
+REQUEST_EXIT_CODES = describe_exit_codes("0 written or printed", "1 refused, or the cluster does not answer")
+"""Last paragraph of the help of a command that makes a request."""
 _ANONYMOUS_USER = "system:anonymous"
 
 AfterWrite = Callable[[KubeCluster, Sequence[PersonRequest]], Awaitable[int]]
+"""Step after all requests are written. It returns the exit code."""
 
 
 class Moment(click.ParamType[datetime]):
-    """`4h` from now, or a time: `2026-11-20T18:00`, `2026-11-20T17:00:00Z`; without a zone, the terminal's."""
+    """Type of an option: a duration from now such as `4h`, or a time such as `2026-11-20T18:00`.
+
+    A time without a zone is in the terminal's zone.
+    """
 
     name = "time"
 
@@ -74,7 +84,7 @@ everything_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class RequestCommand:
-    """How one order is to be given: for what, and whether it is written or only shown, as a kubectl command or as lines of a file."""
+    """A command line with a request: its REF, and whether the request is written, or printed for kubectl or for Git."""
 
     words: tuple[str, ...]
     namespace: str | None
@@ -85,7 +95,11 @@ class RequestCommand:
     def __call__(
         self, make_request: Callable[[RequestSubject], PersonRequest], *accepted: str, everything: bool = False
     ) -> int:
-        """Give it; `accepted` are the words of `Ref.own` that make sense. Answers the exit code. Raises GitopsError, ClusterError, UsageError."""
+        """Send the request on REF, or on the whole installation with *everything*, and return the exit code.
+
+        Args: *accepted* are the values of `Ref.own_type` that the command supports. Raises: UsageError, GitopsError,
+        ClusterError.
+        """
         if everything == bool(self.words):
             raise click.UsageError(
                 "--all is everything; leave out REF"
@@ -103,7 +117,10 @@ class RequestCommand:
         *accepted: str,
         after_write: AfterWrite | None,
     ) -> int:
-        """As above, but without a REF to every source. `after` goes on once all is written, and answers the exit code."""
+        """Send the request on REF, or without REF on every source, and return the exit code.
+
+        *after_write* runs once all requests are written. Raises: UsageError, GitopsError, ClusterError.
+        """
         refs = [self._parse_ref(accepted)] if self.words else ()
         return asyncio.run(
             self._send_requests(make_request, refs, self._verb(), after_write, takes_plain_objects=False)
@@ -118,7 +135,7 @@ class RequestCommand:
         return ref
 
     def _verb(self) -> str:
-        """The command that is being given."""
+        """Return the name of the command that runs."""
         return click.get_current_context().info_name or ""
 
     async def _send_requests(
@@ -149,7 +166,7 @@ class RequestCommand:
             return await after_write(cluster, requests) if after_write and not is_preview else 0
 
     async def _write_or_format(self, cluster: KubeCluster, request: PersonRequest) -> list[str]:
-        """Write it, or show how to; what to tell of that."""
+        """Write the request, or format it for a preview. Return the lines to print."""
         if self.dry_run:
             return [request.format_kubectl_command(await cluster.discover(), await self._kubectl_options())]
         if self.git:
@@ -166,14 +183,17 @@ class RequestCommand:
         ]
 
     async def _find_person(self, cluster: KubeCluster) -> str:
-        """Who asks. In a cluster of a fleet all come with the credentials of the hub, so the hub says it."""
+        """Return the person who makes the request.
+
+        The hub's credentials open every cluster of its fleet. So the hub says who the person is, and not the member.
+        """
         if self.choice.member is None:
             return await find_person(cluster)
         async with self.choice.connect_hub() as hub:
             return await find_person(hub)
 
     async def _kubectl_options(self) -> list[str]:
-        """kubectl's options for the same cluster."""
+        """Return the options by which kubectl reaches the same cluster."""
         kubeconfig = self.choice.kubeconfig
         if self.choice.sandbox:
             from gitops.sandbox import find_kubeconfig
@@ -184,7 +204,7 @@ class RequestCommand:
 
 
 async def find_person(cluster: KubeCluster) -> str:
-    """Return who we are in a cluster, by its word; empty for nobody in particular. Raises ClusterError."""
+    """Return the user as whom the API server knows this process; empty for an anonymous user. Raises: ClusterError."""
     user = await cluster.user()
     return "" if user == _ANONYMOUS_USER else user
 
@@ -195,19 +215,19 @@ def _format_accepted(accepted: Sequence[str]) -> str:
 
 
 def request_options(command: Callable[..., int]) -> Callable[..., int]:
-    """REF and the options of all commands of people; the command gets them as one parameter, `give`."""
+    """Add REF and the options of a request. The command receives them as one parameter, `send_request`."""
 
     @wraps(command)
-    def giving(
+    def with_request(
         *, ref: tuple[str, ...], namespace: str | None, dry_run: bool, git: bool, choice: ClusterChoice, **others: Any
     ) -> int:
         if dry_run and git:
             raise click.UsageError("--dry-run and --git cannot be combined; choose one")
         if dry_run and choice.member:
-            raise click.UsageError("--dry-run prints a kubectl command, and kubectl knows no --cluster; leave out one")
-        return command(give=RequestCommand(ref, namespace, dry_run, git, choice), **others)
+            raise click.UsageError("--dry-run prints a kubectl command, and kubectl has no --cluster; leave out one")
+        return command(send_request=RequestCommand(ref, namespace, dry_run, git, choice), **others)
 
-    wrapped = member_options(giving)
+    wrapped = member_options(with_request)
     for option in (
         click.option("--git", is_flag=True, help="Print the lines to commit instead; write nothing."),
         click.option("--dry-run", is_flag=True, help="Print the same as a kubectl command; write nothing."),
@@ -220,17 +240,22 @@ def request_options(command: Callable[..., int]) -> Callable[..., int]:
 
 @dataclass(frozen=True, slots=True)
 class _SubjectFinder:
-    """Finds what the order `verb` is for. What Git is to say of an object may be said before it exists (`may_be_missing`)."""
+    """Search for the subject of a request."""
 
     cluster: KubeCluster
     person: str
     namespace: str
     verb: str
+    """Name of the command, for its messages."""
     may_be_missing: bool
+    """True where the object need not exist yet, because the request is to be committed to Git."""
     takes_plain_objects: bool
 
     async def find(self, ref: Ref | None) -> RequestSubject:
-        """Raises RequestError where there is nothing of that name, or nothing that this can be ordered of, RefError, ClusterError."""
+        """Return the subject of a request; without *ref*, the installation.
+
+        Raises: RequestError where it does not exist or accepts no such request, RefError, ClusterError.
+        """
         cluster = self.cluster
         key = INSTALLATION if ref is None else await find_key(cluster, ref, self.namespace)
         is_object = ref is not None and not ref.own_type
@@ -241,9 +266,11 @@ class _SubjectFinder:
             raise RequestError(await _describe_unread_source(cluster, ref))
         if live is None:
             place = f" in namespace {key.namespace}" if is_object and key.namespace else ""
-            unsaid = "; for what is only in Git, --git prints what to write there" if is_object else ""
+            git_hint = "; for an object that is only in Git, --git prints the lines to commit" if is_object else ""
             hint = (
-                (await suggest_name(cluster, ref, key) or unsaid) if ref else "; Levelgate has not run in this cluster"
+                (await suggest_name(cluster, ref, key) or git_hint)
+                if ref
+                else "; Levelgate has not run in this cluster"
             )
             raise RequestError(f"{ref or title(key)} does not exist{place} in cluster {cluster.name}{hint}")
         is_instance = is_object and await _is_instance(cluster, key)
@@ -252,13 +279,13 @@ class _SubjectFinder:
         return RequestSubject(key, live, ref, self.person, SystemClock().now(), is_instance)
 
     async def _expect_plain_object(self, key: ObjectKey, live: Object) -> None:
-        """Raises RequestError unless this is a plain object of a source, and one may be named."""
+        """Raise RequestError unless the object is a plain object of a source, and the command accepts one."""
         if owner := annotation(live, well_known.INSTANCE):
             kind, _, qualified_name = owner.partition("/")
             namespace, _, name = qualified_name.rpartition("/")
             place = f" -n {namespace}" if namespace else ""
             raise RequestError(
-                f"{key} belongs to instance {owner}, and follows what is ordered of that; "
+                f"{key} belongs to instance {owner}, and follows the requests on it; "
                 f"name the instance: levelgate {self.verb} {kind.lower()}/{name}{place}"
             )
         if not self.takes_plain_objects:
@@ -266,29 +293,29 @@ class _SubjectFinder:
         if key.group_kind == CRD and (definition := annotation(live, well_known.DEFINITION)):
             raise RequestError(f"{key} is made from a definition; name that, rgd/{definition}, or its source")
         if not live["metadata"]:
-            return  # it is to be written in Git
+            return  # it does not exist yet: the request is to be committed with it
         sources = await read_names_by_set_id(self.cluster)
         if label(live, well_known.PART_OF) not in sources:
             raise RequestError(
-                f"{key} is in no source, so Levelgate never writes it, and nothing can be ordered of it; "
-                f"`levelgate tree source/NAME` shows what a source has"
+                f"{key} is in no source, so Levelgate never writes it, and accepts no request on it; "
+                f"`levelgate tree source/NAME` lists the objects of a source"
             )
 
 
 async def _describe_unread_source(cluster: KubeCluster, ref: Ref) -> str:
-    """Why there is no object that tells of a source, and what to do."""
+    """Return why a source has no record, and what to do."""
     followed_sources = configured_sources(await cluster.get(INSTALLATION)) or frozenset()
     if ref.name in followed_sources:
         return (
-            f"nothing has been read of {ref} yet, so nothing can be said of it in cluster {cluster.name}: its server has not answered since the "
-            f"daemon began to ask; `levelgate status` says when that has changed"
+            f"{ref} has not been read yet, so it accepts no request in cluster {cluster.name}: its server has not "
+            f"answered since the daemon started; try again once `levelgate status` shows a commit"
         )
     hint = suggestion_or_names(ref.name, followed_sources.union(await read_source_names(cluster)))
     return f"no daemon follows {ref} in cluster {cluster.name}{hint or f'; levelgate run --source {ref.name}=URL does'}"
 
 
 async def _is_instance(cluster: KubeCluster, key: ObjectKey) -> bool:
-    """Does a definition define its kind?"""
+    """Return whether a definition defines the kind of this object."""
     resource = (await cluster.discover()).resources[key.group_kind]
     crd = await cluster.get(ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}"), metadata_only=True)
     return crd is not None and bool(annotation(crd, well_known.DEFINITION))

@@ -1,6 +1,7 @@
-"""`levelgate plan`: what a commit would change, level by level, and what holds it. Writes nothing.
+"""Command `levelgate plan`: what a commit would change, level by level, and what holds it. Writes nothing.
 
-Here stands only what the command line takes: Git is asked, and what speaks to a cluster is imported, while what plans is imported.
+This module holds the command line only. A thread reads Git, and another imports the cluster client, while the planning
+modules are imported.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import click
 from applier import kube
 from applier.applyset.adoption import Adoption
 from applier.state.field_conflicts import ConflictPolicy
-from gitops.cli import disable_garbage_collection, program_version
+from gitops.cli import EXIT_CHANGES, describe_exit_codes, disable_garbage_collection
 from gitops.cli.options import (
     ClusterChoice,
     adopt_option,
@@ -27,17 +28,19 @@ from gitops.cli.options import (
     refuse_with_config,
     utc_option,
 )
-from gitops.cli.terminal import echo, print_document
+from gitops.cli.terminal import echo
 from gitops.source import locations, stop_tick_on_exit
+from gitops.text import TimeFormat
 
 if TYPE_CHECKING:
     from gitops.config import Config
 
 
-_LOCAL_ONLY = "Note: this is the hub's own cluster, `local`, alone; what goes to other clusters is not in it: --cluster all shows it."
+_LOCAL_ONLY = "Note: this plan is for the hub's own cluster, `local`, only; for the others as well, add --cluster all."
+"""Note on a plan for the hub alone, under a configuration with a fleet."""
 
 
-@click.command()
+@click.command(epilog=describe_exit_codes("0 planned", "1 problems or an error", "2 changes, with --exit-code"))
 @click.argument("place", metavar="PATH|URL")
 @click.argument("refs", metavar="[REF]...", nargs=-1)
 @click.option(
@@ -111,7 +114,8 @@ def command(
 ) -> int:
     """Show what a repository would create, update, replace and delete, in that order, and what holds it.
 
-    Against the cluster; with --base against another commit, which needs no cluster. Values of Secrets are masked. REFs show these alone, in full.
+    Use it before you merge or push. It compares with the cluster; with --base, with another commit, which needs no
+    cluster. Values of Secrets are masked. REFs restrict the plan to these objects, and show them in full.
 
     Marks: + create, ~ update, -/+ replace, < adopt, - delete, = remains though not in Git, ? not knowable yet,
     ! cannot be done.
@@ -126,11 +130,7 @@ def command(
     """
     if file:
         refuse_with_config(adopt="--adopt", conflicts="--conflicts")
-    if revision and (base or head):
-        raise click.UsageError("--revision is for a plan without --base; name the commits with --base and --head")
-    if against == "git" and not base:
-        raise click.UsageError("--against git compares commits: name the one to compare with, --base REV")
-    against = against or ("git" if base else "cluster")
+    against = _choose_target(base=base, head=head, revision=revision, against=against)
     parsed_refs = [parse_ref([word]) for word in refs]
     config = _read_configuration(file) if file else None
     if wanted:
@@ -140,78 +140,50 @@ def command(
         if against == "cluster":
             executor.submit(kube.preload)
         from gitops.cli.plan_inputs import PlanInputs
-        from gitops.cli.plan_text import text
-        from gitops.plan.report import filter_report
-        from gitops.text import TimeFormat
+        from gitops.cli.plan_output import PlanView, show_report
 
         inputs = PlanInputs(place, base, head or revision, against, source, adopt, conflicts, config)
+        typed_refs = tuple(zip(refs, parsed_refs, strict=True))
+        view = PlanView(typed_refs, namespace, output, TimeFormat(utc), color_setting(color))
         if wanted:
             from gitops.cli.plan_fleet import show_fleet
 
-            fleet_report, title = asyncio.run(inputs.make_fleet_report(choice, commits, wanted))
-            return show_fleet(
-                fleet_report,
-                title,
-                refs,
-                parsed_refs,
-                namespace,
-                output,
-                TimeFormat(utc),
-                color_setting(color),
-                exit_code=exit_code,
-            )
-        report, title = asyncio.run(inputs.make_report(choice, commits))
-    if config and config.fleet and against == "cluster":
-        echo(_LOCAL_ONLY, err=True)
-    narrowed_report = filter_report(report, parsed_refs, namespace)
-    for typed_ref, ref in zip(refs, parsed_refs, strict=True):
-        if not filter_report(report, [ref], namespace).changes:
-            echo(
-                f"{typed_ref}: it does not change, or does not exist{f' in {namespace}' if namespace else ''}",
-                err=True,
-            )
-    times = TimeFormat(utc)
-    match output:
-        case "json":
-            from gitops.plan.report_json import as_json
+            code = show_fleet(*asyncio.run(inputs.make_fleet_report(choice, commits, wanted)), view)
+        else:
+            report, title = asyncio.run(inputs.make_report(choice, commits))
+            if config and config.fleet and against == "cluster":
+                echo(_LOCAL_ONLY, err=True)
+            code = show_report(report, title, view, path=commits.result().path)
+    return 0 if code == EXIT_CHANGES and not exit_code else code
 
-            print_document(as_json(narrowed_report), "json", is_sorted=True)
-        case "markdown":
-            from gitops.plan.report_markdown import format_comment
 
-            click.echo(format_comment(narrowed_report, version=program_version()))
-        case "junit":
-            from gitops.plan.report_ci import as_junit
-
-            click.echo(as_junit(narrowed_report))
-        case "sarif":
-            from gitops.plan.report_ci import as_sarif
-
-            print_document(as_sarif(narrowed_report, program_version(), path=commits.result().path), "json")
-        case _:
-            header = f"{title}\n{times.format_full(report.at)}. Nothing was written."
-            click.echo("\n".join([header, *text(narrowed_report, times, full=bool(refs))]), color=color_setting(color))
-    if report.problem_count:
-        return 1
-    return 2 if exit_code and report.has_changes else 0
+def _choose_target(*, base: str, head: str, revision: str, against: str) -> str:
+    """Return the side that the head is compared with: `cluster`, `git` or a file. Raises: UsageError."""
+    if revision and (base or head):
+        raise click.UsageError("--revision is for a plan without --base; name the commits with --base and --head")
+    if against == "git" and not base:
+        raise click.UsageError("--against git compares commits: name the one to compare with, --base REV")
+    return against or ("git" if base else "cluster")
 
 
 def _check_fleet_usage(config: Config | None, against: str, output: str) -> None:
-    """Raise UsageError where the clusters of a fleet cannot be planned like this."""
+    """Raise UsageError where these options do not fit a plan of a fleet's clusters."""
     if config is None or config.fleet is None:
         raise click.UsageError(
-            "--cluster chooses among the clusters of a fleet, and needs `fleet` in the configuration: name the hub's with --config FILE"
+            "--cluster chooses among the clusters of a fleet, and needs `fleet` in the configuration: "
+            "name the hub's with --config FILE"
         )
     if against != "cluster":
         raise click.UsageError(
-            "--cluster asks the clusters themselves; leave it out to compare commits or to plan against a file, or add --against cluster"
+            "--cluster asks the clusters themselves; leave it out to compare commits or to plan against a file, "
+            "or add --against cluster"
         )
     if output in {"junit", "sarif"}:
         raise click.UsageError(f"-o {output} is for one plan; with --cluster use text, json or markdown")
 
 
 def color_setting(color: str) -> bool | None:
-    """As click takes it: None where the terminal decides."""
+    """Return click's setting for a value of `--color`: None lets the terminal decide."""
     default_setting = False if os.environ.get("NO_COLOR") else None
     return {"always": True, "never": False}.get(color, default_setting)
 

@@ -1,66 +1,49 @@
-"""The plans of several clusters on a terminal, as JSON, and as Markdown: one block for those with equal differences."""
+"""Plans of several clusters as text, JSON and Markdown. Clusters with equal differences share a block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import click
 
-from gitops.cli import program_version
+from gitops.cli import EXIT_CHANGES, program_version
+from gitops.cli.plan_output import PlanView
 from gitops.cli.plan_text import text
 from gitops.cli.terminal import echo, print_document
 from gitops.plan.fleet_report import FleetReport, block_title, fleet_as_json, group_clusters
-from gitops.plan.report import filter_report
 from gitops.plan.report_markdown import GITHUB_COMMENT_LIMIT, format_code, format_comment
-from gitops.records.references import Ref
 from gitops.text import TimeFormat, one_line
 
 _MIN_BLOCK_BYTES = 2_000
-"""A block of Markdown is not cut below this, however many there are."""
+"""Bytes that a block of Markdown may always have, however many blocks share the limit of a comment."""
 
 
-def show_fleet(
-    report: FleetReport,
-    title: str,
-    typed_refs: Sequence[str],
-    refs: Sequence[Ref],
-    namespace: str,
-    output: str,
-    times: TimeFormat,
-    color: bool | None,
-    *,
-    exit_code: bool,
-) -> int:
-    """Print the plans, narrowed to `refs`, and return the exit code of the whole."""
-    narrowed = _narrow(report, refs, namespace)
-    for typed_ref, ref in zip(typed_refs, refs, strict=True):
-        found = _narrow(report, [ref], namespace)
-        if not any(plan.report.changes for plan in found.clusters if plan.report):
-            where = f" in {namespace}" if namespace else ""
-            echo(f"{typed_ref}: it changes in none of these clusters, or does not exist{where}", err=True)
-    if output == "json":
+def show_fleet(report: FleetReport, title: str, view: PlanView) -> int:
+    """Print the plans and return the exit code: 1 for a problem or a cluster without a plan, 2 for changes."""
+    narrowed = _narrow(report, view)
+    for typed_ref in view.unchanged_refs(plan.report for plan in report.clusters if plan.report):
+        echo(f"{typed_ref}: it changes in none of these clusters, or does not exist{view.place_text}", err=True)
+    if view.output == "json":
         print_document(fleet_as_json(narrowed), "json", is_sorted=True)
-    elif output == "markdown":
-        click.echo("\n".join(markdown_lines(narrowed, times)))
+    elif view.output == "markdown":
+        click.echo("\n".join(markdown_lines(narrowed, view.times)))
     else:
-        header = f"{title}\n{times.format_full(report.at)}. Nothing was written."
-        click.echo("\n".join([header, *text_lines(narrowed, times, full=bool(refs))]), color=color)
+        header = view.format_header(title, view.times.format_full(report.at))
+        lines = text_lines(narrowed, view.times, full=view.is_full)
+        click.echo("\n".join([header, *lines]), color=view.color)
     if report.problem_count or report.has_unknown:
         return 1
-    return 2 if exit_code and report.has_changes else 0
+    return EXIT_CHANGES if report.has_changes else 0
 
 
-def _narrow(report: FleetReport, refs: Sequence[Ref], namespace: str) -> FleetReport:
-    clusters = (
-        replace(plan, report=filter_report(plan.report, refs, namespace)) if plan.report else plan
-        for plan in report.clusters
-    )
+def _narrow(report: FleetReport, view: PlanView) -> FleetReport:
+    clusters = (replace(plan, report=view.narrow(plan.report)) if plan.report else plan for plan in report.clusters)
     return replace(report, clusters=tuple(clusters))
 
 
 def text_lines(report: FleetReport, times: TimeFormat, *, full: bool) -> Iterator[str]:
-    """Yield a block for each group of clusters under its title, then what concerns all."""
+    """Yield a block for each group of clusters under its title, then the problems and notes of the whole fleet."""
     for group in group_clusters(report.clusters):
         first = group[0]
         title = one_line(block_title(group, times.format_full(first.since) if first.since else ""))
@@ -75,14 +58,17 @@ def text_lines(report: FleetReport, times: TimeFormat, *, full: bool) -> Iterato
 
 
 def markdown_lines(report: FleetReport, times: TimeFormat) -> Iterator[str]:
-    """Yield the same as comments of a single cluster under headings, which share the limit of a comment."""
+    """Yield each group of clusters as a comment for one cluster, under a heading. The groups share the limit of a
+    comment.
+    """
     groups = group_clusters(report.clusters)
+    # 300 bytes are room for the heading of a block.
     limit = max(_MIN_BLOCK_BYTES, GITHUB_COMMENT_LIMIT // max(1, len(groups)) - 300)
     for group in groups:
         first = group[0]
         yield f"## {format_code(block_title(group, times.format_full(first.since) if first.since else ''))}"
         if first.report:
-            # The marker by which a comment is found again is for a comment with one plan.
+            # The first line marks a comment with a single plan, so that the next review finds it; here it would lie.
             yield from format_comment(first.report, limit=limit, version=program_version()).split("\n")[1:]
         yield ""
     for problem in report.problems:

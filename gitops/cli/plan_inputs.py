@@ -1,4 +1,4 @@
-"""What `levelgate plan` is asked for: against what the head is planned, as which source, under which configuration."""
+"""Inputs of `levelgate plan`: the side to compare with, the source that is planned, and its configuration."""
 
 from __future__ import annotations
 
@@ -45,23 +45,29 @@ if TYPE_CHECKING:
 _ALTERNATIVES = (
     "or compare commits with --base REV, or plan against the file of `levelgate snapshot` with --against FILE"
 )
+"""Advice for a person whose cluster does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """What is to be planned."""
+    """Arguments of the command line that decide what is planned."""
 
     place: str
+    """Directory or URL of the repository."""
     base: str
+    """Commit to compare with, as typed; empty to compare with a cluster or a file."""
     head: str
+    """Commit to plan, as typed; empty for the working tree."""
     against: str
+    """`cluster`, `git`, or the path of a cluster snapshot."""
     source: str
+    """Name of the source; empty to find it by URL and path."""
     adopt: Adoption
     conflicts: ConflictPolicy
     config: Config | None
 
     async def make_report(self, choice: ClusterChoice, commits: Future[ComparedCommits]) -> tuple[Report, str]:
-        """The report of the commits that are being read, and the line that says of what it is."""
+        """Plan the commits once they are read. Return the report and its title."""
         reading = asyncio.wrap_future(commits)
         if self.against == "cluster":
             return await self._report_against_cluster(reading, choice)
@@ -72,7 +78,7 @@ class PlanInputs:
     async def make_fleet_report(
         self, choice: ClusterChoice, commits: Future[ComparedCommits], wanted: str
     ) -> tuple[FleetReport, str]:
-        """The plans of the cluster with this name, or of `all` that the commit declares, and the line that says of what they are."""
+        """Plan against the member clusters called *wanted*, or all. Return the report and its title."""
         from gitops.plan.fleet_planner import FleetPlanner, place_as_hub
 
         config, reading = self.config, asyncio.wrap_future(commits)
@@ -119,7 +125,7 @@ class PlanInputs:
     async def _report_against_cluster(
         self, reading: Awaitable[ComparedCommits], choice: ClusterChoice
     ) -> tuple[Report, str]:
-        """While Git answers, the kubeconfig is read, and what speaks to the cluster is imported."""
+        """Plan against the live cluster. The connection is made while Git is still being read."""
         async with self._connect(choice, reading) as cluster:
             commits = await reading
             own_objects = await read_own_configmaps(cluster)
@@ -154,7 +160,10 @@ class PlanInputs:
 
     @asynccontextmanager
     async def _connect(self, choice: ClusterChoice, reading: Awaitable[ComparedCommits]) -> AsyncIterator[KubeCluster]:
-        """The chosen cluster. What is wrong with it is raised with what can be planned without it, after what is wrong with the place."""
+        """Connect to the chosen cluster. A failure names ways to plan without a cluster.
+
+        Where the repository cannot be read either, its error is raised instead.
+        """
         cluster_choice = choice.with_default_context(self.config.context) if self.config else choice
         try:
             async with cluster_choice.connect() as cluster:
@@ -166,7 +175,9 @@ class PlanInputs:
             raise error.with_rewritten_text(lambda said: f"{said}; try again, {_ALTERNATIVES}") from None
 
     async def _history_warnings(self, previous_commit: str, commit: str) -> Sequence[PlanWarning]:
-        """Does the commit follow from the one that the source is at? Git is asked while the cluster answers."""
+        """Return a warning if the commit does not descend from the source's present one. Git runs while the cluster
+        answers.
+        """
         if not previous_commit or await asyncio.to_thread(locations.is_descendant, self.place, previous_commit, commit):
             return ()
         message = (
@@ -210,13 +221,18 @@ class PlanInputs:
         return _with_configuration(state, name, self.config)
 
     def _cluster_name(self, own: Iterable[Object]) -> str:
-        """Return the name that the configuration gives the cluster, else the one on record among `own`, the ConfigMaps of our namespace."""
+        """Return the name of the cluster in the configuration, else the name that the cluster's own records have.
+
+        Args: *own* are the ConfigMaps of Levelgate's namespace.
+        """
         if self.config:
             return self.config.cluster
         return cluster_name(next((obj for obj in own if ObjectKey.from_manifest(obj) == INSTALLATION), None))
 
     def _unknown_facts(self) -> Mapping[str, ExternalFact] | None:
-        """A plan asks nobody: what is declared is not known."""
+        """Return the declared external facts as unknown, because a plan does not fetch them; None without a
+        configuration.
+        """
         if self.config is None:
             return None
         return {
@@ -235,7 +251,9 @@ class PlanInputs:
 
 
 def _with_configuration(state: SourceState, name: str, config: Config | None) -> SourceState:
-    """Under what the configuration says of this source. Raises GitopsError where it does not know it."""
+    """Return the source as the configuration sets it up. Raises: SourceError where the configuration has no such
+    source.
+    """
     if config is None:
         return state
     sources = {source_entry.name: source_entry for source_entry in config.sources}
@@ -249,14 +267,14 @@ def _with_configuration(state: SourceState, name: str, config: Config | None) ->
 
 
 def _find_configured(config: Config, place: str) -> str:
-    """The one source of the configuration whose repository and path this place is; empty if there is none or more than one."""
+    """Return the only source of the configuration with this place's repository and path; empty for none or several."""
     urls, path = locations.list_identities(place)
     names = [entry.name for entry in config.sources if identity(entry.target.url) in urls and entry.target.path == path]
     return names[0] if len(names) == 1 else ""
 
 
 def _find_source(records: Mapping[str, SourceRecord], place: str) -> str:
-    """The one source of these whose repository and path this place is; empty if there is none or more than one."""
+    """Return the only recorded source with this place's repository and path; empty for none or several."""
     urls, path = locations.list_identities(place)
     matching_names = [name for name, record in records.items() if identity(record.url) in urls and record.path == path]
     return matching_names[0] if len(matching_names) == 1 else ""

@@ -1,4 +1,4 @@
-"""A plan as people read it on a terminal: what changes by instance and level, then when, then what to beware of; numbers at the end."""
+"""A plan as text for a terminal: changes by instance and level, then start times, warnings, problems and totals."""
 
 from __future__ import annotations
 
@@ -38,11 +38,15 @@ _COLOURS = {
     "=": "blue",
 }
 _MAX_NAMES = 8
+"""Names in a list; the others are counted."""
 _WIDTH = 80
 
 
 def text(report: Report, times: TimeFormat, *, full: bool = False) -> Iterator[str]:
-    """Lines, with colours, which click takes out again where they are not wanted. `full`: what new objects are made of as well."""
+    """Yield the lines of a plan, coloured. With *full*, show the fields of new objects too.
+
+    Colours are always in the lines: `click.echo` removes them where the terminal has none.
+    """
     for move in report.moves:
         yield from ("", one_line(_format_move(move)))
     for group in group_changes(report):
@@ -79,13 +83,14 @@ def _group_title(group: ChangeGroup) -> str:
         return "Objects of the source"
     first, other_instances = group.instances[0], group.instances[1:]
     if not other_instances:
-        suffixes = {True: "removed from Git, in this order", False: ""}
-        return title(first).ljust(49 if group.is_instance_deleted else 0) + suffixes[group.is_instance_deleted]
+        return f"{title(first):<49}removed from Git, in this order" if group.is_instance_deleted else title(first)
     return f"{first.kind} {_format_by_namespace(group.instances)}".ljust(62) + f" {len(group.instances)} x this change"
 
 
 def _format_by_namespace(keys: Iterable[ObjectKey], *, own_namespace: str = "") -> str:
-    """Names by namespace: `prod/ api auth  staging/ blog`; that of the instance goes without saying."""
+    """Return names by namespace, such as `prod/ api auth staging/ blog`. *own_namespace*, the instance's, is left
+    out.
+    """
     by_namespace: dict[str, list[str]] = {}
     for key in keys:
         by_namespace.setdefault("" if key.namespace == own_namespace else key.namespace, []).append(key.name)
@@ -100,7 +105,11 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def _change_lines(folded_change: FoldedChange, width: int, *, several: bool, full: bool) -> Iterator[str]:
-    """`width`: of the longest name beside it; `several`: it stands for as many instances, whose objects have other names."""
+    """Yield the lines of one change, or of equal changes folded into one.
+
+    Args: *width* is the length of the longest node name in the group. *several* says that the group stands for several
+    instances, so that the objects differ by name.
+    """
     change, count = folded_change.change, len(folded_change.keys)
     mark = _MARKS[change.action]
     level = "" if change.level is None or (change.instance is not None and not change.node) else str(change.level)
@@ -162,7 +171,7 @@ def _step_lines(report: Report, times: TimeFormat) -> Iterator[str]:
 
 
 def _wrap_lines(head: str, text: str) -> Iterator[str]:
-    """Right of the head, below each other. Names and places stay whole."""
+    """Yield the text wrapped to the right of *head*. Names and paths are not broken."""
     for line in wrap(one_line(text), _WIDTH - len(head), break_long_words=False, break_on_hyphens=False):
         yield f"{head}{line}"
         head = " " * len(head)
@@ -186,5 +195,8 @@ def _summary_lines(report: Report) -> Iterator[str]:
         f"{count['delete']} to delete, {count['unchanged']} unchanged{further_counts}."
     )
     if not report.knows_deletions:
-        yield f"Deletions unknown: no one source follows this repository and path; planned as {report.source}. Name the source with --source."
+        yield (
+            f"Deletions unknown: not exactly one source follows this repository and path; planned as {report.source}. "
+            f"Name the source with --source."
+        )
     yield f"Plan {report.hash}."

@@ -39,13 +39,15 @@ if TYPE_CHECKING:
 
 _BAR_WIDTH = 20
 _CONTINUATION = f"\n{'':22}"
-"""A line that goes on stands where no time does, so that nobody's text looks like another line."""
+"""Start of a continued line. It leaves the column of times empty, so that a message cannot imitate a line of its own.
+"""
 
 
 class ProgressPrinter:
-    """Every line is written once and at once, to stdout; columns are time, set, level, what. A context: the summary lives inside it.
+    """Printer of progress to stdout. Columns are time, set, level and message.
 
-    `cluster` is named in each line of a cluster of a fleet, whose printer writes to that of the hub, its `parent`.
+    As a context, it keeps the summary on a terminal. In a fleet, each cluster has a printer of its own. It puts the
+    cluster's name before each line, and writes through the hub's printer, its *parent*.
     """
 
     def __init__(
@@ -81,11 +83,11 @@ class ProgressPrinter:
             self._live = None
 
     def for_cluster(self, cluster: str) -> ProgressPrinter:
-        """Return the printer of a cluster of the fleet."""
+        """Return the printer of a member cluster."""
         return ProgressPrinter(self._clock, json=self._json, verbose=self._verbose, cluster=cluster, parent=self)
 
     def report_pass(self, reconcile_result: ReconcileResult) -> None:
-        """Tell what has happened since the pass before, and redraw the lines below."""
+        """Print the changes since the last reconciliation, and redraw the summary."""
         self._revisions = revisions_of(reconcile_result.sources)
         previous_result, self._last_result = self._last_result, reconcile_result
         if self._failure_counts:
@@ -98,7 +100,7 @@ class ProgressPrinter:
         self.redraw_summary(reconcile_result)
 
     def redraw_summary(self, reconcile_result: ReconcileResult) -> None:
-        """Redraw the lines below: how many sets are settled, and how far each rollout is that is under way."""
+        """Redraw the summary: how many sets are settled, and the progress of each rollout that is not."""
         if self._live is None:
             return
         from rich.text import Text
@@ -161,7 +163,11 @@ class ProgressPrinter:
         )
 
     def print_result(self, result: Result) -> None:
-        """One action, done or failed. A failure is told in full when its message is another one than the last time, and after that counted."""
+        """Print one action, done or failed.
+
+        A failure is printed in full the first time; while it repeats with the same message, its repetitions are
+        counted.
+        """
         times = self._count_failure(result)
         if result.error is None and result.is_bookkeeping and not self._verbose:
             return
@@ -186,20 +192,19 @@ class ProgressPrinter:
         self._print_line(f"{parent_title(result.set):<24} {level:<8} {action_text}", fields)
 
     def _count_failure(self, result: Result) -> int:
-        """How often in a row the same has kept an action on this object from being done; 0: it has been done."""
+        """Return how often in a row this action has failed with the same message; 0 after a success."""
         failure_key = result.set, result.key
         if result.error is None:
             self._failure_counts.pop(failure_key, None)
             return 0
-        failure_text, (previous_failure, times) = (
-            f"{result.action}: {result.error}",
-            self._failure_counts.get(failure_key, ("", 0)),
-        )
-        self._failure_counts[failure_key] = failure_text, times + 1 if failure_text == previous_failure else 1
-        return self._failure_counts[failure_key][1]
+        failure_text = f"{result.action}: {result.error}"
+        previous_failure, times = self._failure_counts.get(failure_key, ("", 0))
+        times = times + 1 if failure_text == previous_failure else 1
+        self._failure_counts[failure_key] = failure_text, times
+        return times
 
     def _origin_fields(self, key: ObjectKey) -> dict[str, str]:
-        """Where a set comes from: its source, and the commit that this is at."""
+        """Return the source of a set, and the commit that the source is at."""
         account = self._last_result.ledger.accounts.get(key) if self._last_result else None
         source = account.plan.rendered.source if account else ""
         return {"source": source, "revision": self._revisions.get(source, "")}
@@ -236,7 +241,7 @@ class ProgressPrinter:
 
 
 def format_counts(tally: StateCounts) -> str:
-    """`[##########..........] 5/10 settled, 1 progressing, 4 held`"""
+    """Return a bar such as `[##########..........] 5/10 settled, 1 progressing, 4 held`."""
     total, settled = tally.total, tally.by_state.get(DisplayState.SETTLED, 0)
     bar = "#" * round(_BAR_WIDTH * settled / total) if total else ""
     unsettled = (state for state in reversed(DisplayState) if state is not DisplayState.SETTLED)
@@ -247,7 +252,10 @@ def format_counts(tally: StateCounts) -> str:
 
 
 def format_rollout(name: str, state: RolloutState) -> str:
-    """`webapp.kro.run r13  canary [##] 2/2  prod [###>....] 3/8 settled, 1 progressing, 4 waiting`; empty once all have settled."""
+    """Return the progress of a rollout; empty once all instances are settled.
+
+    Example: `webapp.kro.run r13 canary [##] 2/2 prod [###>....] 3/8 settled, 1 progressing, 4 waiting`.
+    """
     waves = [wave for wave in state.waves if wave.total]
     if all(wave.settled == wave.total for wave in waves):
         return ""
@@ -264,7 +272,9 @@ def format_rollout(name: str, state: RolloutState) -> str:
 
 
 def _format_bar(wave: WaveProgress) -> str:
-    """One sign for each instance, or for so many of them: `#` settled, `>` progressing, `!` failed or held."""
+    """Return a bar of a wave with a sign for each instance, or for several: `#` settled, `>` progressing, `!` failed or
+    held.
+    """
     share = max(1, -(-wave.total // _BAR_WIDTH))
     bar = (
         "#" * (wave.settled // share)

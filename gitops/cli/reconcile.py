@@ -9,7 +9,7 @@ import click
 
 from applier.cluster import WatchTarget
 from applier.kube.cluster import KubeCluster
-from gitops.cli import EXIT_WAITING
+from gitops.cli import EXIT_WAITING, describe_exit_codes
 from gitops.cli.options import Duration, refuse_without
 from gitops.cli.person_requests import INSTANCE, RequestCommand, request_options
 from gitops.cli.terminal import echo, unreachable_reporter
@@ -23,26 +23,28 @@ from gitops.records.source_requests import last_answered_request
 from renderer import well_known
 
 
-@click.command()
+@click.command(
+    epilog=describe_exit_codes("0 requested, or with --wait reconciled", "1 an error", "3 no answer within --timeout")
+)
 @click.option("--wait", is_flag=True, help="Wait until it is reconciled; exit code 3 after the time limit.")
 @click.option("--timeout", type=Duration(), default="1m", show_default=True, help="Time limit of --wait.")
 @request_options
-def command(wait: bool, timeout: timedelta, give: RequestCommand) -> int:
+def command(wait: bool, timeout: timedelta, send_request: RequestCommand) -> int:
     """Reconcile the source or instance REF now; without REF, all sources. This opens no gate.
 
-    The daemon fetches the source, reconciles it, and answers in the record of the source or the status of the instance.
+    Use it when you do not want to wait for the next poll. The daemon fetches the source and reconciles it. It answers
+    in the record of the source or the status of the instance.
 
     \b
     levelgate reconcile
     levelgate reconcile source/platform --wait
     levelgate reconcile webapp/shop -n prod
     """
-
     if not wait:
         refuse_without("--wait", timeout="--timeout")
 
-    async def after(cluster: KubeCluster, written_requests: Sequence[PersonRequest]) -> int:
-        async def look() -> bool:
+    async def wait_for_answers(cluster: KubeCluster, written_requests: Sequence[PersonRequest]) -> int:
+        async def are_answered() -> bool:
             live_objects = [(request, await cluster.get(request.subject.key)) for request in written_requests]
             return all(
                 live is None or last_answered_request(live) == request.annotations[well_known.SYNC_REQUESTED_AT]
@@ -54,7 +56,11 @@ def command(wait: bool, timeout: timedelta, give: RequestCommand) -> int:
             for key in (request.subject.key for request in written_requests)
         ]
         if await wait_until(
-            cluster, watch_targets, look, timeout_seconds=timeout.total_seconds(), on_unavailable=unreachable_reporter()
+            cluster,
+            watch_targets,
+            are_answered,
+            timeout_seconds=timeout.total_seconds(),
+            on_unavailable=unreachable_reporter(),
         ):
             echo("Reconciled.")
             return 0
@@ -68,4 +74,4 @@ def command(wait: bool, timeout: timedelta, give: RequestCommand) -> int:
         echo(f"No answer within {format_duration(timeout)}: {why}", err=True)
         return EXIT_WAITING
 
-    return give.to_sources(requests.reconcile, INSTANCE, SOURCE, after_write=after if wait else None)
+    return send_request.to_sources(requests.reconcile, INSTANCE, SOURCE, after_write=wait_for_answers if wait else None)

@@ -1,4 +1,4 @@
-"""`levelgate render`: manifests by level, without a cluster and, for a path, without a network."""
+"""Command `levelgate render`: manifests by level, without a cluster and, for a path, without a network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from applier.applyset.inventory import parent_body, scope_of
 from gitops import source_config
-from gitops.cli import program_version
+from gitops.cli import describe_exit_codes, program_version
 from gitops.cli.options import revision_option, schemas_option
 from gitops.cli.terminal import echo_lines, print_document
 from gitops.source import locations
@@ -25,7 +25,7 @@ from renderer.render.world import ClusterView
 from renderer.well_known import PART_OF
 
 
-@click.command()
+@click.command(epilog=describe_exit_codes("0 rendered", "1 problems; everything else is rendered"))
 @click.argument("place", metavar="PATH|URL")
 @revision_option
 @schemas_option
@@ -36,10 +36,10 @@ from renderer.well_known import PART_OF
     help="Write a folder for each instance, one file for each level.",
 )
 def command(place: str, revision: str, schemas: tuple[str, ...], output: str, output_dir: Path | None) -> int:
-    """Render a repository: every instance as manifests sorted by levels of dependency.
+    """Render a repository: every instance as manifests, sorted by level.
 
-    Needs no cluster. What only a cluster can tell (a status that another resource reads) is listed as waiting. Exits 1 when the repository has
-    problems; everything else is rendered all the same.
+    Use it to see what a definition makes of its instances. It needs no cluster. A node that reads a status of another
+    one is listed as waiting, because only a cluster has that status.
 
     \b
     levelgate render sample-repo
@@ -67,7 +67,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, ou
 
 
 def _as_json(bundle: Rendering, revision: str) -> dict[str, Any]:
-    """The stable contract of `render -o json`."""
+    """Return the stable document of `render -o json` (docs/reference.md)."""
     return {
         "revision": revision,
         "instances": [_instance_as_json(key, rendered) for key, rendered in bundle.instances.items()],
@@ -124,14 +124,14 @@ def _table(bundle: Rendering, header: str) -> list[str]:
     waiting = sum(bool(node.waiting) for rendered in bundle.sets for node in rendered.nodes)
     lines += [
         "",
-        f"{format_count(count, 'object')} of {format_count(len(bundle.instances), 'instance')} and the repository, {waiting} waiting for data, "
-        f"{format_count(len(bundle.problems), 'problem')}.",
+        f"{format_count(count, 'object')} of {format_count(len(bundle.instances), 'instance')} and the repository, "
+        f"{waiting} waiting for data, {format_count(len(bundle.problems), 'problem')}.",
     ]
     return lines
 
 
 def _format_node(node: RenderedNode, width: int = 0) -> str:
-    """`width` is that of the longest id beside it."""
+    """Return the line of a node. *width* is the length of the longest node id in its set."""
     mark = mark_of(node)
     object_text = f"{node.group_kind.kind}/{node.key.name}" if node.key else node.group_kind.kind
     name = object_text if node.id == str(node.key) else f"{node.id:<{max(15, width)}} {object_text}"
@@ -141,9 +141,9 @@ def _format_node(node: RenderedNode, width: int = 0) -> str:
 
 
 def _write_directory(bundle: Rendering, directory: Path) -> None:
-    """A folder for each instance with its ApplySet parent and one file for each level; and one for the source's own objects.
+    """Write a folder for each set: the parent, and one file for each level. Replace the output of an earlier run.
 
-    Replaces what an earlier rendering wrote there. Raises ClickException for a directory with anything else in it.
+    Raises: ClickException for a directory with other content.
     """
     marker = directory / ".levelgate"
     if directory.exists() and any(directory.iterdir()):
@@ -173,21 +173,18 @@ def _folder_name(rendered: RenderedApplySet) -> str:
 
 
 def _parent_manifest(rendered: RenderedApplySet) -> Manifest:
-    """The instance with the ApplySet keys that it has in the cluster."""
+    """Return the instance with the ApplySet labels and annotations that it has in the cluster."""
     scope = scope_of((node.key for node in rendered.nodes if node.key and not node.external), rendered.parent)
-    applyset_metadata = parent_body(rendered.parent, rendered.manifest["apiVersion"], scope, version=program_version())[
-        "metadata"
-    ]
+    body = parent_body(rendered.parent, rendered.manifest["apiVersion"], scope, version=program_version())
     metadata = rendered.manifest["metadata"]
     merged_metadata = {
-        metadata_key: {**(metadata.get(metadata_key) or {}), **applyset_metadata[metadata_key]}
-        for metadata_key in ("labels", "annotations")
+        name: {**(metadata.get(name) or {}), **body["metadata"][name]} for name in ("labels", "annotations")
     }
     return {**rendered.manifest, "metadata": {**metadata, **merged_metadata}}
 
 
 def _member_manifest(rendered: RenderedApplySet, node: RenderedNode) -> Manifest:
-    """The manifest with the label of its set; objects of the repository itself are written as they stand."""
+    """Return the manifest with the label of its set. A source's own objects get no label here."""
     if not rendered.manifest:
         return node.manifest
     metadata = node.manifest["metadata"]

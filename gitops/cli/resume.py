@@ -1,4 +1,4 @@
-"""`levelgate resume`: go on with what was suspended, or with a rollout that was halted."""
+"""Command `levelgate resume`: end a suspension, or the halt of a rollout."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import click
 from gitops.cli.person_requests import (
     INSTANCE,
     PLAIN_OBJECT,
+    REQUEST_EXIT_CODES,
     RequestCommand,
     everything_option,
     optional_reason_option,
@@ -16,19 +17,21 @@ from gitops.records import requests
 from gitops.records.references import DEFINITION, ROLLOUT, SOURCE
 
 
-@click.command()
+@click.command(epilog=REQUEST_EXIT_CODES)
 @optional_reason_option
 @everything_option
 @request_options
-def command(reason: str, everything: bool, give: RequestCommand) -> int:
-    """End a suspension, or the halt of a rollout. A rollout needs a reason: its present failures are accepted.
+def command(reason: str, everything: bool, send_request: RequestCommand) -> int:
+    """End a suspension, or the halt of a rollout.
+
+    Use it when the reason for the stop is gone. A rollout needs --reason: its present failures are accepted.
 
     \b
     levelgate resume --all
     levelgate resume webapp/shop -n prod
     levelgate resume rollout/webapp.kro.run --reason "INC-7 is over"
     """
-    return give(
+    return send_request(
         lambda subject: requests.resume(subject, reason),
         INSTANCE,
         PLAIN_OBJECT,

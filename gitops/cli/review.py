@@ -1,4 +1,4 @@
-"""`levelgate review`: one comment with the plan on each open pull request."""
+"""Command `levelgate review`: one comment with the plan on each open pull request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gitops import source_config
-from gitops.cli import program_version
+from gitops.cli import describe_exit_codes, program_version
 from gitops.cli.options import EXISTING_FILE, Duration, cluster_name_option, read_cluster_name
 from gitops.cli.terminal import echo, on_stop_signal
 from gitops.clock import SystemClock, wait_for_any
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from gitops.pull_requests.reviewer import Reviewer
 
 
-@click.command()
+@click.command(
+    epilog=describe_exit_codes(
+        "0 every pull request is planned", "1 with --once: a plan failed or has problems", "130 interrupted"
+    )
+)
 @click.argument("url", metavar="URL")
 @click.option(
     "--token-file",
@@ -82,15 +86,17 @@ def command(
     login: str,
     file: Path | None,
 ) -> int:
-    """Plan every open pull request of a repository, keep one comment with its plan up to date, and set the state of its head.
+    """Plan every open pull request of a repository, keep one comment with its plan up to date, and set the status of
+    its head.
 
-    Files of a pull request are read, never run; no cluster is asked. When its target has moved the plan is marked stale, and once it is merged
-    or closed the comment says so. With --once exits 1 where something could not be planned or has problems.
+    Use it as a service, or in CI with --once. Files of a pull request are read, never run, and no cluster is asked.
+    When the target branch moves, the plan is marked stale. Once the pull request is merged or closed, its comment says
+    so.
 
     \b
     levelgate review https://github.com/acme/platform --token-file token
     levelgate review https://git.example.com/acme/platform --forge gitea --token-file token --interval 30s
-    levelgate review https://github.com/acme/platform --token-file token --listen :8481 --hook-secret-file hook --interval 10m
+    levelgate review https://github.com/acme/platform --token-file token --listen :8481 --hook-secret-file hook
     levelgate review "$CI_PROJECT_URL" --forge gitlab --token-file token --once --pr "$CI_MERGE_REQUEST_IID"
     """
     if number and not once:
@@ -137,14 +143,17 @@ def command(
             await rest_client.close()
 
     async def interruptible() -> bool:
-        with stop_tick_on_exit() as tick:  # in here: whoever runs this waits for all threads before it returns
+        # Inside the coroutine: asyncio.run waits for the Git threads, which only the tick can stop.
+        with stop_tick_on_exit() as tick:
             return await review(tick)
 
     return 0 if asyncio.run(interruptible()) else 1
 
 
 def _choose_planner(file: Path | None) -> Callable[[PlanRequest], Awaitable[Report]]:
-    """How a pull request is planned: with a fleet in this configuration, before placements, of which its comment warns."""
+    """Return the function that plans a pull request. With a fleet in the configuration, it plans before placement, and
+    the comment says so.
+    """
     from gitops.config import read_config
     from gitops.plan.isolated_process import compute_plan_isolated
 
@@ -155,7 +164,7 @@ def _choose_planner(file: Path | None) -> Callable[[PlanRequest], Awaitable[Repo
 
 
 def _git_token_file(url: str, token_file: Path) -> Path | None:
-    """The token is for https; a repository on this machine or behind ssh asks for none."""
+    """Return the token for Git: https needs it, a local repository or ssh does not."""
     return token_file if url.startswith("https:") else None
 
 
@@ -166,7 +175,7 @@ async def _review_until_stopped(reviewer: Reviewer, interval: timedelta) -> bool
 
 
 def _parse_listen_address(listen: str, secret_file: Path | None, *, once: bool) -> ListenAddress | None:
-    """Where hooks are taken. Raises UsageError."""
+    """Return the address for webhooks; None where none are received. Raises: UsageError."""
     if bool(listen) != bool(secret_file):
         raise click.UsageError("--listen requires --hook-secret-file: unsigned webhooks are rejected")
     if once and listen:

@@ -1,4 +1,4 @@
-"""`levelgate run`: follow sources and bring the cluster to what they say."""
+"""Command `levelgate run`: follow sources and reconcile a cluster, or a fleet, with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from applier.applyset.adoption import Adoption
 from applier.plan.set_causes import set_causes
 from applier.state.field_conflicts import ConflictPolicy
 from gitops import source_config
-from gitops.cli import EXIT_WAITING, disable_garbage_collection
+from gitops.cli import EXIT_WAITING, describe_exit_codes, disable_garbage_collection
 from gitops.cli.options import (
     ClusterChoice,
     Duration,
@@ -40,7 +40,14 @@ from gitops.records.display_state import DisplayState
 from gitops.windows.window import LOCAL
 
 
-@click.command()
+@click.command(
+    epilog=describe_exit_codes(
+        "with --once: 0 everything matches Git or is held",
+        "1 errors",
+        "3 something still waits",
+        "130 stopped",
+    )
+)
 @click.option(
     "--source",
     "sources",
@@ -49,8 +56,8 @@ from gitops.windows.window import LOCAL
     help="A Git repository to follow; may be given several times.",
 )
 @config_option(
-    "Follow the sources of this configuration file instead; --source, --ref, --path, --adopt, --conflicts and --interval then "
-    "stand in it.  [env: LEVELGATE_CONFIG]",
+    "Follow the sources of this configuration file instead; it then sets --source, --ref, --path, --adopt, --conflicts "
+    "and --interval.  [env: LEVELGATE_CONFIG]",
     envvar="LEVELGATE_CONFIG",
 )
 @click.option(
@@ -96,7 +103,8 @@ from gitops.windows.window import LOCAL
     "--max-concurrent-reconciles",
     type=click.IntRange(1, 64),
     envvar="LEVELGATE_MAX_CONCURRENT_RECONCILES",
-    help="Partial reconciliations at the same time, without --once.  [default: 1, or maxConcurrentReconciles of the configuration]",
+    help="Partial reconciliations at the same time, without --once.  "
+    "[default: 1, or maxConcurrentReconciles of the configuration]",
 )
 @click.option(
     "--listen",
@@ -137,8 +145,8 @@ def command(
 ) -> int:
     """Reconcile Git with a cluster: apply level by level, prune in reverse, heal drift.
 
-    Only commits are read, never a working tree. With --once the exit code says how it ended: 0 all matches Git or waits for a person only,
-    3 something still waits, 1 errors. Without it there is a status page at http://127.0.0.1:8480/ while it runs.
+    Use it as a daemon, or in CI with --once. It reads commits only, never a working tree. Without --once, a status page
+    is served at http://127.0.0.1:8480/. The daemon can be stopped at any time; the next start continues.
 
     \b
     levelgate run --source platform=https://git.example.com/platform.git --path clusters/prod
@@ -176,7 +184,8 @@ def command(
         refuse_without("--once", wait="--wait", fail_on_held="--fail-on-held")
     if agreed and not (once and len(config.sources) == 1 and config.fleet is None):
         raise click.UsageError(
-            "--require-plan is for --once, a single source and one cluster; for a daemon, set `requirePlan` in its configuration"
+            "--require-plan is for --once, a single source and one cluster; "
+            "for a daemon, set `requirePlan` in its configuration"
         )
     progress = ProgressPrinter(SystemClock(), json=(log_format or config.log_format) == "json", verbose=verbose)
     process = Process(
@@ -203,7 +212,7 @@ def report(
     *,
     fail_on_held: bool,
 ) -> int:
-    """The last lines of `run --once`, and its exit code."""
+    """Print the last lines of `run --once` for one cluster, and return its exit code."""
     for set_plan in reconcile_result.plan.sets if not reconcile_result.propagation.stopped else ():
         for cause in set_causes(set_plan):
             progress.print_blocked(set_plan.rendered, cause)

@@ -1,4 +1,4 @@
-"""The process of `levelgate run`: connections, the lead, signals, and who is told of the work."""
+"""The process of `levelgate run`: connections, leadership, signals, and the observers of its work."""
 
 from __future__ import annotations
 
@@ -48,31 +48,38 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_THREADS: Final = 64
-"""They wait for Git servers, nearly all of the time; those that hang must leave some to the others."""
+"""Threads of the process. They nearly always wait for Git servers; servers that hang must leave threads to the others.
+"""
 _NOTIFICATION_TIMEOUT_SECONDS: Final = 10.0
-"""Seconds that the end waits for receivers of notifications."""
+"""Seconds for which `--once` waits for receivers of notifications at its end."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Process:
-    """Follows the sources of `config`, which was read from `file`; None: it came from flags. `make_exit_code` prints and judges what `once` found in
-    one cluster.
-    """
+    """One run of the controller over the sources of a configuration."""
 
     config: Config
     file: Path | None
+    """File that `config` was read from, and that is followed; None where the command line set it."""
     progress: ProgressPrinter
     choice: ClusterChoice
     sandbox_clusters: int
+    """Further clusters of a sandbox that this process starts."""
     concurrency: int
     max_concurrent: int
     required_plan_hash: str
+    """Hash of the only plan that may be carried out; empty for any plan."""
     resync: timedelta
     listen: str
+    """Address of the status page as text, `off`, or empty for the default."""
     make_exit_code: Callable[[ProgressPrinter, ReconcileResult, list[SourceError]], int]
+    """Print the last lines of a single run in one cluster, and return its exit code."""
 
     async def run(self, wait: timedelta | None) -> int:
-        """Connect, then follow until it is done (`wait` given) or interrupted. Answers the exit code."""
+        """Connect, then reconcile until interrupted, and return the exit code.
+
+        With *wait*, reconcile once instead, and wait so long for instances in flight.
+        """
         async with AsyncExitStack() as stack:
             if self.choice.sandbox:
                 await self._start_sandbox(stack)
@@ -84,7 +91,7 @@ class Process:
             asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_MAX_THREADS))
             configuration = LiveConfig(self.config, self.file, self.progress.print_notice)
             connect = partial(self.choice.connect, concurrency=2, timeout_seconds=inf)
-            loop_watch = await stack.enter_async_context(LoopWatch(self._warn_of_hold))
+            loop_watch = await stack.enter_async_context(LoopWatch(self._warn_of_stall))
             lease_thread = await stack.enter_async_context(LeaseThread(loop_watch.is_turning))
             leadership = await stack.enter_async_context(
                 ThreadLeadership(lease_thread, connect, own_identity(), clock, LEASE_TIMES)
@@ -166,7 +173,9 @@ class Process:
         observability: Observability | None,
         stage: Stage,
     ) -> Fleet | None:
-        """Return None where the configuration names one cluster only. Raises ClusterError where the hub does not say who it is."""
+        """Return the fleet; None where the configuration has none. Raises: ClusterError where the hub does not report
+        its UID.
+        """
         if self.config.fleet is None:
             return None
         from gitops.daemon.credential_watch import CredentialWatch
@@ -207,14 +216,17 @@ class Process:
             observability.fleet.fleet = fleet
         return fleet
 
-    def _warn_of_hold(self, seconds: float, stage: str) -> None:
+    def _warn_of_stall(self, seconds: float, stage: str) -> None:
         where = f" in stage {stage}" if stage else ""
         self.progress.print_notice(
             "process", f"the event loop stood still for {seconds:.1f} s{where}; watches and probes waited"
         )
 
     async def _serve(self, stack: AsyncExitStack, serving: AbstractAsyncContextManager[ListenAddress]) -> None:
-        """Where nobody named the address, it is no reason not to work that it is taken."""
+        """Serve the status page. If the default address is in use, print that and work without a page.
+
+        Raises: ListenError where a person chose the address.
+        """
         from gitops.server.http import ListenError
 
         try:
@@ -235,7 +247,10 @@ class Process:
         *,
         waits_for_lead: bool,
     ) -> int:
-        """Work as long as this process leads. Raises NotLeading where another one does, or from when on that may be."""
+        """Do the work while this process leads, and give up the lease at the end.
+
+        Raises: NotLeading where another process leads, or once one may lead.
+        """
         acquiring = leadership.acquire(
             lambda other: self.progress.print_notice("cluster", f"waits for the lease: {other} leads"),
             patient=waits_for_lead,
@@ -248,7 +263,7 @@ class Process:
             await leadership.release()
 
     async def _start_sandbox(self, stack: AsyncExitStack) -> None:
-        """Use the sandbox that runs; where none does, serve one for as long as this command runs."""
+        """Use the sandbox that already runs; else serve one as long as this command runs."""
         from gitops import sandbox
 
         if await sandbox.find_kubeconfig():
@@ -283,7 +298,7 @@ class Process:
         return report()
 
     def _report_fleet(self, run: FleetRun, follower: Follower) -> int:
-        """Print the last lines of each cluster under its name. Return 1 where something failed, else 3 where something still waits."""
+        """Print the last lines of each cluster. Return 1 where something failed, else 3 where something still waits."""
         codes = []
         for name, result in run.results.items():
             errors = list(follower.errors.values()) if name == LOCAL_CLUSTER else []
@@ -310,7 +325,7 @@ class Process:
 
 
 def _served_scopes(reconciler: Reconciler) -> dict[GroupKind, bool]:
-    """Return which kinds of a cluster are namespaced, as the last full reconciliation has seen them."""
+    """Return whether each kind of the cluster is namespaced, as of the last full reconciliation."""
     resources = reconciler.whole.observed.discovery.resources if reconciler.whole else {}
     return {kind: resource.namespaced for kind, resource in resources.items()}
 
@@ -337,7 +352,7 @@ def _create_observability(
 
 
 def _call_each(*callbacks: Callable[[T], None] | None) -> Callable[[T], None]:
-    """All of these, one after the other."""
+    """Return a function that calls these callbacks in order. None is skipped."""
 
     def act(value: T) -> None:
         for callback in filter(None, callbacks):
@@ -347,7 +362,7 @@ def _call_each(*callbacks: Callable[[T], None] | None) -> Callable[[T], None]:
 
 
 async def _complete_unless_stopped(stop: asyncio.Event, coroutine: Coroutine[None, None, None]) -> bool:
-    """Did it come to its end before it was to stop?"""
+    """Return whether the coroutine ended before the stop event. A stop cancels it."""
     task, stop_task = asyncio.ensure_future(coroutine), asyncio.ensure_future(stop.wait())
     await asyncio.wait({task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
     stop_task.cancel()
@@ -359,7 +374,10 @@ async def _complete_unless_stopped(stop: asyncio.Event, coroutine: Coroutine[Non
 
 
 async def _run_until_signal(work: asyncio.Future[int], stop: asyncio.Event) -> int:
-    """Run to the end. At SIGINT or SIGTERM finish the requests under way and begin no other; at the second one break off at once."""
+    """Run the work and return its exit code.
+
+    The first SIGINT or SIGTERM lets pending requests finish, and starts no further one. The second cancels the work.
+    """
 
     def signalled() -> None:
         if stop.is_set():

@@ -1,4 +1,4 @@
-"""`levelgate sandbox`: a Kubernetes API to try things on, or several."""
+"""Command `levelgate sandbox`: one or several Kubernetes APIs for trials, without a cluster."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from gitops.cli import describe_exit_codes
 from gitops.cli.options import clusters_option, flags_on_command_line
 from gitops.cli.terminal import on_stop_signal
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _LAST_PORT: Final = 65535
 
 
-@click.command()
+@click.command(epilog=describe_exit_codes("0 stopped, or switched", "1 an error"))
 @click.option(
     "--port",
     type=click.IntRange(0, _LAST_PORT),
@@ -40,21 +41,24 @@ _LAST_PORT: Final = 65535
     "--cut",
     metavar="NAME",
     multiple=True,
-    help="Cut this cluster of the sandbox that runs off: its server accepts connections and answers nothing. May be repeated.",
+    help="Cut off this cluster of the running sandbox: its server accepts connections and answers nothing. "
+    "May be repeated.",
 )
 @click.option("--heal", metavar="NAME", multiple=True, help="End --cut of this cluster. May be repeated.")
 def command(port: int, data: Path | None, clusters: int, cut: tuple[str, ...], heal: tuple[str, ...]) -> int:
-    """Serve an imitation of a Kubernetes API on this machine, until interrupted. No cluster is needed, and none is touched.
+    """Serve an imitation of a Kubernetes API on this machine, until interrupted. No cluster is needed, and none is
+    changed.
 
-    It stores, merges, validates and watches as the API server does. It runs no containers: a script makes a Deployment ready after a few
-    seconds. Every client may do everything; it listens on 127.0.0.1 only.
+    Use it to try definitions and rollouts. It stores, merges, validates and watches as the API server does. It runs no
+    containers: a script makes a Deployment ready after a few seconds. Every client has all permissions; it listens on
+    127.0.0.1 only.
 
     \b
     levelgate sandbox --data ~/sandbox
     KUBECONFIG=~/sandbox/kubeconfig kubectl get namespaces
     levelgate run --sandbox --source .
 
-    Several clusters in one process, and what it is like when one of them does not answer, in another terminal:
+    Several clusters in one process, and from another terminal a cluster that does not answer:
 
     \b
     levelgate sandbox --data ~/sandbox --clusters 3
@@ -65,10 +69,10 @@ def command(port: int, data: Path | None, clusters: int, cut: tuple[str, ...], h
     if cut or heal:
         if serving := flags_on_command_line(port="--port", data="--data", clusters="--clusters"):
             raise click.UsageError(
-                f"--cut and --heal speak to the sandbox that runs, and start none: leave out {', '.join(serving)}"
+                f"--cut and --heal change the running sandbox, and start none: leave out {', '.join(serving)}"
             )
         if both := set(cut) & set(heal):
-            raise click.UsageError(f"{min(both)} is to be cut and healed: give one of --cut and --heal")
+            raise click.UsageError(f"both --cut and --heal name {min(both)}; give one of them")
         asyncio.run(_switch(cut, heal))
         return 0
     if port + clusters > _LAST_PORT:
@@ -102,14 +106,16 @@ async def _serve(port: int, data: Path | None, clusters: int) -> None:
         on_stop_signal(stop.set)
         stop_task = asyncio.ensure_future(stop.wait())
         _print_greeting(sandbox, is_persistent=data is not None)
-        # A fault of the controllers must not go unnoticed.
+        # The controllers end only by a fault, and that must end the sandbox too.
         await asyncio.wait((sandbox.controllers, stop_task), return_when=asyncio.FIRST_COMPLETED)
         stop_task.cancel()
     click.echo("stopped")
 
 
 def _open_stores(stack: AsyncExitStack, data: Path, clusters: int) -> dict[str, Store]:
-    """What is kept of each cluster: in `data` of the sandbox itself, in a directory of its name below that of every other one."""
+    """Return the stored objects of each cluster: the sandbox's own in *data*, any other in a subdirectory of its
+    name.
+    """
     from applier.sandbox.endpoints.http import context_names
     from applier.sandbox.storage.persistence import DataDirectory
 
@@ -127,9 +133,8 @@ def _print_greeting(sandbox: RunningSandbox, *, is_persistent: bool) -> None:
     click.echo(f"A sandbox at {sandbox.urls[own]}. It is not a cluster: it answers like one, and runs no containers.")
     click.echo("\n".join(("", f"    export KUBECONFIG={sandbox.kubeconfig}", "    kubectl get namespaces", "")))
     if others:
-        click.echo(
-            f"It is the context {own}. Each of these is another cluster, and `levelgate sandbox --cut {others[0]}` cuts one off:\n"
-        )
+        advice = f"`levelgate sandbox --cut {others[0]}` cuts one off"
+        click.echo(f"It is the context {own}. Each of these is another cluster, and {advice}:\n")
         click.echo("\n".join((*(f"    {name:4} {sandbox.urls[name]}" for name in others), "")))
     click.echo("levelgate reaches it with --sandbox.")
     click.echo(

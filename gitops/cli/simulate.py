@@ -1,4 +1,4 @@
-"""`levelgate simulate`: what a commit would do over days and weeks, in virtual time. Touches no cluster."""
+"""Command `levelgate simulate`: what a commit would do over days and weeks, in virtual time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gitops.cli import EXIT_INTERRUPTED, program_version
+from gitops.cli import EXIT_INTERRUPTED, describe_exit_codes, program_version
 from gitops.cli.options import EXISTING_FILE, ParsedValue, config_option, typed_time
 from gitops.cli.terminal import echo_lines, print_document
 from gitops.clock import SystemClock
@@ -31,15 +31,18 @@ if TYPE_CHECKING:
     from gitops.config import Config
 
 DEFAULT_DURATION = timedelta(days=14)
+"""Virtual time after the last commit."""
 
 
 class AssumptionsOption(ParsedValue[Assumptions]):
-    """`ready=2m,fail=web-7`."""
+    """Type of an option such as `ready=2m,fail=web-7`."""
 
     name, parse = "assumptions", Assumptions.parse
 
 
-@click.command()
+@click.command(
+    epilog=describe_exit_codes("0 simulated", "1 problems or an error", "130 interrupted; what was simulated is shown")
+)
 @click.argument("place", metavar="PATH", type=click.Path(exists=True))
 @click.option("--base", required=True, metavar="REV", help="What runs at the beginning, healthy: branch, tag or id.")
 @click.option("--head", default="", metavar="REV", help="The commit that arrives.  [default: the working tree]")
@@ -51,17 +54,20 @@ class AssumptionsOption(ParsedValue[Assumptions]):
     default="ready=1m",
     show_default=True,
     metavar="WORD=VALUE,...",
-    help="How workloads behave: ready=2m, ready=1m..5m; fail=NAME, hang=NAME, flap=NAME of workloads or instances, with *.",
+    help="How workloads behave: ready=2m, ready=1m..5m; fail=NAME, hang=NAME, flap=NAME of workloads or instances, "
+    "with *.",
 )
 @click.option(
     "--policy",
     type=EXISTING_FILE,
     metavar="FILE",
-    help="Replay all commits from --base to --head, each at its own time, under these windows and policies instead of their own.",
+    help="Replay all commits from --base to --head, each at its own time, under these windows and policies instead of "
+    "their own.",
 )
 @click.option("--source", default="", metavar="NAME", help="The name of the source.  [default: that of the directory]")
 @config_option(
-    "Judge windows for the cluster that `cluster.name` of this configuration names; with `fleet` simulate each cluster.  [default: local]"
+    "Judge windows for the cluster that `cluster.name` of this configuration names; with `fleet` simulate each "
+    "cluster.  [default: local]"
 )
 @click.option("--cluster", "wanted", default="", metavar="NAME", help="Simulate this cluster of the fleet alone.")
 @click.option(
@@ -91,8 +97,9 @@ def command(
 ) -> int:
     """Show what would happen when, if a commit arrived at a time: what moves, what waits for what, what halts.
 
-    The controller itself runs, on a sandbox whose clock jumps to the next event. No cluster is asked or touched, no time passes. Equal input, --start
-    and --seed included, gives equal output. Ctrl-C shows what was simulated so far.
+    Use it to check windows and rollout policies before they matter. The controller itself runs, on a sandbox whose
+    clock jumps to the next event. No cluster is asked, and no time passes. Equal input, --start and --seed included,
+    gives equal output. Ctrl-C shows what was simulated so far.
 
     \b
     levelgate simulate . --base main --assume ready=2m
@@ -151,7 +158,7 @@ def _read_configuration(file: Path) -> Config:
 def run_simulation(
     commits: CommitSeries, assumptions: Assumptions, end_time: datetime, cluster_name: str
 ) -> tuple[Timeline, bool]:
-    """The timeline, and whether somebody broke it off."""
+    """Return the timeline, and whether a person interrupted it."""
     simulation = Simulation(commits.pushes[0].at, assumptions, program_version(), cluster_name)
     try:
         asyncio.run(simulation.run(commits.base, commits.pushes, end_time))
@@ -173,7 +180,7 @@ def _show(
 
 
 def timeline_lines(timeline: Timeline, times: TimeFormat, assumptions: Assumptions) -> Iterator[str]:
-    """Yield a timeline as people read it."""
+    """Yield the lines of a timeline for a terminal."""
     first = timeline.arrivals[0] if timeline.arrivals else None
     arrival_text = f": {first.commit[:7]} ({first.subject}) arrives" if first else ""
     yield f"Simulation of {timeline.source}{arrival_text} {times.format_full(timeline.begins)}; assumed {assumptions}"
@@ -193,7 +200,9 @@ def timeline_lines(timeline: Timeline, times: TimeFormat, assumptions: Assumptio
 
 
 def _event_lines(events: tuple[TimelineEvent, ...], times: TimeFormat) -> Iterator[tuple[datetime, str, str]]:
-    """Each event; writes of one level of one instance at one moment are one line."""
+    """Yield time, subject and text of each event. Equal actions in one level of an instance at one time are one
+    line.
+    """
     grouped_writes: dict[tuple[datetime, str, object, object], list[str]] = {}
     for event in events:
         if event.kind == "write":
@@ -214,7 +223,7 @@ def _event_lines(events: tuple[TimelineEvent, ...], times: TimeFormat) -> Iterat
 
 
 def _join_writes(texts: list[str], action: str) -> str:
-    """`level 1  config, deployment updated`"""
+    """Return several writes as one line, such as `level 1 config, deployment updated`."""
     if len(texts) == 1:
         return texts[0]
     head = texts[0].partition("  ")[0]
@@ -225,6 +234,7 @@ def _join_writes(texts: list[str], action: str) -> str:
 def comparison_lines(
     results: tuple[BacktestResult, ...], tested: Timeline, times: TimeFormat, assumptions: Assumptions
 ) -> Iterator[str]:
+    """Yield the lines of a replay: each commit under its own rules and under the tested policy."""
     period = f"{times.format_full(tested.begins)} to {times.format_full(tested.ends)}"
     yield f"{format_count(len(results), 'commit')} of {tested.source}, {period}; assumed {assumptions}"
     yield ""
@@ -247,7 +257,8 @@ def comparison_lines(
     longest = format_duration(max((timedelta(), *delays)))
     overtaken = sum(result.tested.is_superseded and not result.actual.is_superseded for result in results)
     yield ""
-    yield f"{len(delays)} of {len(results)} would have settled at another time, at most {longest} later; {overtaken} more overtaken."
+    delayed = f"{len(delays)} of {len(results)} would have settled at another time, at most {longest} later"
+    yield f"{delayed}; {overtaken} more overtaken."
     exclusive_counts = {
         "their own rules": sum(bool(result.actual.settled) and not result.tested.settled for result in results),
         "this policy": sum(bool(result.tested.settled) and not result.actual.settled for result in results),

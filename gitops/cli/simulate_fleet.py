@@ -1,4 +1,4 @@
-"""A simulation of each cluster of a fleet: one timeline for clusters in which the same happens at the same times."""
+"""Simulation of each cluster of a fleet. Clusters in which the same happens at the same times share a timeline."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ from renderer.frozen import dataclass
 from renderer.phrasing import join_names
 
 _MAX_NAMES = 20
+"""Clusters named in a title; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTimeline:
-    """What happens in some clusters; `comparison` is None unless other rules were tried, of which the timeline is then."""
+    """Timeline that one or several clusters have in common."""
 
     clusters: tuple[ClusterName, ...]
     timeline: Timeline
+    """Timeline under the tested rules, where there are some."""
     comparison: tuple[BacktestResult, ...] | None
+    """Results of each commit under its own rules and the tested ones; None without tested rules."""
 
     @property
     def title(self) -> str:
@@ -48,7 +51,9 @@ def simulate_fleet(
     output: str,
     times: TimeFormat,
 ) -> int:
-    """Simulate each cluster, print what happens, and return the exit code. What somebody breaks off is printed as far as it went."""
+    """Simulate each cluster, print the timelines, and return the exit code. An interrupted simulation is printed as
+    well.
+    """
     echo_lines(map(str, fleet.problems), err=True)
     found: list[ClusterTimeline] = []
     is_interrupted = False
@@ -66,7 +71,7 @@ def simulate_fleet(
     timelines = merge_equal(found)
     if output == "svg":
         if len(timelines) != 1:
-            titles = "; ".join(one.title for one in timelines) or "none"
+            titles = "; ".join(timeline.title for timeline in timelines) or "none"
             raise click.UsageError(
                 f"-o svg shows one timeline, and there are: {titles}; choose one with --cluster NAME"
             )
@@ -79,7 +84,7 @@ def simulate_fleet(
 
 
 def merge_equal(timelines: Sequence[ClusterTimeline]) -> list[ClusterTimeline]:
-    """Return them in order; clusters in which the same happens at the same times are one."""
+    """Return the timelines in order, with equal ones merged into the first of them."""
     merged: list[ClusterTimeline] = []
     for new in timelines:
         for index, known in enumerate(merged):
@@ -94,23 +99,23 @@ def merge_equal(timelines: Sequence[ClusterTimeline]) -> list[ClusterTimeline]:
 def _lines(
     timelines: Sequence[ClusterTimeline], fleet: FleetSeries, assumptions: Assumptions, times: TimeFormat
 ) -> Iterator[str]:
-    for one in timelines:
-        yield from (one.title, "=" * min(len(one.title), 80))
-        if one.comparison is None:
-            yield from timeline_lines(one.timeline, times, assumptions)
+    for entry in timelines:
+        yield from (entry.title, "=" * min(len(entry.title), 80))
+        if entry.comparison is None:
+            yield from timeline_lines(entry.timeline, times, assumptions)
         else:
-            yield from comparison_lines(one.comparison, one.timeline, times, assumptions)
+            yield from comparison_lines(entry.comparison, entry.timeline, times, assumptions)
         yield ""
     yield from (f"{name}: {reason}" for name, reason in fleet.not_simulated.items())
 
 
 def _as_json(timelines: Sequence[ClusterTimeline], fleet: FleetSeries, assumptions: Assumptions) -> dict[str, Any]:
-    def row(one: ClusterTimeline) -> dict[str, Any]:
-        comparison = {} if one.comparison is None else {"comparison": backtest_as_json(one.comparison)}
-        document = as_json(one.timeline, assumptions=str(assumptions), seed=assumptions.seed)
-        return {"names": list(one.clusters), **document, **comparison}
+    def row(entry: ClusterTimeline) -> dict[str, Any]:
+        comparison = {} if entry.comparison is None else {"comparison": backtest_as_json(entry.comparison)}
+        document = as_json(entry.timeline, assumptions=str(assumptions), seed=assumptions.seed)
+        return {"names": list(entry.clusters), **document, **comparison}
 
     return {
-        "clusters": [row(one) for one in timelines],
+        "clusters": [row(entry) for entry in timelines],
         "notSimulated": [{"name": name, "message": reason} for name, reason in fleet.not_simulated.items()],
     }

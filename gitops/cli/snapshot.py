@@ -1,4 +1,4 @@
-"""`levelgate snapshot`: a masked record of a cluster, for plans without credentials."""
+"""Command `levelgate snapshot`: a masked snapshot of a cluster, for plans without credentials."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gitops.cli import describe_exit_codes
 from gitops.cli.options import ClusterChoice, member_options
 from gitops.cli.terminal import echo
 from gitops.clock import SystemClock
@@ -14,13 +15,16 @@ from gitops.plan.snapshot import ClusterSnapshot, SnapshotError, serialize, take
 from renderer.phrasing import format_count
 
 
-@click.command()
+@click.command(epilog=describe_exit_codes("0 written", "1 an error"))
 @click.option(
     "-o", "--output", "file", metavar="FILE", type=click.Path(path_type=Path), help="Write it here, not to stdout."
 )
 @member_options
 def command(file: Path | None, choice: ClusterChoice) -> int:
-    """Record what a plan needs to know of a cluster: what Levelgate manages there, and the kinds that it serves. Values of Secrets are masked.
+    """Write a snapshot of a cluster for plans: the objects that Levelgate manages, and the kinds that the cluster
+    serves.
+
+    Use it to plan in CI without credentials. Values of Secrets are masked.
 
     \b
     levelgate snapshot --context prod-eu -o prod-eu.json
@@ -36,7 +40,8 @@ def command(file: Path | None, choice: ClusterChoice) -> int:
     except OSError as error:
         raise SnapshotError(f"{file}: {error.strerror}; name a file that can be written") from None
     echo(
-        f"Wrote {format_count(len(snapshot.objects), 'object')} of cluster {snapshot.cluster} to {file}, {len(data)} bytes",
+        f"Wrote {format_count(len(snapshot.objects), 'object')} of cluster {snapshot.cluster} to {file}, "
+        f"{len(data)} bytes",
         err=True,
     )
     return 0

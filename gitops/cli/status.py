@@ -1,4 +1,4 @@
-"""`levelgate status`: what is, and what is not as Git says, read from the cluster's own records."""
+"""Command `levelgate status`: sources, rollouts and differences from Git, read from the cluster's own records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from applier.causes import Cause, Reason
-from gitops.cli.options import ClusterChoice, member_options, parse_ref, report_unreadable, utc_option
+from gitops.cli.options import READ_EXIT_CODES, ClusterChoice, member_options, parse_ref, report_unreadable, utc_option
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.explain.fleet_presence import is_fleet_hub
@@ -35,8 +35,10 @@ from renderer.identity import ObjectKey
 if TYPE_CHECKING:
     from gitops.explain.fleet_overview import FleetOverview
 
+_NOTHING_READABLE = "nothing can be shown; name an instance that you may read: levelgate status TYPE/NAME -n NS"
 
-@click.command()
+
+@click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show what waits there only.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default of the list.")
@@ -55,9 +57,9 @@ def command(
 ) -> int:
     """Show every source, every rollout that is not settled, and everything that differs from Git, with the reason.
 
-    On the hub of a fleet its clusters and placements come first; --cluster shows one of them. With REF, one source, rollout or
-    instance only. -o wide shows every cause, with its node and its message;
-    -o name prints references for other commands.
+    Use it first when something looks wrong. On the hub of a fleet its clusters and placements come first; --cluster
+    shows one of them. REF restricts the output to one source, rollout or instance. -o wide shows every cause, with its
+    node and its message; -o name prints references for other commands.
 
     \b
     levelgate status
@@ -74,80 +76,73 @@ def command(
 
 async def _status(ref: Ref | None, namespace: str | None, output: str, times: TimeFormat, choice: ClusterChoice) -> int:
     now = SystemClock().now()
-    fleet = None
     async with choice.connect_readable(namespace) as (cluster, place):
-        if not (ref or namespace or choice.member) and await is_fleet_hub(cluster):
-            fleet = await _read_fleet(cluster)
+        shows_fleet = not (ref or namespace or choice.member) and await is_fleet_hub(cluster)
+        fleet = await _read_fleet(cluster) if shows_fleet else None
+        suspension = await describe_suspension(cluster, now)
         overview = await Overview.from_cluster(cluster, now=now)
-        suspension, key = await describe_suspension(cluster, now), None
-        if ref and ref.own_type in {"rollout", "rgd"}:
-            overview = overview.for_rollout(ref.name)
-        elif ref:
-            key = await find_key(cluster, ref, place)
-            overview = overview.for_object(key)
-            if cluster.denied and not ref.own_type:
-                overview = await overview.with_instance(cluster, key)
+        if ref:
+            overview = await _select(cluster, overview, ref, place)
         elif namespace:
             overview = overview.in_namespace(namespace)
-        if ref and not (overview.sources or overview.rollouts or overview.instances):
-            namespace_text = f" in namespace {key.namespace}" if key and key.namespace and not ref.own_type else ""
-            suggestion = await suggest_name(cluster, ref, key or rollout_key(ref.name))
-            advice = suggestion or "; `levelgate status` lists what there is"
-            raise RefError(f"nothing is known of {ref}{namespace_text} in cluster {cluster.name}{advice}")
-        if not overview.sources and cluster.denied and not ref and fleet is None:
-            raise RefError("nothing can be shown; name an instance that you may read: levelgate status TYPE/NAME -n NS")
+        if not (ref or overview.sources) and cluster.denied and fleet is None:
+            raise RefError(_NOTHING_READABLE)
     if output in {"json", "yaml"}:
         print_document(_as_json(cluster, overview, fleet), output, is_sorted=True)
-        return report_unreadable(cluster)
-    if output == "name":
+    elif output == "name":
         echo("\n".join([*_fleet_names(fleet), *_names(overview)]))
-        return report_unreadable(cluster)
-    hub_lines = []
-    if fleet is not None:
-        from gitops.cli.fleet_status import fleet_lines
-
-        hub_lines = [*fleet_lines(fleet, times, wide=output == "wide")]
-        if not (overview.sources or overview.rollouts or overview.instances):
-            echo("\n".join([format_header(cluster.name, times.format_full(now)), "", *hub_lines]))
-            return report_unreadable(cluster)
-        hub_lines += [""]
-    single_instance = overview.instances[0] if ref and not ref.own_type else None
-    settled_message = _describe_settled(
-        overview, "" if ref or overview.instances else namespace or "", is_complete=not cluster.denied
-    )
-    if fleet is not None:
-        from gitops.cli.fleet_status import settled_locally
-
-        settled_message = settled_locally(settled_message, fleet)
-    lines = (
-        _instance_table(single_instance)
-        if single_instance
-        else _table_lines(overview, times, now, everything=ref is not None)
-    )
-    echo(
-        "\n".join(
-            [
-                format_header(cluster.name, times.format_full(now)),
-                *filter(None, [suspension]),
-                "",
-                *hub_lines,
-                *lines,
-                *_cause_lines(overview, times, choice, wide=output == "wide", settled_message=settled_message),
-            ]
-        )
-    )
+    else:
+        header = [format_header(cluster.name, times.format_full(now))]
+        body = [*_fleet_lines(fleet, times, wide=output == "wide")]
+        if fleet is None or not overview.is_empty:
+            header += filter(None, [suspension])
+            body += [""] if body else []
+            body += _overview_lines(overview, ref, times, now)
+            empty_namespace = "" if ref or overview.instances else namespace or ""
+            message = _describe_settled(overview, fleet, empty_namespace, is_complete=not cluster.denied)
+            body += _cause_lines(overview, times, choice, wide=output == "wide", settled_message=message)
+        echo("\n".join([*header, "", *body]))
     return report_unreadable(cluster)
 
 
+async def _select(cluster: PermittedCluster, overview: Overview, ref: Ref, place: str) -> Overview:
+    """Return the part of the overview that concerns REF.
+
+    Args: *place* is the namespace of a REF to an object. Raises: RefError where nothing is recorded, ClusterError.
+    """
+    key = None
+    if ref.own_type in {"rollout", "rgd"}:
+        selected = overview.for_rollout(ref.name)
+    else:
+        key = await find_key(cluster, ref, place)
+        selected = overview.for_object(key)
+        if cluster.denied and not ref.own_type:
+            # The record that names this instance may be among what this person may not read.
+            selected = await selected.with_instance(cluster, key)
+    if selected.is_empty:
+        namespace_text = f" in namespace {key.namespace}" if key and key.namespace and not ref.own_type else ""
+        suggestion = await suggest_name(cluster, ref, key or rollout_key(ref.name))
+        advice = suggestion or "; `levelgate status` lists what there is"
+        raise RefError(f"nothing is recorded of {ref}{namespace_text} in cluster {cluster.name}{advice}")
+    return selected
+
+
 async def _read_fleet(hub: PermittedCluster) -> FleetOverview:
-    """Raises ClusterError."""
+    """Return the fleet of this hub. Raises: ClusterError."""
     from gitops.explain.fleet_overview import FleetOverview  # a cluster without a fleet pays nothing for it
 
     return await FleetOverview.from_hub(hub)
 
 
+def _fleet_lines(fleet: FleetOverview | None, times: TimeFormat, *, wide: bool) -> Iterator[str]:
+    if fleet is not None:
+        from gitops.cli.fleet_status import fleet_lines
+
+        yield from fleet_lines(fleet, times, wide=wide)
+
+
 def _fleet_names(fleet: FleetOverview | None) -> list[str]:
-    """As `explain` takes them."""
+    """Return the clusters and placements as references for `explain`."""
     if fleet is None:
         return []
     names = [f"cluster/{name}" for name in fleet.names]
@@ -155,12 +150,19 @@ def _fleet_names(fleet: FleetOverview | None) -> list[str]:
 
 
 def _names(overview: Overview) -> Iterator[str]:
-    """As commands take them: sources, rollouts, and the instances that are not as Git says."""
+    """Yield sources, rollouts, and the instances that differ from Git, as references for other commands."""
     yield from (f"source/{name}" for name in overview.sources)
     yield from (f"rollout/{rollout.name}" for rollout in overview.rollouts)
     yield from (
         instance_state.key.command_reference for instance_state in overview.instances if not instance_state.is_settled
     )
+
+
+def _overview_lines(overview: Overview, ref: Ref | None, times: TimeFormat, now: datetime) -> Iterator[str]:
+    """Yield the table of one instance, where *ref* names one, else those of sources and rollouts."""
+    if ref and not ref.own_type and overview.instances:
+        return _instance_table(overview.instances[0])
+    return _table_lines(overview, times, now, everything=ref is not None)
 
 
 def _table_lines(overview: Overview, times: TimeFormat, now: datetime, *, everything: bool) -> Iterator[str]:
@@ -230,7 +232,9 @@ def _instance_table(instance_state: InstanceState) -> Iterator[str]:
 def _cause_lines(
     overview: Overview, times: TimeFormat, choice: ClusterChoice, *, wide: bool, settled_message: str
 ) -> Iterator[str]:
-    """`settled` is what is said where nothing waits."""
+    """Yield the table of causes, the messages of failures, and the next command; *settled_message* where nothing
+    waits.
+    """
     rows = [
         (instance_state, cause)
         for instance_state in overview.instances
@@ -279,7 +283,9 @@ def _cause_lines(
 
 
 def _worst_subject(rows: Iterable[tuple[InstanceState, Cause]], others: Iterable[tuple[str, Cause]]) -> str:
-    """What to ask for first, as `explain` takes it: an instance before what else is as bad."""
+    """Return the reference with the worst state, for `explain`. At the same rank an instance comes before other
+    objects.
+    """
     candidates = [(instance_state.state, 0, instance_state.key.command_reference) for instance_state, _ in rows]
     for source, cause in others:
         key = cause.object_key
@@ -289,19 +295,32 @@ def _worst_subject(rows: Iterable[tuple[InstanceState, Cause]], others: Iterable
     return min(candidates, key=lambda candidate: (candidate[0].rank, candidate[1]))[2]
 
 
-def _describe_settled(overview: Overview, empty_namespace: str, *, is_complete: bool) -> str:
-    """`empty` is a namespace without instances."""
+def _describe_settled(
+    overview: Overview, fleet: FleetOverview | None, empty_namespace: str, *, is_complete: bool
+) -> str:
+    """Return the sentence for a list without causes.
+
+    Args: *empty_namespace* is the namespace that was asked for, where it has no instance. *is_complete* is false where
+    the person may not read everything.
+    """
     if empty_namespace:
         return f"No instance is in namespace {empty_namespace}."
     if not overview.instances and not any(record.target for record in overview.sources.values()):
         return ""
     if not is_complete:
-        return "Nothing waits or fails, as far as it could be read."
-    unknown = any(
+        message = "Nothing waits or fails, as far as it could be read."
+    elif any(
         name in overview.unconfigured or record.unreadable or not record.target
         for name, record in overview.sources.items()
-    )
-    return "Everything matches the last commit that was read." if unknown else "Everything matches Git."
+    ):
+        message = "Everything matches the last commit that was read."
+    else:
+        message = "Everything matches Git."
+    if fleet is None:
+        return message
+    from gitops.cli.fleet_status import settled_locally
+
+    return settled_locally(message, fleet)
 
 
 def _cause_row(place: str, cause: Cause, by: str, times: TimeFormat, wide: bool) -> tuple[str, ...]:
@@ -310,12 +329,12 @@ def _cause_row(place: str, cause: Cause, by: str, times: TimeFormat, wide: bool)
 
 
 def _place(key: ObjectKey) -> str:
-    """`prod  webapp/cart`"""
+    """Return an object with its namespace first, such as `prod webapp/cart`."""
     return "  ".join(filter(None, (key.namespace, f"{key.kind.lower()}/{key.name}")))
 
 
 def _as_json(cluster: PermittedCluster, overview: Overview, fleet: FleetOverview | None) -> dict[str, Any]:
-    """The stable contract of `status -o json` (docs/reference.md)."""
+    """Return the stable document of `status -o json` (docs/reference.md)."""
     return {
         "cluster": cluster.name,
         "denied": sorted(map(str, cluster.denied)),

@@ -1,4 +1,8 @@
-"""What commands print for people, in which others may have had a word: Git, the cluster, whoever annotates an object there."""
+"""Output for people and programs.
+
+Texts from Git, from the cluster and from annotations can contain control characters. Everything here is escaped, so
+that a text cannot drive the terminal.
+"""
 
 from __future__ import annotations
 
@@ -15,41 +19,41 @@ from gitops.text import escape_terminal, escape_terminal_json, one_line
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """A line, or several, to stdout or stderr."""
+    """Print a text of one or several lines to stdout or stderr."""
     click.echo(escape_terminal(text), err=err)
 
 
 def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
-    """Lines, each of which stays one whatever stands in it."""
+    """Print each text as exactly one line, even if it contains line breaks."""
     for line in lines:
         click.echo(one_line(line), err=err)
 
 
 def format_header(cluster: str, time_text: str) -> str:
-    """Return the line that stands above what is shown of a cluster."""
+    """Return the first line of a command that shows a cluster."""
     return f"Cluster {cluster}, {time_text}, levelgate {program_version()}"
 
 
 def on_stop_signal(callback: Callable[[], object]) -> None:
-    """Call this at each SIGINT and SIGTERM from now on, in the running event loop."""
+    """Call *callback* at each SIGINT and SIGTERM from now on, in the running event loop."""
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, callback)
 
 
 def unreachable_reporter() -> Callable[[Exception], None]:
-    """Says to stderr, once for each reason in a row, that a server went away that is asked again."""
+    """Return a callback that prints a server's failure to stderr, unless it is the same as the last one."""
     last_message: list[str] = []
 
-    def tell_once(error: Exception) -> None:
+    def report_once(error: Exception) -> None:
         if last_message != [str(error)]:
             last_message[:] = [str(error)]
             echo(f"{error}; it is tried again", err=True)
 
-    return tell_once
+    return report_once
 
 
 def print_document(document_value: Any, output: str, *, is_sorted: bool = False) -> None:
-    """For programs: the same content as `json`, or as `yaml`."""
+    """Print a document for programs, as JSON or YAML of the same content."""
     if output == "yaml":
         from renderer.documents.writer import dump
 

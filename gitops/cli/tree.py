@@ -1,4 +1,4 @@
-"""`levelgate tree`: an instance or a source with everything below it, by level, as it is in the cluster."""
+"""Command `levelgate tree`: an instance or a source with everything below it, by level."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gitops.cli.options import ClusterChoice, member_options, parse_ref, report_unreadable
+from gitops.cli.options import READ_EXIT_CODES, ClusterChoice, member_options, parse_ref, report_unreadable
 from gitops.cli.terminal import echo, format_header, print_document
 from gitops.clock import SystemClock
 from gitops.explain.tree import TreeNode, read_tree, walk
@@ -16,7 +16,7 @@ from gitops.records.references import Ref, find_key, get_object
 from gitops.text import align_table, format_local_time, title
 
 
-@click.command()
+@click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1, required=True)
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
 @click.option(
@@ -24,7 +24,9 @@ from gitops.text import align_table, format_local_time, title
 )
 @member_options
 def command(ref: tuple[str, ...], namespace: str | None, output: str, choice: ClusterChoice) -> int:
-    """Show what is below REF, such as webapp/shop or source/platform: level, node, object, health.
+    """Show the objects below REF, such as webapp/shop or source/platform: level, node, object, health.
+
+    Use it to see which object of an instance is not healthy.
 
     \b
     levelgate tree webapp/shop -n prod

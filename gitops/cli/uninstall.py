@@ -1,4 +1,4 @@
-"""`levelgate uninstall`: leave a cluster, with or without what was deployed."""
+"""Command `levelgate uninstall`: remove Levelgate from a cluster, with or without the deployed objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from applier.cluster import Object
 from applier.errors import ClusterError
-from gitops.cli import EXIT_WAITING, program_version
+from gitops.cli import EXIT_WAITING, describe_exit_codes, program_version
 from gitops.cli.options import ClusterChoice, Duration, member_options
 from gitops.cli.terminal import echo, format_header
 from gitops.clock import SystemClock
@@ -26,7 +26,11 @@ from gitops.text import align_table, format_local_time, title
 from renderer.identity import ObjectKey
 
 
-@click.command()
+@click.command(
+    epilog=describe_exit_codes(
+        "0 nothing is left", "1 not confirmed, refused, or something is left", "3 deletions take longer than --wait"
+    )
+)
 @click.option(
     "--with-workloads", is_flag=True, help="Delete what the sources deployed as well, in reverse order of dependency."
 )
@@ -36,14 +40,15 @@ from renderer.identity import ObjectKey
     type=Duration(),
     default="5m",
     show_default=True,
-    help="With --with-workloads: wait so long for what is being deleted.",
+    help="With --with-workloads: time to wait for deletions.",
 )
 @member_options
 def command(with_workloads: bool, yes: bool, wait: timedelta, choice: ClusterChoice) -> int:
-    """Remove everything that Levelgate added to a cluster: labels, annotations, finalizers, status, records. Deployed objects remain, without an
-    owner: instances, their CRDs and everything else. First the command shows what it would do, and asks.
+    """Remove everything that Levelgate added to a cluster: labels, annotations, finalizers, status, records.
 
-    It refuses while a `levelgate run` works on the cluster: stop that first. If it is interrupted, run it again.
+    Use it to leave a cluster. Deployed objects remain without an owner: instances, their CRDs and everything else. The
+    command shows what it would do, and asks. It refuses while a levelgate run works on the cluster: stop that first. If
+    it is interrupted, run it again.
 
     \b
     levelgate uninstall --context dev
@@ -53,7 +58,9 @@ def command(with_workloads: bool, yes: bool, wait: timedelta, choice: ClusterCho
 
 
 async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confirmed: bool) -> int:
-    """`wait` is given where workloads go as well."""
+    """Remove Levelgate and return the exit code. With *wait*, delete the deployed objects first, and wait so long for
+    that.
+    """
     clock = SystemClock()
     async with choice.connect() as cluster:
         uninstaller = Uninstaller(cluster)
@@ -76,7 +83,7 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confir
                 if remaining := list(_remaining_members(await run_while_held(leadership.hold(), removal))):
                     echo("\n".join(["still being deleted; run this command again later:", *remaining]), err=True)
                     return EXIT_WAITING
-            # The Lease is among the records: who deletes these can hold it no longer.
+            # The Lease is among the records that `uninstall` deletes, so only the steps before it can hold the Lease.
             await run_while_held(
                 leadership.hold(), uninstaller.release(uninstall_plan if wait is None else await uninstaller.survey())
             )
@@ -86,7 +93,11 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confir
 def _plan_lines(
     uninstall_plan: UninstallPlan, other_writers: str, records: dict[str, SourceRecord] | None
 ) -> Iterable[str]:
-    """What would be done. `company` is in our own namespace beside us, `records` are given where workloads go as well."""
+    """Yield what would be done.
+
+    Args: *other_writers* names foreign objects in Levelgate's namespace. *records* are given where workloads are
+    deleted.
+    """
     if uninstall_plan.is_empty:
         yield "Levelgate has added nothing to this cluster."
     if records:
@@ -106,7 +117,7 @@ def _plan_lines(
     if rows:
         yield from align_table([["DO", "KIND", "OBJECTS", "EXAMPLES"], *rows])
         yield ""
-        yield "Released objects keep their content; labels, annotations, finalizers and status of Levelgate are removed."
+        yield "Released objects keep their content; Levelgate's labels, annotations, finalizers and status are removed."
     for kind, why in uninstall_plan.unreadable_kinds.items():
         yield f"not searched: {kind}: {why}"
 
@@ -124,16 +135,17 @@ def _example_of_kind(objects: Sequence[Object], kind: str) -> str:
 def _confirm() -> bool:
     if sys.stdin.isatty():
         return click.confirm("Continue?")
-    echo("Error: nothing was done; give --yes where no terminal can be asked", err=True)
+    echo("Error: nothing was done: stdin is not a terminal; confirm with --yes", err=True)
     return False
 
 
 def _remaining_members(reconcile_result: ReconcileResult) -> Iterable[str]:
-    """Members that are to go and have not gone yet. What a person protects stays, and is released."""
+    """Yield members whose deletion has not finished. Members that a person protects remain, and are released."""
     for set_plan in reconcile_result.plan.sets:
         for prune_candidate in set_plan.prune_candidates:
             if prune_candidate.is_being_deleted:
-                yield f"  {title(prune_candidate.member.key)}: {prune_candidate.blocked.message if prune_candidate.blocked else 'to be deleted'}"
+                state = prune_candidate.blocked.message if prune_candidate.blocked else "to be deleted"
+                yield f"  {title(prune_candidate.member.key)}: {state}"
 
 
 def _report_remaining(remaining: UninstallPlan, errors: Sequence[ClusterError]) -> int:

@@ -1,22 +1,23 @@
-"""`levelgate unpin`: a source that was pinned follows its ref again."""
+"""Command `levelgate unpin`: let a pinned source follow its ref again."""
 
 from __future__ import annotations
 
 import click
 
-from gitops.cli.person_requests import RequestCommand, request_options
+from gitops.cli.person_requests import REQUEST_EXIT_CODES, RequestCommand, request_options
 from gitops.records import requests
 from gitops.records.references import SOURCE
 
 
-@click.command()
+@click.command(epilog=REQUEST_EXIT_CODES)
 @request_options
-def command(give: RequestCommand) -> int:
-    """Let a pinned source follow its ref again. The other half of `pin`.
+def command(send_request: RequestCommand) -> int:
+    """Let a pinned source follow its ref again. The opposite of pin.
 
-    It goes on to the head of the ref where that follows from the commit before the pin, or from the pinned one.
+    Use it when the head of the ref is right again. The source moves to that head if it descends from the commit before
+    the pin, or from the pinned one.
 
     \b
     levelgate unpin source/platform
     """
-    return give(requests.unpin, SOURCE)
+    return send_request(requests.unpin, SOURCE)

@@ -1,13 +1,17 @@
-"""`levelgate version`."""
+"""Command `levelgate version`: the version of this program."""
 
 from __future__ import annotations
 
 import click
 
-from gitops.cli import program_version
+from gitops.cli import describe_exit_codes, program_version
 
 
-@click.command()
+@click.command(epilog=describe_exit_codes("0 printed"))
 def command() -> None:
-    """Print the version of this program."""
+    """Print the version of this program. Use it in a bug report.
+
+    \b
+    levelgate version
+    """
     click.echo(f"levelgate {program_version()}")

@@ -1,4 +1,4 @@
-"""`levelgate wait`: for scripts, until what is in Git is applied, or has settled."""
+"""Command `levelgate wait`: wait in a script until Git is applied, or has settled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from applier.cluster import WatchTarget
 from applier.kube.cluster import KubeCluster
-from gitops.cli import EXIT_WAITING
+from gitops.cli import EXIT_WAITING, describe_exit_codes
 from gitops.cli.options import ClusterChoice, Duration, member_options, parse_ref
 from gitops.cli.terminal import echo, unreachable_reporter
 from gitops.clock import SystemClock
@@ -30,7 +30,7 @@ from renderer.phrasing import suggestion_or_names
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
-@click.command()
+@click.command(epilog=describe_exit_codes("0 reached", "1 an error", "3 not reached within --timeout"))
 @click.argument("ref", nargs=-1)
 @click.option(
     "--for",
@@ -41,16 +41,16 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
     help="applied: live objects match Git; settled: they are healthy and baked as well.",
 )
 @click.option("--revision", metavar="SHA", default="", help="At this commit, by at least 7 characters of its id.")
-@click.option("--timeout", type=Duration(), default="10m", show_default=True, help="Give up after so long.")
+@click.option("--timeout", type=Duration(), default="10m", show_default=True, help="Time limit.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
 @member_options
 def command(
     ref: tuple[str, ...], goal: str, revision: str, timeout: timedelta, namespace: str | None, choice: ClusterChoice
 ) -> int:
-    """Wait until REF (a source, a rollout or an instance; else all sources) is applied, or has settled. Progress is written to stderr.
+    """Wait until REF (a source, a rollout or an instance; else all sources) is applied, or has settled.
 
-    Exit code 0 once it is, 3 after --timeout. Without --revision, the commit counts that the daemon read last;
-    name the commit when you have just pushed it.
+    Use it in scripts, after a push. Progress is written to stderr. Without --revision, the commit counts that the
+    daemon read last; name the commit when you have just pushed it.
 
     \b
     levelgate wait source/platform --revision $(git rev-parse HEAD)
@@ -75,7 +75,7 @@ async def _wait(
         echo(f"Cluster {cluster.name}, {format_local_time(SystemClock().now())}", err=True)
         printed_messages: list[str] = []
 
-        async def is_there() -> bool:
+        async def is_reached() -> bool:
             results = await read_results()
             for result in results:
                 if result.message not in printed_messages:
@@ -86,7 +86,7 @@ async def _wait(
         if await wait_until(
             cluster,
             subjects,
-            is_there,
+            is_reached,
             timeout_seconds=time_limit.total_seconds(),
             on_unavailable=unreachable_reporter(),
         ):
@@ -96,12 +96,13 @@ async def _wait(
 
 
 _ResultReader = Callable[[], Awaitable[list[WaitResult]]]
+"""Reader of the present results, one for each subject."""
 
 
 async def _targets_and_reader(
     cluster: KubeCluster, ref: Ref | None, wait_target: WaitTarget, namespace: str
 ) -> tuple[list[WatchTarget], _ResultReader]:
-    """What to watch, and how to look."""
+    """Return what to watch, and the reader of the results."""
     records = WatchTarget(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
 
     async def sources() -> list[WaitResult]:
@@ -137,11 +138,11 @@ async def _rollout_results(cluster: KubeCluster, name: str, wait_target: WaitTar
     rollout_overview = (await Overview.from_cluster(permitted, now=SystemClock().now())).for_rollout(name)
     if not rollout_overview.rollouts:
         raise RefError(
-            permitted.append_denials(f"nothing is known of rollout/{name}; `levelgate status` lists what there is")
+            permitted.append_denials(f"nothing is recorded of rollout/{name}; `levelgate status` lists what there is")
         )
     if (
         len(rollout_overview.instances) < sum(wave.total for wave in rollout_overview.rollouts[0].waves)
         and permitted.denied
     ):
-        raise RefError(f"how far rollout/{name} is cannot be told. {permitted.denial_note}")
+        raise RefError(f"the progress of rollout/{name} is not readable. {permitted.denial_note}")
     return [wait_target.check_rollout(name, rollout_overview.instances)]

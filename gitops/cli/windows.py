@@ -1,4 +1,4 @@
-"""`levelgate windows`: the calendar of a repository, or the one in force in a cluster."""
+"""Command `levelgate windows`: the windows of a repository, or those in force in a cluster."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 
 from applier.cluster import Cluster
 from gitops import source_config
+from gitops.cli import describe_exit_codes
 from gitops.cli.options import (
     ClusterChoice,
     cluster_name_option,
@@ -37,12 +38,12 @@ from gitops.windows.selectable import SelectableObjects
 from renderer.render.render import render
 
 
-@click.command()
+@click.command(epilog=describe_exit_codes("0 shown", "1 a window, or a file that may hold one, could not be read"))
 @click.argument("place", metavar="[PATH|URL]", required=False)
 @revision_option
 @click.option("--at", metavar="TIME", help="Start at this time, such as 2026-12-24T10:00.  [default: now]")
 @click.option(
-    "--next", "count", type=click.IntRange(1, 100), default=3, show_default=True, help="So many openings of each."
+    "--next", "count", type=click.IntRange(1, 100), default=3, show_default=True, help="Number of openings of each."
 )
 @click.option("-n", "--namespace", metavar="NS", help="Show what may change in this namespace only.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default.")
@@ -62,9 +63,11 @@ def command(
     file: Path | None,
     choice: ClusterChoice,
 ) -> int:
-    """Show windows, and when what they govern may change: those in force in the cluster, or with PATH those of a repository.
+    """Show windows, and when the objects that they govern may change: those in force in the cluster, or with PATH those
+    of a repository.
 
-    A repository needs no cluster. Exits 1 when a window, or a file that may hold one, cannot be read; the others are shown all the same.
+    Use it to see the next openings, and to check a window before you commit it. A repository needs no cluster. If a
+    window cannot be read, the others are still shown.
 
     \b
     levelgate windows --context prod-eu
@@ -72,14 +75,9 @@ def command(
     levelgate windows . --at 2026-12-24T10:00 --next 5 --config levelgate.yaml
     levelgate windows . --utc -o json
     """
+    _check_usage(place, revision, file, choice)
     times = TimeFormat(utc)
     now = typed_time(times, at, "--at") if at else SystemClock().now()
-    if place is None and revision:
-        raise click.UsageError("--revision names a commit of a repository: write its PATH or URL as well")
-    if place is None and file:
-        raise click.UsageError("a cluster records its own name: --config is for the windows of a repository")
-    if place is not None and choice != ClusterChoice():
-        raise click.UsageError("the windows of a repository, or those of a cluster: leave out one of the two")
     calendars, header_prefix, problems = (
         _read_repository(place, revision, read_cluster_name(file))
         if place
@@ -88,30 +86,45 @@ def command(
     if namespace and not all_namespaces:
         calendars = [calendar.in_namespace(namespace) for calendar in calendars]
     if output != "table":
-        print_document(
-            [window for calendar in calendars for window in as_json(calendar, now, count)], output, is_sorted=True
-        )
+        document = [window for calendar in calendars for window in as_json(calendar, now, count)]
+        print_document(document, output, is_sorted=True)
     else:
         header = f"{header_prefix}{times.format_full(now)} ({now:%H:%MZ}), tzdata {zones.tzdata_version()}"
         echo("\n".join([header, *_text(calendars, times, now, count)]))
-    for problem in problems:
-        echo(problem, err=True)
-    for calendar in calendars:
-        for warning in find_warnings(calendar.windows, now):
-            echo(f"warning: {warning}", err=True)
-        for window in calendar.windows:
-            for day, message in find_clock_changes(window, now):
-                echo(f"note: {window.origin}: window {window.name} {message}: {day:%a %Y-%m-%d}", err=True)
+    for line in (*problems, *_remarks(calendars, now)):
+        echo(line, err=True)
     return 1 if problems else 0
 
 
-def _read_repository(place: str, revision: str, named: str) -> tuple[list[WindowCalendar], str, list[str]]:
+def _check_usage(place: str | None, revision: str, file: Path | None, choice: ClusterChoice) -> None:
+    """Raise UsageError for options of a repository beside a cluster, and the other way round."""
+    if place is None and revision:
+        raise click.UsageError("--revision names a commit of a repository: write its PATH or URL as well")
+    if place is None and file:
+        raise click.UsageError("a cluster records its own name: --config is for the windows of a repository")
+    if place is not None and choice != ClusterChoice():
+        raise click.UsageError("the windows of a repository, or those of a cluster: leave out one of the two")
+
+
+def _remarks(calendars: Sequence[WindowCalendar], now: datetime) -> Iterable[str]:
+    """Yield the warnings about windows, and the days on which a change of the clock affects one."""
+    for calendar in calendars:
+        yield from (f"warning: {warning}" for warning in find_warnings(calendar.windows, now))
+        for window in calendar.windows:
+            for day, message in find_clock_changes(window, now):
+                yield f"note: {window.origin}: window {window.name} {message}: {day:%a %Y-%m-%d}"
+
+
+def _read_repository(place: str, revision: str, cluster: str) -> tuple[list[WindowCalendar], str, list[str]]:
+    """Return the calendars, the start of the header, and the problems; windows are judged for the cluster of this
+    name.
+    """
     snapshot = locations.read_location(place, revision=revision)
     catalog = source_config.load_catalog(snapshot)
     rules = resolve_rules(catalog, {})
     problems = [problem for problem in catalog.problems if problem.file in catalog.unreadable_files]
     gates = gates_by_target({definition.name: definition for definition in catalog.definitions.values()})
-    objects = SelectableObjects.from_rendering(catalog, render([catalog]), named)
+    objects = SelectableObjects.from_rendering(catalog, render([catalog]), cluster)
     calendar = WindowCalendar.from_rules(rules, objects.targets, gates)
     for unmatched in find_unmatched_windows(rules.windows.values(), catalog.rules, objects):
         echo(f"warning: {(unmatched.with_other_sources() if objects.is_empty else unmatched).problem}", err=True)
@@ -119,6 +132,7 @@ def _read_repository(place: str, revision: str, named: str) -> tuple[list[Window
 
 
 async def _read_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[list[WindowCalendar], str, list[str]]:
+    """Return the calendars in force, the start of the header, and the problems."""
     async with choice.connect_readable(namespace) as (cluster, _):
         calendars = await read_calendars(cluster)
         if not calendars and cluster.denied:
@@ -127,7 +141,7 @@ async def _read_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[l
 
 
 async def read_calendars(cluster: Cluster) -> list[WindowCalendar]:
-    """The calendars in force, by source. Raises ClusterError."""
+    """Return the calendars in force, by source. Raises: ClusterError."""
     rules = await window_calendar.read_rules(cluster)
     if not rules:
         return []

@@ -1,1 +1,1 @@
-"""What the cluster's own records answer to whoever asks: where everything is, why something waits, what happened, and whether it is there yet."""
+"""Answers from the cluster's own records: state, causes, history, trees, and waiting for a state."""

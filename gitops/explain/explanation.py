@@ -1,6 +1,7 @@
-"""What `levelgate explain` finds: the shortest chain from what was asked about to what holds it up.
+"""Explanation of `levelgate explain`: the shortest chain from the object in question to the cause at its end.
 
-One link waits for the next: an instance for its pace because of another instance, that for the gate of one of its nodes, that for a window.
+Each link waits for the next. For example, an instance waits for its pace because another instance is in flight. That
+instance waits for the gate of one of its nodes, and the gate for a window.
 """
 
 from __future__ import annotations
@@ -22,28 +23,33 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 MAX_OPENINGS = 3
+"""Openings of a closed window that a link lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingLink:
-    """`key` waits. Of one in a rollout, `settled` and `unsettled` are the others of its wave that moved, by name."""
+    """Link for an object that waits."""
 
     key: ObjectKey
     cause: Cause
     instance: InstanceState | None = None
     settled: tuple[str, ...] = ()
+    """Names of the settled instances of its wave, where it waits for its pace."""
     unsettled: tuple[str, ...] = ()
+    """Names of the instances or nodes that it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindowLink:
-    """A window that is closed: since and until when, and the next times at which it lets pass."""
+    """Link for a closed window."""
 
     closed_window: ClosedWindow
     opens: tuple[datetime, ...]
+    """Next times at which changes may start; empty for never."""
 
     @classmethod
     def from_window(cls, now: datetime, window: Window, source: str) -> ClosedWindowLink:
+        """Return the link for a window that is closed at *now*."""
         span = window.timeline.span(now)
         if window.kind is WindowKind.DENY and span.active:
             ends = (span.until,) if span.until else ()
@@ -57,64 +63,73 @@ Link = WaitingLink | ClosedWindowLink
 
 @dataclass(frozen=True, slots=True)
 class CauseChain:
-    """Of one thing that a person named: `unit`, as objects are written, or our own word and a name.
-
-    `chain` begins with its worst cause, `others` are its further causes. `open` are the windows that govern it and let pass, `externals` the
-    external facts that its definition asks for and that are so, with since when. `record` is that of a source, which `is_left` where the daemon is
-    not configured with it any more, `rollout` that of a rollout; `instances` are those of these, or behind a window, and `objects` why others are
-    there, that are plain or do not exist yet. `source` is the name of the source that it comes from, where it comes from one, `commit` where
-    that is, and `offered` the commit that waits for a person's word there. `left_behind` are the members concerned that were left behind.
-    """
+    """Explanation of an object, source, rollout or window that a person named."""
 
     subject: str
+    """Key of the object as text, with the node if any; or a reference such as `source/platform`."""
     state: DisplayState
     key: ObjectKey | None = None
+    """Key of the object; None for a rollout or a window."""
     instance: InstanceState | None = None
+    """State of the instance that the object is, or belongs to."""
     chain: tuple[Link, ...] = ()
+    """Links from the worst cause on."""
     other_causes: tuple[Cause, ...] = ()
+    """Further causes of the same subject."""
     open_windows: tuple[Window, ...] = ()
+    """Windows that govern the subject and are open."""
     externals: Mapping[str, datetime] = field(default_factory=dict)
+    """External facts that are true and that its gates read, with the time since when."""
     record: SourceRecord | None = None
+    """Record of the source, where the subject is a source."""
     is_unconfigured: bool = False
+    """True where the daemon is no longer configured with that source."""
     rollout: RolloutState | None = None
+    """State of the rollout, where the subject is a rollout."""
     instances: tuple[InstanceState, ...] = ()
+    """Instances of the source or rollout, or those that the window holds up."""
     object_causes: tuple[Cause, ...] = ()
+    """Causes of other objects that the window holds up."""
     source: str = ""
+    """Name of the source that the subject comes from; empty where unknown."""
     commit: str = ""
+    """Commit that this source is at."""
     offered: str = ""
+    """Commit of this source that waits for an approval; empty for none."""
     left_behind: tuple[LeftBehindMember, ...] = ()
+    """Members left behind, where the subject is such a member or its source."""
 
     @property
     def unsettled_instances(self) -> tuple[InstanceState, ...]:
-        """Instances that have not settled."""
         return tuple(instance for instance in self.instances if not instance.is_settled)
 
     @property
     def blockers_of(self) -> tuple[CauseRef, ...]:
-        """What it waits for itself, the rest of the chain aside."""
+        """References from the first link, without the rest of the chain."""
         first = next((link for link in self.chain if isinstance(link, WaitingLink)), None)
         return tuple(blockers_of(first)) if first else ()
 
     @property
     def not_before(self) -> datetime | None:
-        """The earliest time at which it can go on, as far as that is known."""
+        """Earliest time at which the subject can continue; None where it is not known."""
         return next(
             (link.cause.until for link in self.chain if isinstance(link, WaitingLink) and link.cause.until), None
         )
 
     @property
     def last_object(self) -> ObjectKey | None:
-        """The object that everything waits for in the end; None where that is a window."""
+        """Object at the end of the chain; None where the chain ends at a window."""
         last = self.chain[-1] if self.chain else None
         return last.cause.object_key if isinstance(last, WaitingLink) else None
 
     @property
     def failures(self) -> tuple[WaitingLink, ...]:
+        """Links whose reason is a failure."""
         return tuple(link for link in self.chain if isinstance(link, WaitingLink) and link.cause.reason.is_failure)
 
 
 def blockers_of(link: WaitingLink) -> Iterator[CauseRef]:
-    """What stands behind a cause; where nothing does, its rollout, or the object itself."""
+    """Yield the references of a cause. Without any, yield its rollout, else the object itself."""
     cause = link.cause
     if cause.references:
         yield from cause.references

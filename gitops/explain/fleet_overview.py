@@ -1,4 +1,7 @@
-"""A fleet as the hub's records tell it: its clusters, what Git declares, and how far each placement is. Nothing else is asked."""
+"""A fleet as the hub records it: its clusters, their declarations in Git, and the progress of each placement.
+
+Only the hub is read, never a member cluster.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,21 @@ from renderer.phrasing import suggestion_or_names
 
 
 class UnknownCluster(GitopsError):
-    """The fleet has no such cluster; the text says which there are."""
+    """Error of a cluster name that the fleet does not have. The text names similar or all clusters."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementProgress:
-    """One placement of a source: the clusters that its labels select, those that are chosen of them, and why each that is not settled is not."""
+    """Progress of one placement of a source."""
 
     source: str
     placement: Placement
     selected: tuple[ClusterName, ...]
+    """Clusters that the labels select."""
     chosen: tuple[ClusterName, ...]
+    """Clusters of these that the placement takes."""
     unsettled: Mapping[ClusterName, str]
+    """Reason for each chosen cluster that is not settled."""
 
     @property
     def settled_count(self) -> int:
@@ -39,15 +45,17 @@ class PlacementProgress:
 
 @dataclass(frozen=True, slots=True)
 class FleetOverview:
-    """`records` are what the hub keeps of clusters, `declared` the clusters in force as Git says them. Without records there is no fleet."""
+    """Clusters and placements of a fleet. Without records, the cluster is not a hub."""
 
     records: Mapping[ClusterName, ClusterRecord]
+    """State of each cluster, as the hub records it."""
     declared: Mapping[ClusterName, ClusterSpec]
+    """Clusters in force, as Git declares them."""
     placements: tuple[PlacementProgress, ...]
 
     @classmethod
     async def from_hub(cls, hub: Reader) -> FleetOverview:
-        """Raises ClusterError."""
+        """Read the fleet from its hub. Raises: ClusterError."""
         records = {name: stored.record for name, stored in (await read_cluster_records(hub)).items()}
         return cls.from_records(records, await read_accepted(hub) if records else {})
 
@@ -55,7 +63,7 @@ class FleetOverview:
     def from_records(
         cls, records: Mapping[ClusterName, ClusterRecord], accepted: Mapping[str, StoredRules]
     ) -> FleetOverview:
-        """Return the fleet of these records, and of the clusters and placements in force by source."""
+        """Return the fleet with these records. *accepted* are the declarations in force, by source."""
         documents = {source: tuple(stored_documents(rules)) for source, rules in sorted(accepted.items())}
         clusters = (cluster for found in documents.values() for cluster in clusters_in(found))
         declared = {cluster.name: cluster for cluster in sorted(clusters, key=lambda cluster: cluster.name)}
@@ -68,17 +76,17 @@ class FleetOverview:
 
     @property
     def names(self) -> tuple[ClusterName, ...]:
-        """All clusters that are recorded or declared."""
+        """Clusters that are recorded or declared, sorted."""
         return tuple(sorted({*self.records, *self.declared}))
 
     @property
     def unsettled(self) -> tuple[ClusterName, ...]:
-        """The clusters, but for the hub's own, where a placement is not settled."""
+        """Member clusters in which a placement is not settled, sorted."""
         names = {name for progress in self.placements for name in progress.unsettled}
         return tuple(sorted(names - {LOCAL_CLUSTER}))
 
     def find(self, text: str) -> ClusterName:
-        """Return the cluster that a person has named. Raises UnknownCluster."""
+        """Return the cluster of this name. Raises: UnknownCluster."""
         try:
             name = parse_cluster_name(text)
         except ValueError as error:
@@ -92,12 +100,12 @@ class FleetOverview:
         return name
 
     def spec_of(self, name: ClusterName) -> ClusterSpec | None:
-        """Return how Git declares a cluster, or declared it last; None where that was never recorded."""
+        """Return how Git declares a cluster, else the last recorded declaration; None where there is neither."""
         record = self.records.get(name)
         return self.declared.get(name) or (record.spec if record else None)
 
     def placements_called(self, name: str) -> tuple[PlacementProgress, ...]:
-        """Return the placements of this name, of which each source may have one."""
+        """Return the placements of this name. Each source can have one."""
         return tuple(progress for progress in self.placements if progress.placement.name == name)
 
 
@@ -119,15 +127,15 @@ def _progress(
 
 
 def _unsettled_reason(record: ClusterRecord | None, source: str) -> str:
-    """Why it cannot be said that a source is settled in a cluster; empty where it can."""
+    """Return why a source is not known to be settled in a cluster; empty where it is settled."""
     if record is None:
-        return "not met yet"
+        return "not connected yet"
     if not record.is_current:
-        return f"{record.state or 'not met yet'}{f': {record.message}' if record.message else ''}"
+        return f"{record.state or 'not connected yet'}{f': {record.message}' if record.message else ''}"
     summary = record.sources.get(source)
-    return "nothing of it was applied there yet" if summary is None else describe_wait(summary)
+    return "not applied there yet" if summary is None else describe_wait(summary)
 
 
 def describe_wait(summary: SourceSummary) -> str:
-    """Return what a source waits for in a cluster, as `Reason: message`, or its state; empty where it is settled."""
+    """Return what a source waits for in a cluster, as `Reason: message`, else its state; empty where it is settled."""
     return summary.waits_for or ("" if summary.state == DisplayState.SETTLED else summary.state)

@@ -1,4 +1,7 @@
-"""Whether a cluster is the hub of a fleet. All that most commands need of fleets, so that those without one load nothing of them."""
+"""Test of whether a cluster is the hub of a fleet.
+
+Most commands need nothing else of fleets. It is a module of its own so that they load no other code of fleets.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ from renderer import well_known
 from renderer.identity import OWN_NAMESPACE, GroupKind
 
 CLUSTER_RECORDS: Final = f"{well_known.RECORD}={CLUSTER_RECORD}"
+"""Label selector of the records of clusters."""
 
 
 async def is_fleet_hub(cluster: Reader) -> bool:
-    """Return whether a hub keeps records of clusters here. Raises ClusterError."""
+    """Return whether the cluster holds records of member clusters. Raises: ClusterError."""
     found = await cluster.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=CLUSTER_RECORDS, metadata_only=True)
     return bool(found)

@@ -1,6 +1,6 @@
-"""What has happened lately, as a cluster tells it: Events of transitions, and what passes did by the records of the sources.
+"""Recent transitions and actions of a cluster, from Kubernetes Events and the records of sources.
 
-Events last as long as the server keeps them, an hour unless it is told otherwise; records of passes longer (`gitops.records.pass_history`).
+The server keeps Events for an hour by default. Records of reconciliations last longer (`gitops.records.pass_history`).
 """
 
 from __future__ import annotations
@@ -21,33 +21,41 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, source_parent
 
 SELECTOR = f"{well_known.MANAGED_BY}={CONTROLLER}"
+"""Label selector of Levelgate's Events."""
 
 WATCH_TARGETS = (WatchTarget(EVENT, selector=SELECTOR), WatchTarget(GroupKind("", "ConfigMap"), OWN_NAMESPACE))
-"""Where something has to happen before there is anything new to be told."""
+"""Objects whose changes can add a line to the journal."""
 
 _DONE_REASONS = frozenset({EventReason.UPDATED, EventReason.HEALED, EventReason.PRUNED, EventReason.ADOPTED})
+"""Reasons of Events that repeat an action, which the record of the reconciliation already has."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class JournalLine:
-    """One thing that happened: when, to what (an instance, or the record of a source), the word for it, and a sentence."""
+    """Transition or action at an instance or a source."""
 
     at: datetime
-    lines_about: ObjectKey
+    subject: ObjectKey
+    """The instance, or the record of the source."""
     reason: str
+    """Reason of the Event, or the action."""
     text: str
     level: int | None = None
+    """Level of the node; None for a transition."""
     is_warning: bool = False
 
 
 async def read_transitions(cluster: Cluster, namespace: str | None) -> list[JournalLine]:
-    """By Events, the oldest first. Raises ClusterError."""
+    """Return the transitions from Events, the oldest first; None reads all namespaces. Raises: ClusterError."""
     events = await cluster.list(EVENT, namespace, selector=SELECTOR)
     return sorted(line for event in events if (line := _event_line(event)))
 
 
 async def read_journal(cluster: Cluster, namespace: str | None) -> list[JournalLine]:
-    """All that was done, and every transition that is not just that it was done, the oldest first. Raises ClusterError."""
+    """Return all actions and transitions, the oldest first. A transition that only repeats an action is left out.
+
+    Raises: ClusterError.
+    """
     event_lines, records = await asyncio.gather(read_transitions(cluster, namespace), read_records(cluster))
     pass_lines = [
         line
@@ -55,7 +63,7 @@ async def read_journal(cluster: Cluster, namespace: str | None) -> list[JournalL
         for pass_record in pass_history.parse_passes(record.passes)
         for line in _pass_lines(name, pass_record)
     ]
-    namespace_lines = [line for line in pass_lines if namespace in {None, line.lines_about.namespace}]
+    namespace_lines = [line for line in pass_lines if namespace in {None, line.subject.namespace}]
     return sorted(
         [*(line for line in event_lines if line.reason not in _DONE_REASONS), *namespace_lines],
         key=lambda line: line.at,
@@ -63,7 +71,8 @@ async def read_journal(cluster: Cluster, namespace: str | None) -> list[JournalL
 
 
 def lines_about(lines: Iterable[JournalLine], key: ObjectKey) -> list[JournalLine]:
-    return [line for line in lines if line.lines_about == key]
+    """Return the lines about this object."""
+    return [line for line in lines if line.subject == key]
 
 
 def _event_line(event: Object) -> JournalLine | None:

@@ -1,4 +1,4 @@
-"""Everything that a cluster's own records say at once: sources, rollouts, instances, and what is not as Git says."""
+"""Overview of a cluster's records: sources, rollouts, instances, and their differences from Git."""
 
 from __future__ import annotations
 
@@ -25,48 +25,48 @@ from renderer.identity import ObjectKey, source_parent
 
 @dataclass(frozen=True, slots=True)
 class RolloutOverview:
-    """One rollout with the state of its instances. `since`: when it began to move to where it moves now, as far as that is recorded.
-
-    `revisions` counts its instances by the number of the revision that all their nodes have, as text; 0: none yet.
-    """
+    """A rollout with the state of its instances."""
 
     name: str
     record: RolloutState
     state: DisplayState
     since: datetime | None
+    """Start of the move to the present targets; None where it is not recorded."""
     revisions: Mapping[str, int]
+    """Number of instances by revision number as text, `0` for none. A revision counts once all nodes have it."""
 
     @property
     def waves(self) -> tuple[WaveProgress, ...]:
-        """Those that have instances."""
+        """Waves that have instances."""
         return tuple(wave for wave in self.record.waves if wave.total)
 
     @property
     def wave(self) -> str:
-        """Where it is: `prod 2/2`; empty where it is over or has no waves."""
+        """Present wave and its number, such as `prod 2/2`; empty when all is done, or with fewer than two waves."""
         names = [wave.name for wave in self.waves]
         current = next((wave.name for wave in self.waves if wave.settled + wave.held + wave.failed < wave.total), "")
         return f"{current} {names.index(current) + 1}/{len(names)}" if current and len(names) > 1 else ""
 
     @property
     def targets(self) -> str:
-        """`r13`; several, in a pipeline, the newest first."""
+        """Target revisions, the newest first: `r13`. During several overlapping rollouts there is more than one."""
         numbers = sorted({target.revision for target in self.record.targets.values()}, reverse=True)
         return ", ".join(f"r{number}" for number in numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`left` are those of the sources that the daemon is not configured with any more; where nothing is left of one it is none."""
+    """Sources, rollouts and instances of a cluster."""
 
     sources: Mapping[str, SourceRecord]
     rollouts: tuple[RolloutOverview, ...]
     instances: tuple[InstanceState, ...]
     unconfigured: frozenset[str]
+    """Sources that the daemon is no longer configured with. Those without remaining objects are left out."""
 
     @classmethod
     async def from_cluster(cls, cluster: Cluster, *, now: datetime) -> Overview:
-        """Raises ClusterError."""
+        """Read the overview at the time *now*. Raises: ClusterError."""
         records, stored_rollouts, installation = await asyncio.gather(
             read_records(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
         )
@@ -79,8 +79,12 @@ class Overview:
         sources = {name: record for name, record in records if name not in unconfigured or record.kinds}
         return cls(sources, tuple(rollouts), tuple(instances), unconfigured & sources.keys())
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.sources or self.rollouts or self.instances)
+
     def for_object(self, key: ObjectKey) -> Overview:
-        """What concerns one source, rollout or instance, by the key of its object."""
+        """Return the part that concerns one source or instance, by the key of its object."""
         sources = {name: record for name, record in self.sources.items() if source_parent(name) == key}
         instances = [
             instance for instance in self.instances if instance.key == key or source_parent(instance.source) == key
@@ -91,13 +95,17 @@ class Overview:
         return replace(self, sources=sources, rollouts=tuple(rollouts), instances=tuple(instances))
 
     async def with_instance(self, cluster: Cluster, key: ObjectKey) -> Overview:
-        """With this instance, where it exists, also if no record that may be read names it. Raises ClusterError."""
+        """Return the overview of this instance, if it exists and the overview has none.
+
+        It is needed where a person may read the instance, but not the record that names it. Raises: ClusterError.
+        """
         live = None if self.instances else await cluster.get(key)
         if live is None or not label(live, well_known.PARENT_ID):
             return self
         return replace(self, instances=(InstanceState.from_object(live),))
 
     def for_rollout(self, name: str) -> Overview:
+        """Return the part that concerns one rollout."""
         matching = tuple(rollout for rollout in self.rollouts if rollout.name == name)
         return replace(
             self,
@@ -107,14 +115,14 @@ class Overview:
         )
 
     def in_namespace(self, namespace: str) -> Overview:
-        """With the instances of one namespace only."""
+        """Return the overview with the instances of one namespace only."""
         return replace(
             self, instances=tuple(instance for instance in self.instances if instance.key.namespace == namespace)
         )
 
     @property
     def causes(self) -> Iterator[tuple[str, Cause]]:
-        """What waits or fails in sources, by source, beside what its own instances tell."""
+        """Causes of the sources, each with its source, without those that an unsettled instance reports itself."""
         instance_keys = {instance.key for instance in self.instances if not instance.is_settled}
         for name, record in self.sources.items():
             yield from (
@@ -139,7 +147,7 @@ def _rollout_overview(name: str, record: RolloutState, instances: list[InstanceS
         DisplayState.worst(
             [
                 DisplayState.from_reasons(instance.reason for instance in own_instances),
-                # by its record as well: instances may not exist yet, or their source may have ended
+                # The record counts as well: instances may not exist yet, or their source may be gone.
                 *(state for state, number in count_states(record.waves).items() if number),
             ]
         ),

@@ -1,6 +1,6 @@
-"""A cluster for somebody who may not read all of it: what may be read is answered, and what may not is kept, to be told.
+"""A cluster as far as a person may read it. Refused reads are recorded, so that a command can report them.
 
-For commands that show what is. Whoever decides on what a list holds must not use it: here what may not be read looks absent.
+Only commands that display may use it. A decision must not: an object that the person may not read looks absent here.
 """
 
 from __future__ import annotations
@@ -23,22 +23,27 @@ _HTTP_FORBIDDEN = 403
 
 
 def _deny_write() -> None:
+    """Refuse a write: this view of a cluster is for reading."""
     raise Denied("this cluster is read-only")
 
 
 @dataclass
 class PermittedCluster(FencedCluster):
-    """`within` is the namespace that alone is asked for where all at once may not be listed; empty: those that the records of sources name.
-    `refused` is what one may not do.
-    """
+    """Read-only view that answers a refused list with as much as the person may read."""
 
     cluster: Cluster
     check: Callable[[], None] = _deny_write
     namespace: str = ""
+    """Only namespace to fall back to after a refused list; empty for those that the records of sources name."""
     denied: set[ResourceAttributes] = field(default_factory=set)
+    """Reads that were refused."""
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
-        """Raises Denied but for what only explains others: Levelgate's own records, and CRDs."""
+        """Return a live object. A refusal counts as absence for Levelgate's own records and for CRDs, which only add
+        detail.
+
+        Raises: Denied for any other object.
+        """
         try:
             return await super().get(key, metadata_only=metadata_only)
         except Denied as error:
@@ -50,6 +55,10 @@ class PermittedCluster(FencedCluster):
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> builtins.list[Object]:
+        """List objects of a kind. If all namespaces at once are refused, list each candidate namespace.
+
+        Where every one of them is refused too, one refusal of the whole list is recorded.
+        """
         try:
             return await super().list(kind, namespace, selector=selector, metadata_only=metadata_only)
         except Denied as error:
@@ -67,18 +76,18 @@ class PermittedCluster(FencedCluster):
 
     @property
     def denial_note(self) -> str:
-        """What is missing for want of rights, in one sentence; empty where nothing is."""
+        """Sentence that names the missing permissions; empty where none is missing."""
         if not self.denied:
             return ""
         permissions = join_names(sorted(map(str, self.denied)), separator="; ")
         return f"Not everything could be read: you may not {permissions} (deploy/people.yaml has roles)."
 
     def append_denials(self, sentence: object) -> str:
-        """This, and what is missing."""
+        """Return the sentence, followed by the note on missing permissions."""
         return ". ".join(filter(None, [str(sentence), self.denial_note]))
 
     async def _candidate_namespaces(self, kind: GroupKind) -> builtins.list[str]:
-        """Namespaces in which objects of this kind may be."""
+        """Return namespaces that may hold objects of this kind."""
         if self.namespace:
             return [self.namespace]
         resource = (await self.discover()).resources.get(kind)
@@ -96,7 +105,7 @@ class PermittedCluster(FencedCluster):
 
 
 def _namespaces(records: Iterable[SourceRecord], kind: GroupKind | None = None) -> set[str]:
-    """Those of the instances of this kind, and of those that have members of it; None: of all instances."""
+    """Return the namespaces of instances of this kind, and of sets with members of it; None returns those of all."""
     return {
         namespace
         for record in records

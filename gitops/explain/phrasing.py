@@ -1,4 +1,4 @@
-"""The links of an explanation in words, and who can do something about them."""
+"""Sentences of an explanation, and the actions by which people can end a wait."""
 
 from __future__ import annotations
 
@@ -22,25 +22,27 @@ from renderer.identity import ObjectKey, source_parent
 from renderer.phrasing import join_names
 
 _REFERENCE_TYPES = {"Source": "source", "Definition": "rgd"}
-"""What people call them."""
+"""Type in a reference that a person types, by the kind of a cause's reference."""
 
 _WEBHOOK = re.compile(r'(failed calling|admission) webhook "([^"]*)"')
+"""Webhook in the API server's message: `admission` where it refused, `failed calling` where it did not answer."""
 _ADMISSION_POLICY = re.compile(r"ValidatingAdmissionPolicy '([^']*)'")
-"""How the server names who refused, or did not answer."""
+"""Admission policy in the API server's message."""
 
 _LIST_WEBHOOKS_COMMAND = (
     "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations "
-    "-o custom-columns=KIND:.kind,NAME:.metadata.name,WEBHOOKS:.webhooks[*].name,ASKS:.webhooks[*].clientConfig.service.name"
+    "-o custom-columns=KIND:.kind,NAME:.metadata.name,WEBHOOKS:.webhooks[*].name,"
+    "ASKS:.webhooks[*].clientConfig.service.name"
 )
 
 _MAX_LEFT_BEHIND = 10
-"""Members left behind of which an explanation of their source says where more is told."""
+"""Members left behind that an explanation of their source lists."""
 
 _FIX_IN_GIT = ("correct or revert it", "in Git: a fix, or git revert")
 
 
 def format_links(chain: Sequence[Link], times: TimeFormat, now: datetime) -> Iterator[str]:
-    """Numbered, with the reason first; what is told of each stands below it."""
+    """Yield the numbered links of a chain, the reason first, with details indented below each."""
     width = max((len(link.cause.reason) for link in chain if isinstance(link, WaitingLink)), default=0)
     for number, link in enumerate(chain, start=1):
         match link:
@@ -49,15 +51,17 @@ def format_links(chain: Sequence[Link], times: TimeFormat, now: datetime) -> Ite
                 yield from (f"     {line}" for line in _detail_lines(link, times, now))
             case ClosedWindowLink(closed_window=closed_window):
                 since = f" since {times.format_short(closed_window.since, now)}" if closed_window.since else ""
-                yield f"{number:<3}{format_window_name(closed_window.window)}, {closed_window.window.kind}, closed{since}"
+                window = closed_window.window
+                yield f"{number:<3}{format_window_name(window)}, {window.kind}, closed{since}"
                 yield from (f"     {line}" for line in _openings(link, times))
 
 
 def describe_unreadable(source: str, record: SourceRecord, times: TimeFormat) -> Iterator[str]:
-    """Since when and why the newest commit of a source is not known; nothing where it is."""
+    """Yield why the newest commit of a source is not known, and since when; nothing where it is known."""
     if record.unreadable:
         since = parse_timestamp(record.unreadable.since)
-        yield f"{source} cannot be read{f' since {times.format_minute(since)}' if since else ''}: {record.unreadable.why}"
+        since_text = f" since {times.format_minute(since)}" if since else ""
+        yield f"{source} cannot be read{since_text}: {record.unreadable.why}"
     if not record.target:
         yield f"No commit of {source} was accepted yet."
     elif record.unreadable:
@@ -65,13 +69,20 @@ def describe_unreadable(source: str, record: SourceRecord, times: TimeFormat) ->
 
 
 def describe_unconfigured(source: str) -> Iterator[str]:
-    """That a source is followed no more, and what to do about what it deployed."""
+    """Yield what happens to the objects of a source that is no longer configured, and what a person can do."""
     yield f"{source} is no longer configured. Its objects remain in the cluster and are neither healed nor pruned."
-    yield "To hand them over to another source, configure this one again with an empty path. To prune them, approve that commit as well."
+    yield (
+        "To hand them over to another source, configure this one again with an empty path. "
+        "To prune them, approve that commit as well."
+    )
 
 
 def _subject(link: WaitingLink, times: TimeFormat, now: datetime) -> str:
-    """`wave prod of webapp.kro.run, exponential 2`, or `prod/cart, node database, StatefulSet/cart-db, since 14:45`."""
+    """Return the subject of a link.
+
+    Examples: `wave prod of webapp.kro.run, exponential 2`; `prod/cart, node database, StatefulSet/cart-db, since
+    14:45`.
+    """
     cause, instance = link.cause, link.instance
     position = cause.details.get("position")
     if instance and instance.rollout and not cause.node and _is_of_rollout(cause):
@@ -87,10 +98,12 @@ def _subject(link: WaitingLink, times: TimeFormat, now: datetime) -> str:
 
 
 def _is_of_rollout(cause: Cause) -> bool:
+    """Return whether the cause concerns the whole rollout and not only one instance."""
     return cause.reason.is_queued or cause.reason in {Reason.APPROVAL_REQUIRED, Reason.HALTED}
 
 
 def _detail_lines(link: WaitingLink, times: TimeFormat, now: datetime) -> Iterator[str]:
+    """Yield the queue position, the values of the gates, or the message, and then what else the cause affects."""
     cause = link.cause
     position, gates = cause.details.get("position"), cause.details.get("gates")
     if position and "limit" in position and cause.reason is not Reason.WAVE_NOT_REACHED:
@@ -111,6 +124,7 @@ def _detail_lines(link: WaitingLink, times: TimeFormat, now: datetime) -> Iterat
 
 
 def _wave_peers(link: WaitingLink) -> Iterator[str]:
+    """Yield the settled and unsettled instances of the wave, on one line."""
     peers_by_word = {"settled": link.settled, "not settled": link.unsettled}
     words = [f"{word} {_format_names(names, link.key)}" for word, names in peers_by_word.items() if names]
     if words:
@@ -118,11 +132,12 @@ def _wave_peers(link: WaitingLink) -> Iterator[str]:
 
 
 def _format_names(names: Sequence[str], subject: ObjectKey) -> str:
-    """Without the namespace where it is the same."""
+    """Return the names, without the namespace where it is the subject's."""
     return join_names(name.removeprefix(f"{subject.namespace}/") for name in names)
 
 
 def _limit_rise(link: WaitingLink, position: dict[str, Any]) -> Iterator[str]:
+    """Yield how far the limit of the pace rises once the unsettled instances settle, if it does."""
     if link.unsettled and position["then"] > position["limit"]:
         start_note = (
             f" and {link.cause.node or link.key.name} may start" if position["place"] <= position["then"] else ""
@@ -133,6 +148,7 @@ def _limit_rise(link: WaitingLink, position: dict[str, Any]) -> Iterator[str]:
 
 
 def _openings(link: ClosedWindowLink, times: TimeFormat) -> Iterator[str]:
+    """Yield the next openings of a closed window, or the ends of a Deny."""
     edge = "ends " if link.closed_window.window.kind is WindowKind.DENY else "opens"
     if not link.opens:
         yield "never opens again" if edge == "opens" else "has no end"
@@ -144,7 +160,7 @@ def _openings(link: ClosedWindowLink, times: TimeFormat) -> Iterator[str]:
 
 
 def suggest_actions(explanation: CauseChain) -> Iterator[tuple[str, str]]:
-    """What can be done, and the command or the place for it; each once."""
+    """Yield each action with its command, or with the place in Git to change. No command occurs twice."""
     seen: set[str] = set()
     of_links = (
         possible_action
@@ -158,7 +174,7 @@ def suggest_actions(explanation: CauseChain) -> Iterator[tuple[str, str]]:
 
 
 def _left_behind_actions(members: Sequence[LeftBehindMember]) -> Iterator[tuple[str, str]]:
-    """What can be done about one; of several, where that is told."""
+    """Yield the actions for a member left behind; for several, the commands that explain each of them."""
     if len(members) == 1:
         yield from members[0].actions
     else:
@@ -169,6 +185,7 @@ def _left_behind_actions(members: Sequence[LeftBehindMember]) -> Iterator[tuple[
 
 
 def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseChain) -> Iterator[tuple[str, str]]:
+    """Yield the actions for one link. *earlier_links* lead to it."""
     match link:
         case ClosedWindowLink(closed_window=closed_window):
             window = closed_window.window
@@ -196,23 +213,11 @@ def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseC
 
 
 def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: CauseChain) -> Iterator[tuple[str, str]]:
+    """Yield what can be done about the reason of a cause."""
     match cause.reason:
-        case Reason.APPLY_FAILED if webhook := _WEBHOOK.search(cause.message):
-            is_silent, name = webhook[1] != "admission", webhook[2]
-            yield (
-                (
-                    "repair the service of the webhook, or delete its configuration"
-                    if is_silent
-                    else f"find the owner of webhook {name}"
-                ),
-                _LIST_WEBHOOKS_COMMAND,
-            )
-            if not is_silent:
-                yield _FIX_IN_GIT
-        case Reason.APPLY_FAILED if policy := _ADMISSION_POLICY.search(cause.message):
-            yield "read the policy, and find its owner", f"kubectl describe validatingadmissionpolicy {policy[1]}"
-            yield _FIX_IN_GIT
-        case Reason.APPLY_FAILED | Reason.RENDER_FAILED:
+        case Reason.APPLY_FAILED:
+            yield from _apply_failed_actions(cause.message)
+        case Reason.RENDER_FAILED:
             yield _FIX_IN_GIT
         case Reason.UNHEALTHY:
             yield "see what is not healthy", f"levelgate tree {key.command_reference}"
@@ -224,38 +229,61 @@ def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: Cau
             approval = cause.details.get("approval") or {}
             text = f"approve ({' or '.join(approval['by'])})" if approval.get("by") else "approve"
             yield text, f"levelgate approve rollout/{rollout} --after {approval.get('after', 'WAVE')} --reason ..."
-        case Reason.HELD if key == source_parent(explanation.source) and not (cause.references or cause.object_key):
-            yield "follow its ref again", f"levelgate unpin source/{explanation.source}"
         case Reason.HELD:
-            what = _reference_of_cause(key, cause, explanation)
-            yield f"release {'the source' if what.startswith('source/') else 'it'}", f"levelgate release {what}"
+            yield _end_hold_action(key, cause, explanation)
         case Reason.SUSPENDED:
             yield "resume writes", f"levelgate resume {_reference_of_cause(key, cause, explanation)}"
-        case Reason.HISTORY_REWRITTEN | Reason.UNSIGNED | Reason.APPROVAL_REQUIRED:
+        case Reason.HISTORY_REWRITTEN | Reason.UNSIGNED | Reason.APPROVAL_REQUIRED | Reason.BRAKE_ENGAGED:
+            # The brake holds deletions of the accepted commit; the others hold a commit that is not accepted yet.
+            is_brake = cause.reason is Reason.BRAKE_ENGAGED
+            commit = explanation.commit if is_brake else explanation.offered
             yield (
-                "approve the commit",
-                f"levelgate approve source/{explanation.source} --commit {explanation.offered[:12]}",
-            )
-        case Reason.BRAKE_ENGAGED:
-            yield (
-                "approve the deletions",
-                f"levelgate approve source/{explanation.source} --commit {explanation.commit[:12]}",
+                f"approve the {'deletions' if is_brake else 'commit'}",
+                f"levelgate approve source/{explanation.source} --commit {commit[:12]}",
             )
         case Reason.GATE_CLOSED | Reason.GATE_ERROR:
-            for gate in cause.details.get("gates") or ():
-                if gate["at"]:
-                    yield "change the condition", f"in Git: {gate['at']}"
+            places = (gate["at"] for gate in cause.details.get("gates") or ())
+            yield from (("change the condition", f"in Git: {place}") for place in places if place)
+
+
+def _apply_failed_actions(message: str) -> Iterator[tuple[str, str]]:
+    """Yield what can be done about a write that the server refused, by the parts of the server's message."""
+    if webhook := _WEBHOOK.search(message):
+        verb, name = webhook.groups()
+        if verb == "admission":
+            yield f"find the owner of webhook {name}", _LIST_WEBHOOKS_COMMAND
+            yield _FIX_IN_GIT
+        else:
+            yield "repair the service of the webhook, or delete its configuration", _LIST_WEBHOOKS_COMMAND
+        return
+    if policy := _ADMISSION_POLICY.search(message):
+        yield "read the policy, and find its owner", f"kubectl describe validatingadmissionpolicy {policy[1]}"
+    yield _FIX_IN_GIT
+
+
+def _end_hold_action(key: ObjectKey, cause: Cause, explanation: CauseChain) -> tuple[str, str]:
+    """Return how to end a hold. A held source without a reference is a pinned one."""
+    if key == source_parent(explanation.source) and not (cause.references or cause.object_key):
+        return "follow its ref again", f"levelgate unpin source/{explanation.source}"
+    reference = _reference_of_cause(key, cause, explanation)
+    subject = "the source" if reference.startswith("source/") else "it"
+    return f"release {subject}", f"levelgate release {reference}"
 
 
 def _reference_of_cause(key: ObjectKey, cause: Cause, explanation: CauseChain) -> str:
-    """What a person has to name to answer a cause: something wider that it comes from, else the object."""
+    """Return the reference that a person has to name: the source or definition that the cause comes from, else the
+    object.
+    """
     wider = (f"{_REFERENCE_TYPES[ref.kind]}/{ref.name}" for ref in cause.references if ref.kind in _REFERENCE_TYPES)
     is_source = key == source_parent(explanation.source)
     return next(wider, f"source/{explanation.source}" if is_source else key.command_reference)
 
 
 def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
-    """What a cause waits for, as a reference where there is one: `window/dba-hours`, `prod webapp/cart`, `rollout/webapp.kro.run`."""
+    """Return what a cause waits for, as a reference where there is one.
+
+    Examples: `window/dba-hours`, `prod webapp/cart`, `rollout/webapp.kro.run`.
+    """
     gates = cause.details.get("gates") or ()
     for ref in cause.references:
         match ref.kind:
@@ -270,12 +298,13 @@ def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
                 return f"{_REFERENCE_TYPES[ref.kind]}/{ref.name}"
     if gates:
         return f"gate {gates[0]['at']}"
-    is_of_instances = not cause.node or cause.reason is not Reason.PACE_REACHED  # items of a node have a pace alone
+    # A node with a pace of its own for its items waits for that, and not for the rollout.
+    is_of_instances = not cause.node or cause.reason is not Reason.PACE_REACHED
     if instance and instance.rollout and _is_of_rollout(cause) and is_of_instances:
         return f"rollout/{instance.rollout}"
     return describe_node(cause)
 
 
 def describe_node(cause: Cause) -> str:
-    """Return `node database`; empty where the cause is of no node, or of an object without one."""
+    """Return `node database`; empty for a cause without a node, or of an object without one."""
     return f"node {cause.node}" if cause.node not in {"", str(cause.object_key or "")} else ""

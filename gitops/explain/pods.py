@@ -1,4 +1,7 @@
-"""Why the Pods of a workload do not run, as the kubelet and the scheduler say it: what a workload itself tells is only how many are missing."""
+"""Reasons why the Pods of a workload do not run, from the kubelet and the scheduler.
+
+The status of a workload itself only says how many Pods are missing.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,17 @@ WORKLOADS: Final = frozenset(
     | {GroupKind("batch", "Job"), POD}
 )
 MAX_POD_REASONS: Final = 3
-"""Pods of one workload mostly say the same."""
+"""Reasons that are shown for a workload. Its Pods mostly have the same one."""
 
 _STARTING_REASONS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Reasons of a container that starts normally."""
 
 
 async def find_pod_problems(cluster: Cluster, key: ObjectKey) -> tuple[str, ...]:
-    """`Pod shop-6d4, container web: ImagePullBackOff: Back-off pulling image "nosuch"`, each reason once; nothing for what has no Pods. Raises
-    ClusterError, but not for want of rights.
+    """Return the reasons, each with the first Pod that has it; empty for a kind without Pods, or without permission.
+
+    Example: `Pod shop-6d4, container web: ImagePullBackOff: Back-off pulling image "nosuch"`. Raises: ClusterError, but
+    not Denied.
     """
     if key.group_kind not in WORKLOADS:
         return ()

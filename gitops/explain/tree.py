@@ -1,4 +1,4 @@
-"""What is below a parent, from the cluster alone: members by level, and the members of those that are parents themselves."""
+"""Members of a parent by level, from the cluster alone. A member that is a parent itself has members of its own."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ from renderer.kinds import CRD, is_built_in
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """One object; `below` are its members in order of level, node and name. `health` is a word of kstatus, for a terminating one too; `cause` is what
-    keeps it from being as Git says, as its parent tells it.
-    """
+    """An object with its members."""
 
     key: ObjectKey
     level: int | None
     node: str
     health: str
+    """kstatus value, also for an object that is being deleted."""
     message: str
     children: tuple[TreeNode, ...]
+    """Members, sorted by level, node and key."""
     cause: str = ""
+    """Why the object differs from Git, as its parent reports it."""
 
 
 async def read_tree(cluster: Cluster, parent: Object, now: datetime) -> TreeNode:
-    """Everything below this parent as it is `now`, one list for each kind and set. Raises ClusterError."""
+    """Return the tree below *parent*, with the health at the time *now*. Raises: ClusterError."""
     members_by_parent: dict[ObjectKey, list[Object]] = {}
     await _collect_members(cluster, parent, members_by_parent)
     objects = [parent, *(obj for member_objects in members_by_parent.values() for obj in member_objects)]
@@ -50,13 +51,15 @@ async def read_tree(cluster: Cluster, parent: Object, now: datetime) -> TreeNode
 
 
 async def _collect_members(cluster: Cluster, parent: Object, members_by_parent: dict[ObjectKey, list[Object]]) -> None:
-    """The members of each object by its key."""
+    """Fill *members_by_parent* with the members of each object below *parent*."""
     members_by_parent[ObjectKey.from_manifest(parent)] = member_objects = await list_members(cluster, parent)
     await asyncio.gather(*(_collect_members(cluster, obj, members_by_parent) for obj in member_objects))
 
 
 def _health_references(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]:
-    """What else health rests on: StorageClasses of claims, and the CRDs of what has no status."""
+    """Return objects that the health of others depends on: StorageClasses of claims, and CRDs of objects without
+    status.
+    """
     kinds = {group_kind(obj) for obj in objects if not obj.get("status")}
     custom = [observed.discovery.resources.get(kind) for kind in kinds if not is_built_in(kind)]
     crds = {ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}") for resource in custom if resource}
@@ -82,7 +85,7 @@ def _build_node(obj: Object, members_by_parent: Mapping[ObjectKey, Iterable[Obje
 
 
 def _causes_by_object(parent: Object) -> Mapping[ObjectKey, str]:
-    """What a source or an instance says of its members, by their keys: of each the worst."""
+    """Return the worst cause of each member, as the source or the instance reports it."""
     if not label(parent, well_known.PARENT_ID):
         return {}
     rows = [*map(parse_row, causes_of(parent)), *InstanceState.from_object(parent).causes]
@@ -90,7 +93,7 @@ def _causes_by_object(parent: Object) -> Mapping[ObjectKey, str]:
 
 
 async def list_members(cluster: Cluster, parent: Object) -> list[Object]:
-    """What the cluster holds of the set of this parent, by its record of the kinds. Raises ClusterError."""
+    """Return the live members of the parent's set, of the kinds in its inventory. Raises: ClusterError."""
     set_id = label(parent, well_known.PARENT_ID)
     if not set_id:
         return []
@@ -104,7 +107,7 @@ async def list_members(cluster: Cluster, parent: Object) -> list[Object]:
 
 
 def walk(branch: TreeNode, depth: int = 0) -> Iterator[tuple[int, TreeNode]]:
-    """Each object with its depth, a parent before its members."""
+    """Yield each object with its depth, a parent before its members."""
     yield depth, branch
     for child in branch.children:
         yield from walk(child, depth + 1)

@@ -22,12 +22,14 @@ from renderer.frozen import dataclass
 
 
 class WaitGoal(StrEnum):
+    """State to wait for."""
+
     APPLIED = "applied"
     SETTLED = "settled"
 
 
 class WaitResult(NamedTuple):
-    """Whether it is there, and how far it is, in words."""
+    """Progress of a wait, as a sentence, with a flag for the reached goal."""
 
     is_reached: bool
     message: str
@@ -35,12 +37,14 @@ class WaitResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WaitTarget:
-    """What is waited for; `revision` is the beginning of a commit's id, empty: whatever the source is at."""
+    """Goal of a wait."""
 
     goal: WaitGoal
     commit: str = ""
+    """Beginning of the id of the required commit; empty for the commit that the source is at."""
 
     def check_source(self, name: str, record: SourceRecord | None) -> WaitResult:
+        """Return the progress of a source. *record* is None where the cluster has none yet."""
         if record is None or not record.target:
             return WaitResult(False, f"{name}: no commit has been read yet{_unreadable_note(record)}")
         if mismatch := self._check_commit(name, record):
@@ -52,7 +56,7 @@ class WaitTarget:
         return WaitResult(is_reached, prefix if is_reached else f"{prefix}, applied{_first_cause(record)}")
 
     def check_instance(self, name: str, instance: Object | None, source: SourceRecord | None) -> WaitResult:
-        """`source` is the record of its source, where that is known."""
+        """Return the progress of an instance. *source* is the record of its source, where that is known."""
         if instance is None:
             return WaitResult(False, f"{name}: does not exist yet")
         state = InstanceState.from_object(instance)
@@ -68,12 +72,14 @@ class WaitTarget:
         return self.check_state(name, state)
 
     def check_state(self, name: str, state: InstanceState) -> WaitResult:
+        """Return the progress of an instance, without regard to the commit."""
         message = f"{name}: {state.reason}{f', {state.message}' if state.message else ''}"
         is_applied = state.applied == state.target and state.applied.revision > 0
         is_settled = state.is_settled and (state.conditions or {}).get("Healthy") == "True"
         return WaitResult(is_settled if self.goal is WaitGoal.SETTLED else is_applied, message)
 
     def check_rollout(self, name: str, instances: Sequence[InstanceState]) -> WaitResult:
+        """Return the progress of a rollout with these instances."""
         pending = [instance for instance in instances if not self.check_state("", instance).is_reached]
         progress = f"{len(instances) - len(pending)} of {len(instances)} instances {self.goal}"
         return WaitResult(
@@ -82,7 +88,7 @@ class WaitTarget:
         )
 
     def _check_commit(self, name: str, record: SourceRecord) -> WaitResult | None:
-        """The source is at another commit."""
+        """Return the progress of a source that is not at the required commit; None where it is."""
         if record.target.startswith(self.commit):
             return None
         if record.offered.startswith(self.commit):
@@ -105,17 +111,17 @@ def _unreadable_note(record: SourceRecord | None) -> str:
 
 
 def _has_stale_status(instance: Object) -> bool:
-    """Was its status written of an older spec?"""
+    """Return whether the status was written for an older spec of the instance."""
     generation = instance["metadata"].get("generation", 0)
     conditions = (instance.get("status") or {}).get("conditions") or [{}]
     return any(condition.get("observedGeneration", 0) < generation for condition in conditions)
 
 
 POLL_INTERVAL_SECONDS: Final = 10.0
-"""Seconds between two looks where no watch tells of anything."""
+"""Seconds between two checks when no watch event arrives."""
 
 MIN_CHECK_INTERVAL_SECONDS: Final = 0.2
-"""Seconds between two looks however much is told."""
+"""Seconds between two checks at least, however many watch events arrive."""
 
 
 async def wait_until(
@@ -126,8 +132,10 @@ async def wait_until(
     timeout_seconds: float | None,
     on_unavailable: Callable[[Unavailable], None],
 ) -> bool:
-    """Whether `look` found it within so many seconds (None: however long it takes); it is called at least once. A server that goes away after the
-    first look is looked at again, once `missed` is told. Raises what else `look` raises.
+    """Return whether *check* was true within the time limit; None waits without a limit.
+
+    It runs at least once, then after each watch event and now and then. If the server fails after the first check,
+    *on_unavailable* is called, and the wait goes on. Raises: any other error of *check*.
     """
     changed = asyncio.Event()
     async with Watches(

@@ -1,4 +1,4 @@
-"""What `levelgate explain --event` prints: whom an event wakes, and why."""
+"""Output of `levelgate explain --event`: the sets that a watch event affects, and why."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from renderer.phrasing import format_count
 
 
 def as_text(effects: EventEffects) -> Iterator[str]:
-    """Lines for people."""
+    """Yield the lines for a terminal."""
     if not effects.watched:
-        yield f"Events of {title(effects.key)} are not watched: no set owns, reads or selects it, and it has no label of a set."
+        yield (
+            f"Events of {title(effects.key)} are not watched: "
+            f"no set owns, reads or selects it, and it has no label of a set."
+        )
         return
     if not effects.found:
         yield f"An event of {title(effects.key)} does not affect this."
@@ -26,7 +29,8 @@ def as_text(effects: EventEffects) -> Iterator[str]:
     if effects.roots is None:
         yield "A full reconciliation follows: the event concerns more than single objects."
     else:
-        yield f"A partial reconciliation of {format_count(len(effects.roots), 'object')} follows; no other object is reconciled."
+        objects = format_count(len(effects.roots), "object")
+        yield f"A partial reconciliation of {objects} follows; no other object is reconciled."
 
 
 def _row(affected_set: AffectedSet) -> tuple[str, str, str]:
@@ -39,6 +43,7 @@ def _row(affected_set: AffectedSet) -> tuple[str, str, str]:
 
 
 def _describe_match(match: DependencyMatch) -> Iterator[str]:
+    """Yield how a set depends on the object, such as `owns it as deployment`."""
     for verb, nodes in (("owns", match.owned), ("reads", match.read), ("selects", match.selected)):
         if node_names := sorted(filter(None, nodes)):
             yield f"{verb} it as {' and '.join(node_names)}"
@@ -47,7 +52,7 @@ def _describe_match(match: DependencyMatch) -> Iterator[str]:
 
 
 def as_json(effects: EventEffects) -> dict[str, Any]:
-    """The stable contract of `explain --event -o json` (docs/reference.md)."""
+    """Return the stable document of `explain --event -o json` (docs/reference.md)."""
     return {
         "object": str(effects.key),
         "watched": effects.watched,

@@ -1,4 +1,4 @@
-"""The calendar of one source: when its windows are open, and when what they govern may change; as tables and as JSON."""
+"""Calendar of one source as tables and JSON: its windows, and when the objects that they govern may change."""
 
 from __future__ import annotations
 
@@ -19,20 +19,25 @@ from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
 
 _DENY_NOTICE_PERIOD = timedelta(days=60)
+"""Time before a Deny from which the tables announce it."""
 _DEFAULT_OPERATIONS = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE})
+"""Operations that a window governs unless it names others."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowGroup:
-    """Targets of one place that the same windows of a source govern. `named` are windows that their gates ask for: these have to be open as well."""
+    """Objects of one namespace that the same windows govern."""
 
     name: str
     target: WindowTarget
+    """One of the objects, for the verdicts of all."""
     windows: tuple[Window, ...]
     rules: WindowSet
     gate_windows: tuple[Window, ...] = ()
+    """Windows that the gates of the objects require. They have to be open as well."""
 
     def verdict_at(self, now: datetime, *, cutoff: bool = True) -> WindowVerdict:
+        """Return whether an update may start at *now*; without *cutoff*, whether a started one may continue."""
         governing, *gate_window_lists = [
             windows if cutoff else [replace(window, cutoff=timedelta()) for window in windows]
             for windows in (self.windows, *([_as_allow(window)] for window in self.gate_windows))
@@ -42,11 +47,14 @@ class WindowGroup:
 
     @property
     def is_timed(self) -> bool:
-        """Does it open and close, or only close?"""
+        """Return whether the group has openings. A group with Deny windows only is open outside of them."""
         return bool(self.gate_windows) or any(window.kind is WindowKind.ALLOW for window in self.windows)
 
     def openings(self, now: datetime) -> Iterator[tuple[datetime | None, datetime | None, datetime | None]]:
-        """Opening (None: it is open now), last start and closing; None where that does not come."""
+        """Yield opening, last start and closing of each opening from *now* on.
+
+        The opening is None if the group is open already. Last start and closing are None if there is none.
+        """
         verdict, opens = self.verdict_at(now), None
         while verdict.is_open or verdict.until:
             if not verdict.is_open:
@@ -61,7 +69,7 @@ class WindowGroup:
 
 @dataclass(frozen=True, slots=True)
 class WindowCalendar:
-    """The windows of one source, and what they govern."""
+    """Windows of one source, and the groups of objects that they govern."""
 
     source: str
     windows: tuple[Window, ...]
@@ -74,16 +82,17 @@ class WindowCalendar:
         targets: Iterable[WindowTarget],
         gates: Callable[[WindowTarget], Iterable[Gate]],
     ) -> WindowCalendar:
+        """Return the calendar of these rules. *gates* returns the gates of an object."""
         windows = tuple(rules.windows.values())
         return cls(rules.source, windows, tuple(_group_targets(windows, rules.window_set(None), targets, gates)))
 
     def in_namespace(self, namespace: str) -> WindowCalendar:
-        """With what is in this namespace only."""
+        """Return the calendar with the objects of one namespace only."""
         return replace(self, groups=tuple(group for group in self.groups if group.target.namespace == namespace))
 
 
 def _as_allow(window: Window) -> Window:
-    """As `inWindow` asks for it: whatever its kind, and whomever it governs."""
+    """Return the window as the gate function `inWindow` reads it: as an Allow that governs everything."""
     return replace(
         window, kind=WindowKind.ALLOW, selector=WindowSelector(), operations=_DEFAULT_OPERATIONS, by_name=False
     )
@@ -95,7 +104,7 @@ def _group_targets(
     targets: Iterable[WindowTarget],
     gates: Callable[[WindowTarget], Iterable[Gate]],
 ) -> Iterator[WindowGroup]:
-    """Targets by place and by the windows that govern them, or that their gates need."""
+    """Yield the groups, sorted by namespace. Objects with equal windows share a group."""
     by_place: dict[str, dict[tuple[str, ...], WindowGroup]] = {}
     gated_groups: dict[str, WindowGroup] = {}
     for target in targets:
@@ -118,7 +127,7 @@ def _group_targets(
 
 
 def as_json(calendar: WindowCalendar, now: datetime, count: int) -> list[dict[str, Any]]:
-    """The stable contract of `windows -o json`. Times are RFC 3339 in UTC; null is beyond ten years."""
+    """Return the stable document of `windows -o json`. Times are RFC 3339 in UTC; null is beyond ten years."""
     return [_window_json(window, calendar, now, count) for window in calendar.windows]
 
 
@@ -145,7 +154,7 @@ def _window_json(window: Window, calendar: WindowCalendar, now: datetime, count:
 
 
 def format_tables(calendar: WindowCalendar, times: TimeFormat, now: datetime, count: int) -> Iterator[str]:
-    """Lines: the windows, what they govern, and which Deny is ahead."""
+    """Yield the tables of windows and of openings, and the announcements of coming Deny windows."""
     rows: list[tuple[str, ...]] = [_window_row(window, times, now) for window in calendar.windows]
     yield from align_table([("WINDOW", "KIND", "NOW", "NEXT CHANGE", "GOVERNS"), *rows])
     if rows := [row for group in calendar.groups for row in _target_rows(group, times, now, count)]:
@@ -167,7 +176,7 @@ def _window_row(window: Window, times: TimeFormat, now: datetime) -> tuple[str, 
 
 
 def describe_next_change(window: Window, times: TimeFormat, now: datetime) -> str:
-    """`last start 16:30 CET`, `closes 17:00 CET`, or when it becomes active; `none` where it never changes any more."""
+    """Return the next change: `last start 16:30 CET`, `closes 17:00 CET`, the time it becomes active, or `none`."""
     span = window.timeline.span(now)
     if span.until is None:
         return "none"
@@ -179,7 +188,7 @@ def describe_next_change(window: Window, times: TimeFormat, now: datetime) -> st
 
 
 def describe_selector(window: Window) -> str:
-    """What it selects, in words."""
+    """Return the selector of a window in words."""
     if window.by_name:
         return "where it is named"
     selector = window.selector
@@ -206,13 +215,13 @@ def _target_rows(group: WindowGroup, times: TimeFormat, now: datetime, count: in
 
 
 def _format_end(last: datetime | None, closes: datetime | None, times: TimeFormat, opens: datetime) -> str:
-    """`16:30 / 17:00 CET`, or one time where there is no cutoff."""
+    """Return last start and closing, such as `16:30 / 17:00 CET`; a single time without a cutoff."""
     edges = [times.format_short(edge, opens) for edge in (last, closes) if edge]
     return " / ".join(dict.fromkeys(edges))
 
 
 def _upcoming_deny(window: Window, groups: Sequence[WindowGroup], times: TimeFormat, now: datetime) -> Iterator[str]:
-    """A Deny that begins soon, and what it leaves of the openings."""
+    """Yield the announcement of a coming Deny window, and the first opening after it for each group that it governs."""
     span = window.timeline.span(now)
     if (
         window.kind is not WindowKind.DENY
@@ -228,4 +237,5 @@ def _upcoming_deny(window: Window, groups: Sequence[WindowGroup], times: TimeFor
     for group in groups:
         if window in group.windows and group.is_timed and ends:
             opens = next(group.openings(ends), None)
-            yield f"       First opening after it for {group.name}: {times.format_full(opens[0] or ends) if opens else 'never'}."
+            first_opening = times.format_full(opens[0] or ends) if opens else "never"
+            yield f"       First opening after it for {group.name}: {first_opening}."

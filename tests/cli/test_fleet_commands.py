@@ -163,7 +163,7 @@ def test_a_cluster_that_does_not_answer_is_not_counted_as_settled() -> None:
     silent = replace(RECORDS[EU], state="Unreachable", message="no answer")
     overview = FleetOverview.from_records({EU: silent}, {"platform": OBJECTS.accepted})
     (progress,) = overview.placements
-    assert progress.unsettled == {EU: "Unreachable: no answer", US: "not met yet"}
+    assert progress.unsettled == {EU: "Unreachable: no answer", US: "not connected yet"}
     assert progress.settled_count == 0
 
 
@@ -192,7 +192,7 @@ def test_the_clusters_of_a_fleet_are_listed(hub: LinkPlatform, typed: Typed) -> 
 
 
 def test_without_a_fleet_the_list_says_so(shops: LinkPlatform, typed: Typed) -> None:
-    assert "it is no hub of a fleet" in typed(shops, "cluster", "list")
+    assert "it is not a hub" in typed(shops, "cluster", "list")
     assert "no cluster 'eu-1'" in typed(shops, "status", "--cluster", "eu-1", code=1)
 
 
@@ -236,7 +236,7 @@ def test_only_a_cluster_that_goes_is_forgotten(hub: LinkPlatform, typed: Typed) 
 
 def test_a_file_needs_the_configuration_and_kubectl_knows_no_fleet(hub: LinkPlatform, typed: Typed) -> None:
     suspend = ("suspend", "--all", "--reason", "x", "--cluster")
-    assert "kubectl knows no --cluster" in typed(hub, *suspend, "eu-1", "--dry-run", code=64)
+    assert "kubectl has no --cluster" in typed(hub, *suspend, "eu-1", "--dry-run", code=64)
     refused = typed(hub, *suspend, "us-1", code=1)
     assert "cluster us-1: its kubeconfig is the file 'us-1' in the fleet.directory of levelgate.yaml" in refused
     assert "--config FILE where the command has it, else LEVELGATE_CONFIG=FILE" in refused
@@ -299,12 +299,12 @@ async def test_a_person_accepts_and_releases_a_cluster(
     monkeypatch.setattr("gitops.cli.cluster.read_cluster_uid", next_uid)
     assert await command(kubeconfig, "cluster", "accept", member) == 0
     out = capsys.readouterr().out
-    assert f"the one with UID {uid} from here on; before, it was the one with UID the-one-before." in out
+    assert f"has UID {uid} from now on; before, it had UID the-one-before." in out
     stored = await read_cluster_record(real_hub, member)
     assert stored
     assert stored.record.uid == uid
     assert await command(kubeconfig, "cluster", "accept", member) == 0
-    assert "already; nothing was written" in capsys.readouterr().out
+    assert f"already has UID {uid}; nothing was written" in capsys.readouterr().out
 
     monkeypatch.undo()
     await release_cluster(real_hub)

@@ -294,7 +294,7 @@ spec: {{windows: {{availability: {asked}}}}}
     assert (found["file"], found["path"], found["severity"]) == ("p.yaml", "spec.windows.availability", severity)
     assert found["message"] == (
         "what short governs may change for 0s in the 32d from 2026-11-23 08:00Z; "
-        "2d are asked for, in pieces of 4h or more"
+        "2d are required, in pieces of 4h or more"
     )
 
 

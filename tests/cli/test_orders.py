@@ -270,7 +270,10 @@ def test_what_is_no_instance_is_told_where_it_belongs(fleet: LinkPlatform, typed
     assert "belongs to instance Link/default/a" in refused
     assert "name the instance: levelgate hold link/a -n default" in refused
     missing = typed(fleet, "hold", "link/z", "--reason", "x", code=1)
-    assert "link/z does not exist in namespace default in cluster prod-eu; for what is only in Git, --git" in missing
+    assert (
+        "link/z does not exist in namespace default in cluster prod-eu; for an object that is only in Git, --git"
+        in missing
+    )
     assert "levelgate.dev/hold: x" in typed(fleet, "hold", "link/z", "--reason", "x", "--git")
 
 

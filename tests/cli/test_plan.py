@@ -292,7 +292,8 @@ def test_deletions_are_told_where_one_source_of_the_cluster_fits(
     assert "Deletions unknown" not in named
     assert ("- ConfigMap/gone" in planned) == is_known
     assert (
-        "Deletions unknown: no one source follows this repository and path; planned as platform." not in planned
+        "Deletions unknown: not exactly one source follows this repository and path; planned as platform."
+        not in planned
     ) == is_known
     assert planned.startswith("Plan of shop: " if is_known else "Plan of platform: ")
 

@@ -176,7 +176,7 @@ def test_a_plan_without_cluster_is_of_the_hub_and_says_so(printed: Printed, hub:
     arguments = ("--config", str(place / "levelgate.yaml"), "--source", "platform")
     out, err = printed(hub, "plan", str(place / "platform"), *arguments)
     assert "0 to create" in out
-    assert "--cluster all shows it" in err
+    assert "add --cluster all" in err
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_wait_for_a_rollout_counts_no_instance_that_may_not_be_listed(
 ) -> None:
     with denied(held_up, InjectedFault(RefusedRequest(403), verb="list", plural="links")):
         _, err = printed(held_up, "wait", f"rollout/links.{GROUP}", "--timeout", "2m", code=1)
-    assert "cannot be told" in err
+    assert "is not readable" in err
 
 
 def test_events_of_the_namespaces_that_may_be_listed(held_up: LinkPlatform, printed: Printed) -> None:
@@ -110,7 +110,7 @@ def test_who_may_not_list_is_told_of_a_misspelt_name_all_the_same(held_up: LinkP
         out, err = printed(held_up, "hold", "link/chart", "--reason", "x", code=1)
     assert out == ""
     assert err.startswith(
-        "Error: link/chart does not exist in namespace default in cluster prod-eu; for what is only in Git"
+        "Error: link/chart does not exist in namespace default in cluster prod-eu; for an object that is only in Git"
     )
 
 

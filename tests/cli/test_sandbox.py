@@ -319,7 +319,7 @@ def test_who_cuts_is_told_what_is_wrong(tmp_path: Path) -> None:
     assert "start none: leave out --data, --clusters" in told(
         tmp_path, "--cut", "c1", "--clusters", "2", "--data", str(tmp_path), code=64
     )
-    assert "c1 is to be cut and healed" in told(tmp_path, "--cut", "c1", "--heal", "c1", code=64)
+    assert "both --cut and --heal name c1" in told(tmp_path, "--cut", "c1", "--heal", "c1", code=64)
     assert "leaves no ports for 3 clusters" in told(tmp_path, "--port", "65533", "--clusters", "3", code=64)
 
 

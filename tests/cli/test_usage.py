@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -40,6 +40,29 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
     code, out, err = called(capsys, *filter(None, [command]), option)
     assert (code, err) == (0, "")
     assert out.startswith(f"Usage: levelgate {command}".rstrip())
+
+
+def leaves(words: str = "", found: click.Command = cli.group) -> Iterator[str]:
+    """Yield the words of each command that has no commands below it."""
+    if not isinstance(found, click.Group):
+        yield words
+        return
+    context = click.Context(found)
+    for name in found.list_commands(context):
+        below = found.get_command(context, name)
+        assert below
+        yield from leaves(f"{words} {name}".strip(), below)
+
+
+@pytest.mark.parametrize("words", list(leaves()))
+def test_every_help_has_an_example_and_exit_codes(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    """And says when to use the command."""
+    _, out, _ = called(capsys, *words.split(), "--help")
+    text = " ".join(out.split())
+    assert f"levelgate {words}" in text.partition(f"Usage: levelgate {words}")[2]
+    assert "Use it " in text
+    assert "Exit codes: " in text
+    assert "64 wrong usage." in text
 
 
 @pytest.mark.parametrize(

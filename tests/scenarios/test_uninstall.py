@@ -87,7 +87,7 @@ def test_nothing_of_ours_is_left_and_workloads_are_untouched(alone: CommandPlatf
     installed = dump(alone.kubectl)
     assert traces(installed)
     refused = alone.levelgate("uninstall", check=1)
-    assert "give --yes where no terminal can be asked" in refused.stderr
+    assert "confirm with --yes" in refused.stderr
     assert dump(alone.kubectl) == installed, "a plan changes nothing"
     assert "release   ConfigMap" in refused.stdout
     done = alone.levelgate("uninstall", "--yes", check=0)

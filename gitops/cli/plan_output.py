@@ -1,0 +1,92 @@
+"""Output of `levelgate plan`: the part of a plan that a person asked for, in each of its forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import click
+
+from gitops.cli import EXIT_CHANGES, program_version
+from gitops.cli.plan_text import text
+from gitops.cli.terminal import echo, print_document
+from gitops.plan.report import Report, filter_report
+from gitops.records.references import Ref
+from gitops.text import TimeFormat
+from renderer.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """The part of a plan that a person asked for, and its form."""
+
+    refs: tuple[tuple[str, Ref], ...]
+    """References as typed and as parsed; empty for the whole plan."""
+    namespace: str
+    """Namespace of the references; empty for any."""
+    output: str
+    times: TimeFormat
+    color: bool | None
+    """None lets the terminal decide."""
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the fields of new objects are shown too: a person who names objects wants all of them."""
+        return bool(self.refs)
+
+    def narrow(self, report: Report) -> Report:
+        """Return the report with the changes of these references only."""
+        return filter_report(report, [ref for _, ref in self.refs], self.namespace)
+
+    def unchanged_refs(self, reports: Iterable[Report]) -> Iterator[str]:
+        """Yield the references, as typed, that change in none of these reports."""
+        known_reports = list(reports)
+        for typed_ref, ref in self.refs:
+            if not any(filter_report(report, [ref], self.namespace).changes for report in known_reports):
+                yield typed_ref
+
+    @property
+    def place_text(self) -> str:
+        """Place of the references in a sentence: ` in prod`; empty for any namespace."""
+        return f" in {self.namespace}" if self.namespace else ""
+
+    def format_header(self, title: str, report_time_text: str) -> str:
+        """Return the two lines above a plan."""
+        return f"{title}\n{report_time_text}. Nothing was written."
+
+
+def show_report(report: Report, title: str, view: PlanView, *, path: str) -> int:
+    """Print the plan of one cluster and return the exit code: 1 for problems, 2 for changes.
+
+    Args: *path* is the directory of the source in its repository, to which SARIF refers.
+    """
+    for typed_ref in view.unchanged_refs([report]):
+        echo(f"{typed_ref}: it does not change, or does not exist{view.place_text}", err=True)
+    _print_report(view.narrow(report), title, view, path=path)
+    if report.problem_count:
+        return 1
+    return EXIT_CHANGES if report.has_changes else 0
+
+
+def _print_report(report: Report, title: str, view: PlanView, *, path: str) -> None:
+    # Only the text form is imported above: it is the usual one, and the others would slow it down.
+    match view.output:
+        case "json":
+            from gitops.plan.report_json import as_json
+
+            print_document(as_json(report), "json", is_sorted=True)
+        case "markdown":
+            from gitops.plan.report_markdown import format_comment
+
+            click.echo(format_comment(report, version=program_version()))
+        case "junit":
+            from gitops.plan.report_ci import as_junit
+
+            click.echo(as_junit(report))
+        case "sarif":
+            from gitops.plan.report_ci import as_sarif
+
+            print_document(as_sarif(report, program_version(), path=path), "json")
+        case _:
+            header = view.format_header(title, view.times.format_full(report.at))
+            lines = text(report, view.times, full=view.is_full)
+            click.echo("\n".join([header, *lines]), color=view.color)

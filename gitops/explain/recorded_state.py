@@ -1,0 +1,156 @@
+"""Records and instances of one cluster, as far as an explanation needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from datetime import datetime
+
+from applier.causes import Cause, Reason
+from applier.cluster import Cluster, Object
+from applier.errors import KindNotServed
+from applier.plan.model import Operation
+from applier.state.observed import annotation, label
+from gitops.explain.explanation import ClosedWindowLink, Link
+from gitops.records.cause_rows import parse_row
+from gitops.records.instance_state import InstanceState, list_instances
+from gitops.records.left_behind import LeftBehindMember
+from gitops.records.references import Ref
+from gitops.records.source_record import SourceRecord
+from gitops.rollouts.source_rules import SourceRules
+from gitops.rollouts.state import RolloutState
+from gitops.windows.verdict import start_state
+from gitops.windows.window import Window, WindowKind, WindowTarget
+from renderer import well_known
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
+from renderer.kinds import CRD
+from renderer.phrasing import join_names
+
+
+@dataclass
+class RecordedState:
+    """Records of a cluster. Instances are listed on demand, each kind once."""
+
+    cluster: Cluster
+    now: datetime
+    cluster_name: str
+    """Name by which windows select the cluster."""
+    records: Sequence[tuple[str, SourceRecord]]
+    rules: Sequence[SourceRules]
+    rollouts: Mapping[str, RolloutState]
+    _instances_by_kind: dict[GroupKind, list[InstanceState]] = field(default_factory=dict)
+
+    def find_left_behind(self, key: ObjectKey) -> tuple[str, LeftBehindMember] | None:
+        """Return the source that has left this object behind, and its entry in the record of that source."""
+        for source, record in self.records:
+            if member := record.left_behind.find(key):
+                return source, member
+        return None
+
+    def left_behind_cause(self, source: str, member: LeftBehindMember) -> Cause:
+        """Return the cause of a member left behind, with the time since which its source reports such members."""
+        rows = map(parse_row, dict(self.records)[source].causes)
+        return replace(member.cause, since=next((row.since for row in rows if row.reason is Reason.LEFT_BEHIND), None))
+
+    def find_source_causes(self, key: ObjectKey) -> tuple[str, list[Cause]] | None:
+        """Return the first source that reports causes of this object, and these causes."""
+        for source, record in self.records:
+            rows = map(parse_row, record.causes)
+            if causes := [cause for cause in rows if key == cause.object_key or str(key) == cause.node]:
+                return source, causes
+        return None
+
+    @property
+    def unwritten_note(self) -> str:
+        """Return a note on the sources of which nothing is applied yet, as a missing object may come from them; empty
+        for none.
+        """
+        names = [f"source/{name}" for name, record in self.records if not (record.kinds or record.applied)]
+        return f"; nothing is applied yet of {join_names(names)}: run levelgate explain {names[0]}" if names else ""
+
+    def find_refused_object(self, ref: Ref, namespace: str) -> ObjectKey | None:
+        """Return the object of this reference that a source reports as refused. Its kind need not be served."""
+        keys = (ObjectKey.parse(row.get("object", "")) for _, record in self.records for row in record.causes)
+        for key in filter(None, keys):
+            type_names = {key.kind.lower(), f"{key.kind.lower()}.{key.group}"}
+            if ref.type.lower() in type_names and key.name == ref.name and key.namespace in {"", namespace}:
+                return key
+        return None
+
+    async def open_windows(self, instance: InstanceState, chain: Sequence[Link]) -> tuple[Window, ...]:
+        """Return the Allow windows that govern an instance and are open now, without those that the chain shows."""
+        kind = instance.key.group_kind
+        resources_by_plural = {
+            resource.plural: resource
+            for resource in (await self.cluster.discover()).resources.values()
+            if resource.group_kind == kind
+        }
+        crd = await self.cluster.get(
+            ObjectKey(*CRD, "", f"{next(iter(resources_by_plural), '')}.{kind.group}"), metadata_only=True
+        )
+        definition = annotation(crd, well_known.DEFINITION) if crd else ""
+        target = WindowTarget(kind, instance.key.namespace, self.cluster_name, rgd=definition, labels=instance.labels)
+        shown_names = {link.closed_window.window.name for link in chain if isinstance(link, ClosedWindowLink)}
+        return tuple(
+            window
+            for rules in self.rules
+            if rules.source == instance.source
+            for window in rules.windows.values()
+            if window.name not in shown_names
+            and window.kind is WindowKind.ALLOW
+            and window.governs(target, Operation.UPDATE)
+            and not is_closed(window, self.now)
+        )
+
+    def find_windows(self, names: Iterable[str], instance: InstanceState | None) -> Iterator[tuple[Window, str]]:
+        """Yield the windows in force with these names, each with its source. The instance's own source has priority."""
+        ordered = sorted(self.rules, key=lambda rules: rules.source != (instance.source if instance else ""))
+        for name in names:
+            if source_rules := next((rules for rules in ordered if name in rules.windows), None):
+                yield source_rules.windows[name], source_rules.source
+
+    async def find_owner(self, live: Object) -> tuple[ObjectKey | None, InstanceState | None]:
+        """Return the parent of the object's set, and the state of the parent where it is an instance."""
+        part_of = label(live, well_known.PART_OF)
+        for source, record in self.records:
+            if part_of == applyset_id(source_parent(source)):
+                return source_parent(source), None
+            for instance in record.scopes:
+                if part_of == applyset_id(instance):
+                    return await self._read_instance(instance)
+        kind, _, qualified_name = annotation(live, well_known.INSTANCE).partition("/")
+        namespace, _, name = qualified_name.rpartition("/")
+        # An instance that Git has removed is in no record; its members still name it.
+        for group_kind in (await self.cluster.discover()).resources if kind else ():
+            if group_kind.kind == kind and part_of == applyset_id(instance := ObjectKey(*group_kind, namespace, name)):
+                return await self._read_instance(instance)
+        return None, None
+
+    async def _read_instance(self, instance: ObjectKey) -> tuple[ObjectKey, InstanceState | None]:
+        """Return the key, and the state of the instance; None where it does not exist."""
+        live = await self.read_live(instance)
+        return instance, InstanceState.from_object(live, self.rollouts) if live else None
+
+    async def read_live(self, key: ObjectKey) -> Object | None:
+        """Return the live object; None where it does not exist or its kind is not served."""
+        try:
+            return await self.cluster.get(key)
+        except KindNotServed:
+            return None
+
+    async def instances_of(self, kind: GroupKind) -> list[InstanceState]:
+        """Return the instances of a kind. They are listed once."""
+        if kind not in self._instances_by_kind:
+            self._instances_by_kind[kind] = await list_instances(self.cluster, kind, self.rollouts)
+        return self._instances_by_kind[kind]
+
+    async def all_instances(self) -> list[InstanceState]:
+        """Return the instances of every kind that a source has instances of."""
+        kinds = sorted({key.group_kind for _, record in self.records for key in record.scopes})
+        return [instance for kind in kinds for instance in await self.instances_of(kind)]
+
+
+def is_closed(window: Window, now: datetime) -> bool:
+    """Return whether the window holds up the changes that it governs."""
+    return window.timeline.span(now).active if window.kind is WindowKind.DENY else not start_state(window, now).is_open
