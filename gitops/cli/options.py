@@ -298,7 +298,7 @@ def member_options(command: Callable[..., int]) -> Callable[..., int]:
         "--cluster",
         "cluster_name",
         metavar="NAME",
-        help="The cluster of this name in the fleet whose hub the chosen cluster is; `local` is the hub itself.",
+        help="A member of the fleet of the chosen hub; `local` is the hub itself.",
     )(cluster_options(chosen))
 
 

@@ -76,7 +76,7 @@ class Moment(click.ParamType[datetime]):
 
 reason_option = click.option("--reason", metavar="TEXT", required=True, help="The reason; others see it.")
 optional_reason_option = click.option("--reason", metavar="TEXT", default="", help="The reason; others see it.")
-until_option = click.option("--until", metavar="TIME", type=Moment(), help="Time of its end: 4h, 2026-11-20T18:00.")
+until_option = click.option("--until", metavar="TIME", type=Moment(), help="The end: 4h, 2026-11-20T18:00.")
 everything_option = click.option(
     "--all", "everything", is_flag=True, help="Everything that Levelgate writes in this cluster."
 )

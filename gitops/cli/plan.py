@@ -55,13 +55,13 @@ _LOCAL_ONLY = "Note: this plan is for the hub's own cluster, `local`, only; for 
     "--against",
     metavar="cluster|git|FILE",
     default="",
-    help="What the head would change.  [default: the cluster; with --base that commit]",
+    help="Compare the head with this.  [default: the cluster; with --base, that commit]",
 )
 @click.option(
     "--source",
     metavar="NAME",
     default="",
-    help="The source that this repository is in the cluster.  [default: the one whose URL and path fit]",
+    help="Name of this repository's source in the cluster.  [default: the one whose URL and path fit]",
 )
 @click.option(
     "--cluster",

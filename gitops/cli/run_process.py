@@ -141,16 +141,7 @@ class Process:
                 max_concurrent=self.max_concurrent,
                 fleet=fleet,
             )
-            source_list = ", ".join(
-                f"{source_entry.name} every {format_duration(source_entry.interval)}"
-                if is_daemon
-                else source_entry.name
-                for source_entry in self.config.sources
-            )
-            stop_hint = ". Ctrl-C stops safely" if is_daemon else ""
-            self.progress.print_header(
-                f"levelgate {program_version()}, cluster {cluster.name}, {source_list}{stop_hint}."
-            )
+            self._print_start(cluster, is_daemon=is_daemon)
             run_work = partial(self._run_once, follower, externals, wait or timedelta())
             if is_daemon:
                 run_work = partial(_run_daemon, self._create_daemon(follower, externals, configuration))
@@ -163,6 +154,13 @@ class Process:
             work = asyncio.ensure_future(self._run_as_leader(leadership, follower, run_work, waits_for_lead=is_daemon))
             with self.progress:
                 return await _run_until_signal(work, stop)
+
+    def _print_start(self, cluster: Cluster, *, is_daemon: bool) -> None:
+        sources = self.config.sources
+        intervals = (f"{source.name} every {format_duration(source.interval)}" for source in sources)
+        source_list = ", ".join(intervals if is_daemon else (source.name for source in sources))
+        stop_hint = ". Ctrl-C stops safely" if is_daemon else ""
+        self.progress.print_header(f"levelgate {program_version()}, cluster {cluster.name}, {source_list}{stop_hint}.")
 
     async def _create_fleet(
         self,
