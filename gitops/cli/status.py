@@ -160,7 +160,8 @@ def _names(overview: Overview) -> Iterator[str]:
 
 def _overview_lines(overview: Overview, ref: Ref | None, times: TimeFormat, now: datetime) -> Iterator[str]:
     """Yield the table of one instance, where *ref* names one, else those of sources and rollouts."""
-    if ref and not ref.own_type and overview.instances:
+    # The ConfigMap of a source is an object as well: a reference to it shows the source.
+    if ref and not ref.own_type and not overview.sources:
         return _instance_table(overview.instances[0])
     return _table_lines(overview, times, now, everything=ref is not None)
 

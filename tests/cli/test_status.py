@@ -72,6 +72,12 @@ def test_one_source_rollout_or_instance(held_up: LinkPlatform, typed: Typed) -> 
     assert [line.split() for line in told] == [line.split() for line in instance]
 
 
+def test_the_record_of_a_source_names_that_source(held_up: LinkPlatform, typed: Typed) -> None:
+    """And not the first of its instances."""
+    arguments = ("configmap/source-platform", "-n", "levelgate-system")
+    assert answer(typed, held_up, *arguments) == answer(typed, held_up, "source/platform")
+
+
 def test_wide_shows_every_cause_with_its_node_and_message(held_up: LinkPlatform, typed: Typed) -> None:
     header, cart, *_ = answer(typed, held_up, "link/cart", "-o", "wide")[3:]
     assert header.split() == ["DIFFERS", "FROM", "GIT", "REASON", "BY", "NOT", "BEFORE", "NODE", "MESSAGE"]
