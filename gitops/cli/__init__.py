@@ -1,5 +1,6 @@
-"""The command `levelgate`. Each subcommand is a module of its own, imported on its first use, so that `--help` starts
-at once.
+"""The command `levelgate`.
+
+Each subcommand is a module of its own, imported on its first use, so that `--help` starts at once.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ _UNWRITABLE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Errors of a write to a full or broken disk. A closed pipe is not among them: its reader has seen enough."""
 
 GC_THRESHOLD = 300_000
-"""Allocations between two runs of the garbage collector for cycles. A reconciliation keeps all objects that it reads,
-and trees of JSON have no cycles. At Python's default, the search takes a fifth of the time.
+"""Allocations between two runs of the garbage collector for cycles.
+
+A reconciliation keeps all objects that it reads, and trees of JSON have no cycles. At Python's default, the search
+takes a fifth of the time.
 """
 
 _COMMANDS = {
@@ -66,8 +69,9 @@ _COMMANDS = {
 
 
 class _LazyGroup(click.Group):
-    """Group that lists its commands from a table. It imports a command's module when that command runs or prints its
-    help.
+    """Group that lists its commands from a table.
+
+    It imports a command's module when that command runs or prints its help.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -121,8 +125,9 @@ def program_version() -> str:
 
 @contextmanager
 def disable_garbage_collection() -> Iterator[None]:
-    """Stop the search for cycles during a command that ends soon. A reconciliation of 10,000 objects leaves no
-    cycles.
+    """Stop the search for cycles during a command that ends soon.
+
+    A reconciliation of 10,000 objects leaves no cycles.
     """
     gc.disable()
     try:

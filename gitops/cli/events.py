@@ -33,8 +33,9 @@ from renderer.identity import SOURCE_PREFIX, ObjectKey
 def command(
     ref: tuple[str, ...], namespace: str | None, all_namespaces: bool, output: str, utc: bool, choice: ClusterChoice
 ) -> int:
-    """Show the transitions that Levelgate reported as Kubernetes Events, the oldest first. REF is a source or an
-    instance.
+    """Show the transitions that Levelgate reported as Kubernetes Events, the oldest first.
+
+    REF is a source or an instance.
 
     Use it to see what changed lately, and what failed. The server keeps Events for an hour by default. levelgate status
     shows the present state; levelgate logs shows every action.

@@ -24,8 +24,9 @@ from gitops.records.references import SOURCE
 @until_option
 @request_options
 def command(reason: str, until: datetime | None, send_request: RequestCommand) -> int:
-    """Keep an instance, a plain object or a source as it is applied, whatever Git declares. It is still healed, and not
-    pruned.
+    """Keep an instance, a plain object or a source as it is applied, whatever Git declares.
+
+    It is still healed, and not pruned.
 
     Use it to protect running work from a change. The other instances of a rollout pass a held one. A held source holds
     its plain objects and its instances. The hold ends at --until, and in any case after maxHold of its policy (72 hours

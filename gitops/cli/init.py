@@ -14,8 +14,9 @@ from gitops.errors import GitopsError
 
 
 class InitError(GitopsError):
-    """Error of a directory that does not take the files. The text says whether something was written, and what to
-    do.
+    """Error of a directory that does not take the files.
+
+    The text says whether something was written, and what to do.
     """
 
 

@@ -160,8 +160,9 @@ def _destination_findings(catalog: Catalog, config: Config | None) -> Iterator[L
 
 
 def _unmatched_finding(unmatched: UnmatchedSelector, *, is_elsewhere: bool) -> LintFinding:
-    """Return the warning about a rule that selects nothing. A rule that may govern other sources does not fail
-    `--strict`, because the command does not read those sources.
+    """Return the warning about a rule that selects nothing.
+
+    A rule that may govern other sources does not fail `--strict`, because the command does not read those sources.
     """
     problem = unmatched.with_other_sources().problem if is_elsewhere else unmatched.problem
     return LintFinding(problem, Severity.WARNING, is_certain=not is_elsewhere)

@@ -27,8 +27,9 @@ from gitops.timestamps import timestamp
 def command(
     ref: tuple[str, ...], follow: bool, tail: int | None, namespace: str | None, output: str, choice: ClusterChoice
 ) -> int:
-    """Show every action on every object, and every transition, the oldest first; times are UTC. REF is a source or an
-    instance.
+    """Show every action on every object, and every transition, the oldest first; times are UTC.
+
+    REF is a source or an instance.
 
     Use it to follow a rollout, or to see the order of past actions. It reads the cluster and not the daemon: the
     records of the last reconciliations, and Events. It needs no permission but to read them.

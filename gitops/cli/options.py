@@ -121,8 +121,9 @@ schemas_option = click.option(
 
 
 def read_cluster_name(file: Path | None) -> str:
-    """Return the name by which windows select the cluster: that of this configuration, else `local`. Raises:
-    ConfigErrors.
+    """Return the name by which windows select the cluster: that of this configuration, else `local`.
+
+    Raises: ConfigErrors.
     """
     from gitops.config import read_config
     from gitops.windows.window import LOCAL
@@ -212,8 +213,9 @@ class ClusterChoice:
     async def connect_hub(
         self, *, concurrency: int = 16, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
     ) -> AsyncIterator[KubeCluster]:
-        """Connect to the cluster of the kubeconfig, even where a member of its fleet is chosen. Raises:
-        ConfigurationError.
+        """Connect to the cluster of the kubeconfig, even where a member of its fleet is chosen.
+
+        Raises: ConfigurationError.
         """
         from applier.kube import connect
 

@@ -58,8 +58,9 @@ def text_lines(report: FleetReport, times: TimeFormat, *, full: bool) -> Iterato
 
 
 def markdown_lines(report: FleetReport, times: TimeFormat) -> Iterator[str]:
-    """Yield each group of clusters as a comment for one cluster, under a heading. The groups share the limit of a
-    comment.
+    """Yield each group of clusters as a comment for one cluster, under a heading.
+
+    The groups share the limit of a comment.
     """
     groups = group_clusters(report.clusters)
     # 300 bytes are room for the heading of a block.

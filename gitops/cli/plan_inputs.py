@@ -175,8 +175,9 @@ class PlanInputs:
             raise error.with_rewritten_text(lambda said: f"{said}; try again, {_ALTERNATIVES}") from None
 
     async def _history_warnings(self, previous_commit: str, commit: str) -> Sequence[PlanWarning]:
-        """Return a warning if the commit does not descend from the source's present one. Git runs while the cluster
-        answers.
+        """Return a warning if the commit does not descend from the source's present one.
+
+        Git runs while the cluster answers.
         """
         if not previous_commit or await asyncio.to_thread(locations.is_descendant, self.place, previous_commit, commit):
             return ()
@@ -251,8 +252,9 @@ class PlanInputs:
 
 
 def _with_configuration(state: SourceState, name: str, config: Config | None) -> SourceState:
-    """Return the source as the configuration sets it up. Raises: SourceError where the configuration has no such
-    source.
+    """Return the source as the configuration sets it up.
+
+    Raises: SourceError where the configuration has no such source.
     """
     if config is None:
         return state

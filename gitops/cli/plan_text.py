@@ -88,8 +88,9 @@ def _group_title(group: ChangeGroup) -> str:
 
 
 def _format_by_namespace(keys: Iterable[ObjectKey], *, own_namespace: str = "") -> str:
-    """Return names by namespace, such as `prod/ api auth staging/ blog`. *own_namespace*, the instance's, is left
-    out.
+    """Return names by namespace, such as `prod/ api auth staging/ blog`.
+
+    *own_namespace*, the instance's, is left out.
     """
     by_namespace: dict[str, list[str]] = {}
     for key in keys:

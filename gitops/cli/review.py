@@ -151,8 +151,9 @@ def command(
 
 
 def _choose_planner(file: Path | None) -> Callable[[PlanRequest], Awaitable[Report]]:
-    """Return the function that plans a pull request. With a fleet in the configuration, it plans before placement, and
-    the comment says so.
+    """Return the function that plans a pull request.
+
+    With a fleet in the configuration, it plans before placement, and the comment says so.
     """
     from gitops.config import read_config
     from gitops.plan.isolated_process import compute_plan_isolated

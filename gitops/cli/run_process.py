@@ -171,8 +171,9 @@ class Process:
         observability: Observability | None,
         stage: Stage,
     ) -> Fleet | None:
-        """Return the fleet; None where the configuration has none. Raises: ClusterError where the hub does not report
-        its UID.
+        """Return the fleet; None where the configuration has none.
+
+        Raises: ClusterError where the hub does not report its UID.
         """
         if self.config.fleet is None:
             return None

@@ -46,8 +46,9 @@ _LAST_PORT: Final = 65535
 )
 @click.option("--heal", metavar="NAME", multiple=True, help="End --cut of this cluster. May be repeated.")
 def command(port: int, data: Path | None, clusters: int, cut: tuple[str, ...], heal: tuple[str, ...]) -> int:
-    """Serve an imitation of a Kubernetes API on this machine, until interrupted. No cluster is needed, and none is
-    changed.
+    """Serve an imitation of a Kubernetes API on this machine, until interrupted.
+
+    No cluster is needed, and none is changed.
 
     Use it to try definitions and rollouts. It stores, merges, validates and watches as the API server does. It runs no
     containers: a script makes a Deployment ready after a few seconds. Every client has all permissions; it listens on

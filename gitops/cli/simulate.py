@@ -200,8 +200,9 @@ def timeline_lines(timeline: Timeline, times: TimeFormat, assumptions: Assumptio
 
 
 def _event_lines(events: tuple[TimelineEvent, ...], times: TimeFormat) -> Iterator[tuple[datetime, str, str]]:
-    """Yield time, subject and text of each event. Equal actions in one level of an instance at one time are one
-    line.
+    """Yield time, subject and text of each event.
+
+    Equal actions in one level of an instance at one time are one line.
     """
     grouped_writes: dict[tuple[datetime, str, object, object], list[str]] = {}
     for event in events:

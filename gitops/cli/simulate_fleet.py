@@ -51,8 +51,9 @@ def simulate_fleet(
     output: str,
     times: TimeFormat,
 ) -> int:
-    """Simulate each cluster, print the timelines, and return the exit code. An interrupted simulation is printed as
-    well.
+    """Simulate each cluster, print the timelines, and return the exit code.
+
+    An interrupted simulation is printed as well.
     """
     echo_lines(map(str, fleet.problems), err=True)
     found: list[ClusterTimeline] = []

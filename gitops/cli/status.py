@@ -284,8 +284,9 @@ def _cause_lines(
 
 
 def _worst_subject(rows: Iterable[tuple[InstanceState, Cause]], others: Iterable[tuple[str, Cause]]) -> str:
-    """Return the reference with the worst state, for `explain`. At the same rank an instance comes before other
-    objects.
+    """Return the reference with the worst state, for `explain`.
+
+    At the same rank an instance comes before other objects.
     """
     candidates = [(instance_state.state, 0, instance_state.key.command_reference) for instance_state, _ in rows]
     for source, cause in others:

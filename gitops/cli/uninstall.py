@@ -58,8 +58,9 @@ def command(with_workloads: bool, yes: bool, wait: timedelta, choice: ClusterCho
 
 
 async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confirmed: bool) -> int:
-    """Remove Levelgate and return the exit code. With *wait*, delete the deployed objects first, and wait so long for
-    that.
+    """Remove Levelgate and return the exit code.
+
+    With *wait*, delete the deployed objects first, and wait so long for that.
     """
     clock = SystemClock()
     async with choice.connect() as cluster:

@@ -301,8 +301,9 @@ class _Explainer:
                     yield candidate
 
     async def _waiting_link(self, key: ObjectKey, cause: Cause, instance: InstanceState | None) -> WaitingLink:
-        """Return the link of a cause. For an instance in the queue, it names the settled and unsettled instances of its
-        wave.
+        """Return the link of a cause.
+
+        For an instance in the queue, it names the settled and unsettled instances of its wave.
         """
         unsettled = tuple(ref.name for ref in cause.references if ref.kind in {"Instance", "Node"})
         if instance is None or cause.node or cause.reason is not Reason.PACE_REACHED:

@@ -39,8 +39,9 @@ class PermittedCluster(FencedCluster):
     """Reads that were refused."""
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
-        """Return a live object. A refusal counts as absence for Levelgate's own records and for CRDs, which only add
-        detail.
+        """Return a live object.
+
+        A refusal counts as absence for Levelgate's own records and for CRDs, which only add detail.
 
         Raises: Denied for any other object.
         """

@@ -1,10 +1,11 @@
-"""Delivery of notifications. Each receiver has a bounded queue and a worker of its own, so no reconciliation waits for
-it.
+"""Delivery of notifications.
+
+Each receiver has a bounded queue and a worker of its own, so no reconciliation waits for it.
 
 Messages to a receiver that cannot be reached are sent again, in order, until they are older than `MAX_MESSAGE_AGE`. A
-message is given up early if the receiver rejects it but accepts the next one, or if building or sending it fails by a
-fault of Levelgate. Lost messages are counted and reported. The process that wrote a record reports its transition, so
-that no transition is reported twice.
+message is given up early if the receiver rejects it but accepts the next one. So is a message that a fault of Levelgate
+keeps from being sent. Lost messages are counted and reported. The process that wrote a record reports its transition,
+so that no transition is reported twice.
 """
 
 from __future__ import annotations
@@ -130,8 +131,9 @@ class Delivery:
         queue.idle.clear()
 
     async def finish(self, timeout_seconds: float) -> None:
-        """Wait until the queues are empty, for *timeout_seconds* at most. Then stop, and report the messages that are
-        lost.
+        """Wait until the queues are empty, for *timeout_seconds* at most.
+
+        Then stop, and report the messages that are lost.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):

@@ -1,4 +1,5 @@
 """Grouping of equal transitions into one message: a commit that fails a thousand instances sends one notification.
+
 Pure.
 """
 

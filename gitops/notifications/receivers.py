@@ -137,8 +137,9 @@ class Receiver:
         )
 
     def build_request(self, message: Message, cluster: str, moment: datetime) -> OutgoingRequest:
-        """Return the request for a message. Raises: OSError, UnicodeDecodeError, EmptySecret for the file with a
-        secret.
+        """Return the request for a message.
+
+        Raises: OSError, UnicodeDecodeError, EmptySecret for the file with a secret.
         """
         return self.channel.build_request(
             message, self.template.format_map(_template_values(message, cluster)), cluster, moment
@@ -146,8 +147,9 @@ class Receiver:
 
 
 def find_template_mistake(template: str) -> str:
-    """Return the mistake in a template; empty where it is right. A template can name fields, without formats or
-    attributes.
+    """Return the mistake in a template; empty where it is right.
+
+    A template can name fields, without formats or attributes.
     """
     if not template.strip():
         return "is empty"

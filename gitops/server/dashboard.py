@@ -33,8 +33,9 @@ from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 
 
 def reconstruct_cluster(name: ClusterName, result: ReconcileResult) -> RecordedCluster:
-    """Return the cluster as it is after the reconciliation. An object that the reconciliation did not read is
-    absent.
+    """Return the cluster as it is after the reconciliation.
+
+    An object that the reconciliation did not read is absent.
     """
     return RecordedCluster(
         name, {**result.observed.objects, **dict(_written_objects(result))}, result.observed.discovery

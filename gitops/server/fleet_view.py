@@ -94,8 +94,9 @@ class FleetView:
     def observe(
         self, name: ClusterName, observer: ClusterObserver, record_action: Callable[[Result], None]
     ) -> ClusterObserver:
-        """Return the observer of the work on a cluster. It informs the cluster's monitor, *record_action* and
-        *observer*.
+        """Return the observer of the work on a cluster.
+
+        It informs the cluster's monitor, *record_action* and *observer*.
         """
         members = self.fleet.members if self.fleet else {}
         for removed in self._monitors.keys() - members.keys() - {name}:

@@ -103,8 +103,9 @@ def draw_graph(nodes: Sequence[NodePlan]) -> Graph:
 
 
 def _place_boxes(items: Mapping[str, list[NodePlan]], dependencies: Mapping[str, Iterable[str]]) -> Iterator[Box]:
-    """Yield the boxes column by column. Within a column, boxes are sorted by the rows of their dependencies, so that
-    few lines cross.
+    """Yield the boxes column by column.
+
+    Within a column, boxes are sorted by the rows of their dependencies, so that few lines cross.
     """
     rows: dict[str, float] = {}
     for column, level in enumerate(sorted({group[0].node.level for group in items.values()})):

@@ -268,8 +268,9 @@ def _listen_error_message(address: ListenAddress, error: OSError) -> str:
 async def serve_wake_hooks(
     wake_event: asyncio.Event, source: SourceConfig, forge: ForgeKind, secrets: Path, address: ListenAddress
 ) -> AsyncIterator[str]:
-    """Set *wake_event* at each verified webhook about the source, as long as the context lasts. Yield the URL of the
-    webhook.
+    """Set *wake_event* at each verified webhook about the source, as long as the context lasts.
+
+    Yield the URL of the webhook.
 
     Raises: ListenError.
     """

@@ -86,8 +86,9 @@ class WorkMetrics:
 
 
 class Metrics:
-    """Metrics of one process, in a registry of their own. With a *fleet*, metrics of a cluster have the label
-    `cluster`.
+    """Metrics of one process, in a registry of their own.
+
+    With a *fleet*, metrics of a cluster have the label `cluster`.
     """
 
     def __init__(
@@ -176,8 +177,9 @@ class _Gauges(Collector):
         self._families = tuple(self._collect())
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics that `refresh` collected. A thread calls this, and must not read what the event loop
-        changes.
+        """Return the metrics that `refresh` collected.
+
+        A thread calls this, and must not read what the event loop changes.
         """
         return self._families
 

@@ -122,8 +122,9 @@ class WebhookEndpoint:
         return web.Response(status=202, text="\n")
 
     async def _send_hint(self, name: str, source_names: list[str]) -> None:
-        """Hint at the sources. If another process has to be informed and cannot be, the caller is asked to try
-        again.
+        """Hint at the sources.
+
+        If another process has to be informed and cannot be, the caller is asked to try again.
         """
         try:
             async with asyncio.timeout(_HINT_TIMEOUT_SECONDS):
