@@ -104,7 +104,7 @@ class RequestCommand:
             raise click.UsageError(
                 "--all is everything; leave out REF"
                 if everything
-                else f"name what is meant: {_format_accepted(accepted)}"
+                else f"give REF: {_format_accepted(accepted)}"
             )
         refs = [None if everything else self._parse_ref(accepted)]
         return asyncio.run(

@@ -53,7 +53,7 @@ class WindowGroup:
     def openings(self, now: datetime) -> Iterator[tuple[datetime | None, datetime | None, datetime | None]]:
         """Yield opening, last start and closing of each opening from *now* on.
 
-        The opening is None if the group is open already. Last start and closing are None if there is none.
+        The opening is None if the group is open already. Last start and closing are None where they do not exist.
         """
         verdict, opens = self.verdict_at(now), None
         while verdict.is_open or verdict.until:

@@ -51,7 +51,7 @@ class ClusterRow:
 
     @property
     def waits_for(self) -> str:
-        """First known cause of waiting, by the name of the source; empty where there is none."""
+        """First known cause of waiting, by the name of the source; empty where nothing waits."""
         return next((summary.waits_for for _, summary in sorted(self.sources.items()) if summary.waits_for), "")
 
 

@@ -113,7 +113,7 @@ class Monitor:
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """Time a stage of the work (`gitops.instrumentation.Stage`). Only full and partial reconciliations count here."""
+        """Time a full or partial reconciliation (`gitops.instrumentation.Stage`). Its inner stages are not timed here."""
         if name not in {"pass", "part"}:
             yield
             return

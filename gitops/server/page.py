@@ -267,7 +267,7 @@ def levels(plan: ApplySetPlan | None) -> list[tuple[int, list[tuple[DisplayState
 
 
 async def render_instance(monitor: Monitor, *, group: str, kind: str, namespace: str, name: str) -> str | None:
-    """Return the page of an instance; None where there is none of this name. A namespace `-` stands for none."""
+    """Return the page of an instance; None where the instance does not exist. `-` stands for no namespace."""
     key = ObjectKey(group, kind, "" if namespace == "-" else namespace, name)
     board, now = await monitor.dashboard(), monitor.clock.now()
     instance_state = board.instance_states.get(key) if board else None

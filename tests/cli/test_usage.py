@@ -117,7 +117,7 @@ def test_wrong_usage_exits_64(capsys: pytest.CaptureFixture[str], arguments: Seq
     [
         (["rendr"], "no command 'rendr'; did you mean 'render'?"),
         (["xyz"], "no command 'xyz'; there are approve, break-glass, check,"),
-        (["hold", "--reason", "x"], "name what is meant: an instance (webapp/shop)"),
+        (["hold", "--reason", "x"], "give REF: an instance (webapp/shop)"),
         (
             ["resume", "window/x"],
             "does not support this request; name an instance (webapp/shop), a plain object (configmap/settings), rgd/NAME, source/NAME, rollout/NAME",
