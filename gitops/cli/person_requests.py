@@ -102,9 +102,7 @@ class RequestCommand:
         """
         if everything == bool(self.words):
             raise click.UsageError(
-                "--all is everything; leave out REF"
-                if everything
-                else f"give REF: {_format_accepted(accepted)}"
+                "--all is everything; leave out REF" if everything else f"give REF: {_format_accepted(accepted)}"
             )
         refs = [None if everything else self._parse_ref(accepted)]
         return asyncio.run(

@@ -113,7 +113,7 @@ class Monitor:
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """Time a full or partial reconciliation (`gitops.instrumentation.Stage`). Its inner stages are not timed here."""
+        """Time a reconciliation (`gitops.instrumentation.Stage`). Stages inside one are not timed here."""
         if name not in {"pass", "part"}:
             yield
             return
