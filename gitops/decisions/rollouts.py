@@ -210,18 +210,15 @@ class RolloutDecisions:
         shut = Cause(Reason.GATE_ERROR, unreadable) if unreadable else None
         if shut is None and not verdict.is_open and not self._is_part_of_begun(one.rendered, verdict):
             shut = self.verdicts.blocked(verdict, key, one.rendered.source)
-        return items.make_item(
-            one,
-            target,
-            now=here.now,
-            bake=bake,
+        item = RolloutItem(
+            one.rendered.parent.qualified_name,
             labels=labels,
             priority=asked.priority,
+            granted=self.targets.get(key) == target.revision,
             held=self.suspended.get(key) or held,
             blocked=shut,
-            granted=self.targets.get(key) == target.revision,
-            is_creation_paced=paced,
         )
+        return items.observe_item(item, one, target, is_creation_paced=paced, now=here.now, bake=bake)
 
     def _is_part_of_begun(self, rendered: RenderedApplySet, verdict: WindowVerdict) -> bool:
         """Return whether an instance is new in one that had begun before the window closed."""

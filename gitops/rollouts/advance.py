@@ -1,9 +1,10 @@
-"""Which items of a rollout may move now.
+"""Grants of a rollout: the items that may move to their target now.
 
-A function of values and of the time that is passed in: asked twice with nothing new in between it grants nothing new. A grant is never taken back:
-closing a gate stops what has not started.
+Pure: the time is a parameter. A second call without a change in between grants nothing more. A grant is never revoked:
+a gate that closes stops only items that have not been granted.
 
-Levels and latches: pace, waves, windows, approvals and availability are asked each time. A halt stays until the target changes or a person resumes.
+Pace, waves, windows, approvals and availability are evaluated in each call. A halt is a latch: it lasts until the
+target changes or a person resumes the rollout.
 """
 
 from __future__ import annotations
@@ -23,32 +24,34 @@ from renderer.frozen import dataclass
 from renderer.phrasing import join_names
 
 Pace = Callable[[RolloutItem, Counters], bool]
-"""May this item move, given the counters of its wave, which already hold what was granted before it? Asked in order, until the first no."""
+"""Return whether an item may move. The counters of its wave include earlier grants; the first refusal ends the wave."""
 ObstacleCheck = Callable[[str], Cause | None]
-"""What keeps this item where it is besides its pace. Asked in order of those whose turn it is: one that is kept makes room for the next."""
+"""Find a cause other than pace that keeps the item with this key. Such an item is skipped; the next takes its turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutStep:
-    """`grants`: revision by key of what may move now, in order. `starts`: new items that begin at an older, completed revision and wait there.
-
-    `state` is to be stored. `wake_at`: when to ask again although nothing happened; None: time alone changes nothing.
-    """
+    """Result of one decision about a rollout."""
 
     grants: Mapping[str, int]
+    """Target revision by key, for items that may move now, in order."""
     starts: Mapping[str, int]
+    """Revision by key, for new items that start at the last completed revision and wait there for their turn."""
     state: RolloutState
+    """State to store."""
     wake_at: datetime | None
+    """Time of the next decision if nothing happens before; None if time alone changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutSnapshot:
-    """A rollout at one moment. `closed`: waves whose own windows are closed, and why."""
+    """A rollout at one moment."""
 
     policy: Policy
     collection: RolloutCollection
     state: RolloutState
     closed: Mapping[str, Cause]
+    """Cause by name of each wave whose own windows are closed."""
 
     def target(self, wave: Wave) -> TargetRevision:
         return self.state.targets[wave.name]
@@ -57,25 +60,28 @@ class RolloutSnapshot:
         return self.collection.waves[wave.name].counters
 
     def limit(self, wave: Wave, counters: Counters) -> int:
-        """F: how many of the wave may be under way or done. Failures that are tolerated are done; more than that halts."""
+        """Return how many items of the wave may be in flight or settled.
+
+        A tolerated failure counts as settled, so that it does not block the wave; an intolerable one halts the rollout.
+        """
         shape = shape_of(self.policy, wave, self.target(wave))
         done = counters.settled + counters.failed
         return frontier(shape, done, counters.total, sliding=self.policy.mode is Mode.SLIDING)
 
     def limits(self, wave: Wave) -> tuple[int, int]:
-        """How many of the wave may be under way or done now, and once all that moved have settled."""
+        """Return the limit of the wave now, and its limit once every item in flight has settled."""
         counters = self.counters(wave)
         once_settled = counters._replace(settled=counters.updated - counters.failed)
         return self.limit(wave, counters), self.limit(wave, once_settled)
 
     @property
     def lacks_availability(self) -> bool:
-        """Are fewer items healthy, at whatever revision, than the policy wants? Then only those may move that are not healthy anyway."""
+        """Return whether fewer items than `minAvailable` are healthy. Then only unhealthy items may move."""
         counters = self.collection.counters
         return counters.healthy < self.policy.min_available.round_up(counters.total)
 
     def obstacles(self, wave: Wave) -> Iterator[Cause]:
-        """Why nothing of this wave may start, whatever its pace; the one that a person should hear of first."""
+        """Yield the causes other than pace that stop the whole wave, the most important for a person first."""
         target, earlier = self.target(wave), self._earlier_waves(wave)
         if halt := self.state.halt_of(target):
             yield Cause(Reason.HALTED, str(replace(halt, target=target.revision)))
@@ -98,7 +104,7 @@ class RolloutSnapshot:
             yield self.closed[wave.name]
 
     def moves_before_approval(self, target: TargetRevision) -> int | None:
-        """How many more may move before the next approval by count; None: any number."""
+        """Return how many more items may move before the next approval by count; None where no count limits them."""
         points = [
             point.after_settled for point in unapproved_points(self.policy, self.state, target) if point.after_settled
         ]
@@ -109,20 +115,23 @@ class RolloutSnapshot:
         return waves[: waves.index(wave)]
 
     def _count_moved(self, target: TargetRevision) -> int:
-        """Items of all waves with this target that are at it or were let move there."""
+        """Return how many items, in all waves with this target, run it or were granted it."""
         wave_counters = (self.counters(wave) for wave in self.policy.all_waves if self.target(wave) == target)
         return sum(counters.updated + counters.paused for counters in wave_counters)
 
 
 def unapproved_points(policy: Policy, state: RolloutState, target: TargetRevision) -> Sequence[ApprovalPoint]:
-    """Where somebody has to agree, and has not yet; nowhere in a rollback that needs none."""
+    """Return the approval points of the policy that lack an approval; none in a rollback that ignores approvals."""
     if target.is_rollback and policy.rollback.ignore_approvals:
         return ()
     return [point for point in policy.approvals if not state.is_approved(target, str(point))]
 
 
 def is_complete(counters: Counters) -> bool:
-    """Nothing of the wave is left to wait for: what is held is passed, what failed is tolerated (or halts)."""
+    """Return whether the next wave waits for no item of this one.
+
+    Held items are skipped. Failed items are tolerated here, since failures above the limit halt the rollout.
+    """
     return counters.settled + counters.failed + counters.held == counters.total
 
 
@@ -136,10 +145,14 @@ def decide_grants(
     pace: Pace | None = None,
     find_obstacle: ObstacleCheck = lambda _: None,
 ) -> RolloutStep:
-    """Which items may move now. `closed`: waves whose own windows are closed, and why. `pace` takes the place of the policy's shapes.
+    """Decide which items may move now.
 
-    The collection must hold the items as they stand to the targets of `state`. The caller stores each grant on its item before it acts on it, and
-    counts it at once (`reserve`).
+    The items of `collection` must be compared with the targets of `state`. The caller counts the grants at once with
+    `reserve`, and stores each grant on its instance before the instance moves.
+
+    Args:
+        closed: cause by name of each wave whose own windows are closed.
+        pace: replaces the shapes of the policy.
     """
     collection.advance_to(now)
     new_state = _conclude(policy, collection, state, now)
@@ -166,7 +179,7 @@ def decide_grants(
 
 
 def _may_change_targets(old_state: RolloutState, new_state: RolloutState) -> bool:
-    """May there be another target now?"""
+    """Return whether the state changed in a part from which `assign_targets` chooses targets."""
     return (old_state.halts, old_state.passed, old_state.completed) != (
         new_state.halts,
         new_state.passed,
@@ -175,12 +188,16 @@ def _may_change_targets(old_state: RolloutState, new_state: RolloutState) -> boo
 
 
 def _next_change(snapshot: RolloutSnapshot) -> datetime | None:
+    """Return the next time at which a bake, a deadline or a closed window ends; None if there is none."""
     moments = [snapshot.collection.next_change, *(wait.until for wait in snapshot.closed.values())]
     return min((moment for moment in moments if moment is not None), default=None)
 
 
 def reserve(collection: RolloutCollection, step: RolloutStep, *, now: datetime) -> None:
-    """Count what was granted, before anything of it has been written; new items that start elsewhere are new no more."""
+    """Count the grants of a step in the collection, before they are written.
+
+    Items that start at the completed revision stop being new, so that the next decision does not start them again.
+    """
     for key in step.grants:
         collection.set_item(replace(collection[key], granted=True, progress=ItemProgress.start(now)))
     for key in step.starts:
@@ -190,11 +207,13 @@ def reserve(collection: RolloutCollection, step: RolloutStep, *, now: datetime) 
 def _movable_keys(
     snapshot: RolloutSnapshot, wave: Wave, joining_keys: Sequence[str], pace: Pace, find_obstacle: ObstacleCheck
 ) -> Iterator[str]:
-    """Items of one wave that may move, in order, once those that `joining_keys` are counted."""
+    """Yield the keys of the items of one wave that may move, in order; `joining_keys` count as granted already."""
     items = snapshot.collection.waves[wave.name]
     obstacles = list(snapshot.obstacles(wave))
     taken_keys = set(joining_keys)
-    if snapshot.policy.governs is PolicyScope.ALL_WAVE and all(
+    # With governs: All, changes of an instance's own spec wait too. An unhealthy instance is exempt from pace and from
+    # the order of the waves: the change may be its repair, and an earlier wave must not keep it broken.
+    if snapshot.policy.governs is PolicyScope.ALL and all(
         obstacle.reason is Reason.WAVE_NOT_REACHED for obstacle in obstacles
     ):
         for key in _untaken_keys(items.repairs, taken_keys):
@@ -219,16 +238,17 @@ def _untaken_keys(sort_keys: Iterable[SortKey], taken_keys: Container[str]) -> I
 
 
 def _shape_pace(snapshot: RolloutSnapshot, wave: Wave) -> Pace:
+    """Return the pace that the shape of the wave sets."""
     return lambda _, counters: counters.updated < snapshot.limit(wave, counters)
 
 
 def _newcomers(
     snapshot: RolloutSnapshot, wave: Wave, find_obstacle: ObstacleCheck, *, is_paced: bool
 ) -> tuple[list[str], list[str]]:
-    """New items that join the target at once, and those that start at the last completed revision unless they may move.
+    """Return the new items that join the target at once, and those that start at the completed revision unless granted.
 
-    An item that runs nothing is no change of a definition, so it is not paced. Where nothing has completed there is nothing else to start at: then a
-    policy of Git paces creation as well, and the default does not.
+    Creating an instance does not change a running one, so creation is not paced. Before the first revision has
+    completed there is no other revision to start at: then an explicit policy paces creation, and the default does not.
     """
     target, completed = snapshot.target(wave), snapshot.state.completed
     if completed is None and is_paced:
@@ -246,7 +266,10 @@ def _newcomers(
 
 
 def _conclude(policy: Policy, collection: RolloutCollection, state: RolloutState, now: datetime) -> RolloutState:
-    """With the halts, passed waves and completion that the counters show. What fails after all was completed is no matter of the rollout."""
+    """Return the state with the halts, passed waves and completion that follow from the counters.
+
+    A failure after the rollout has completed does not halt it.
+    """
     is_over = state.is_completed
     for wave in policy.all_waves:
         counters, target = collection.waves[wave.name].counters, state.targets[wave.name]

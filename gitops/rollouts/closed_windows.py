@@ -1,4 +1,4 @@
-"""A closed window in words: what a status, an event and the terminal say of it."""
+"""Causes and sentences for closed windows, as statuses, Events and the terminal show them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gitops.windows.window import Window, WindowKind
 
 
 def closed_window_cause(verdict: WindowVerdict) -> Cause:
-    """A verdict that is closed, as a cause of waiting."""
+    """Return the cause of a verdict, which must be closed."""
     assert verdict.reason
     return Cause(
         verdict.reason,
@@ -23,7 +23,7 @@ def closed_window_cause(verdict: WindowVerdict) -> Cause:
 
 
 def find_closed_waves(policy: Policy, windows: Mapping[str, Window], now: datetime) -> Iterator[tuple[str, Cause]]:
-    """Waves whose own windows are not all open, each with why."""
+    """Yield the name and the cause of each wave of which a window is closed or missing."""
     for wave in policy.waves:
         for name in wave.windows:
             window = windows.get(name)
@@ -31,21 +31,27 @@ def find_closed_waves(policy: Policy, windows: Mapping[str, Window], now: dateti
                 yield wave.name, Cause(Reason.GATE_ERROR, f"wave {wave.name} names window {name}, which does not exist")
             elif not start_state(window, now).is_open:
                 closed_window = make_closed_window(window, now)
-                message, refs = f"wave {wave.name} waits for {format_window_name(window)}", (window_ref(closed_window),)
-                yield wave.name, Cause(closed_window.reason, message, until=closed_window.until, references=refs)
+                message = f"wave {wave.name} waits for {format_window_name(window)}"
+                references = (window_ref(closed_window),)
+                yield wave.name, Cause(closed_window.reason, message, until=closed_window.until, references=references)
 
 
 def window_ref(closed_window: ClosedWindow) -> CauseRef:
+    """Return a reference to the window, for the `references` of a cause."""
     return CauseRef("Window", closed_window.window.name, closed_window.reason, closed_window.since, closed_window.until)
 
 
 def format_window_name(window: Window) -> str:
+    """Return `window NAME`, with its ticket in parentheses if it has one."""
     return f"window {window.name} ({window.ticket})" if window.ticket else f"window {window.name}"
 
 
 def _verdict_message(verdict: WindowVerdict) -> str:
     if verdict.reason is Reason.CLOCK_SKEW:
-        return "the clock went back by more than five minutes, or differs by more than 30 seconds from the API server's; no Allow window opens"
+        return (
+            "the clock went back by more than five minutes, or differs by more than 30 seconds from the API server's; "
+            "no Allow window opens"
+        )
     return (
         format_closed_windows(verdict.closed_windows, verdict.until)
         if verdict.closed_windows
@@ -54,7 +60,10 @@ def _verdict_message(verdict: WindowVerdict) -> str:
 
 
 def format_closed_windows(closed: Sequence[ClosedWindow], until: datetime | None) -> str:
-    """`waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)`"""
+    """Return the closed windows as a sentence, with the time in UTC and in the zone of the first window.
+
+    Example: `waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)`.
+    """
     description = " and ".join(dict.fromkeys(map(_describe_closed_window, closed)))
     if until is None:
         return description

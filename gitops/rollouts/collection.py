@@ -1,8 +1,8 @@
-"""Items of a rollout with counters that follow each change, so that one event costs the logarithm of their number.
+"""Items of a rollout, with counters that follow each change: one change costs O(log n) for n items.
 
-Items change one at a time (`set_item`, `remove`), and time moves with `advance_to`. A heap holds the moments at which time
-alone changes an item: the end of a bake, a deadline. `recount` computes the same from scratch, as a check. A collection
-belongs to one assignment of targets. `SortedKeys` is an ordered set that is cheap to change while it is large.
+Items change one at a time (`set_item`, `remove`), and time moves with `advance_to`. A heap holds the times at which an
+item changes by time alone: the end of a bake, a deadline. `recount` computes the counters from scratch, as a check. A
+collection belongs to one assignment of targets.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ _P = TypeVar("_P", bound=tuple[Any, ...])
 
 
 class SortedKeys(Generic[_P]):
-    """A set of keys, each with a place whose last part is the key, in the order of the places. Adding and removing cost a logarithm, reading the
-    first k costs k logarithms. A removed place stays in the heap until it comes to the top; no place is in it twice.
+    """A set of keys in the order of their sort keys; the last part of a sort key is the key itself.
+
+    Adding and removing are O(log n), iterating over the first k keys is O(k log k). A removed sort key stays in the
+    heap until it reaches the top. The heap holds each sort key at most once.
     """
 
     def __init__(self) -> None:
@@ -38,7 +40,11 @@ class SortedKeys(Generic[_P]):
         return len(self._members)
 
     def __iter__(self) -> Iterator[_P]:
-        """As far as it is asked for: a walk from the root of the heap that always takes the least of what it has reached."""
+        """Yield the sort keys in order, lazily.
+
+        The walk starts at the root of the heap and always yields the least entry it has reached. Sorting all of them
+        would cost O(n log n) where `advance_to` reads one entry and a decision a few.
+        """
         reached = [(self._heap[0], 0)] if self._heap else []
         while reached:
             sort_key, index = heappop(reached)
@@ -49,12 +55,14 @@ class SortedKeys(Generic[_P]):
                     heappush(reached, (self._heap[child], child))
 
     def add(self, sort_key: _P) -> None:
+        """Add a key, or move it to this place in the order."""
         self._members[sort_key[-1]] = sort_key
         if sort_key not in self._queued:
             self._queued.add(sort_key)
             heappush(self._heap, sort_key)
 
     def discard(self, key: str) -> None:
+        """Remove a key if it is present."""
         self._members.pop(key, None)
         while self._heap and self._members.get(self._heap[0][-1]) != self._heap[0]:
             self._queued.discard(heappop(self._heap))
@@ -66,76 +74,86 @@ _PERSON_REASONS: Final = frozenset({Reason.HELD, Reason.SUSPENDED})
 
 @dataclass(frozen=True, slots=True)
 class RolloutItem:
-    """One instance (or item of a collection, or cluster) as a rollout sees it. Everything speaks of the target of its wave.
-
-    `updated`: runs the target, or renders the same there. `granted`: was let move
-    there; that counts at once. `healthy` is asked of a fresh observation, at whatever revision it is. `is_new`: it runs nothing yet. `alone`: it has
-    never run anything and nobody set a pace for that, so the others do not wait for it where it fails. `error`: what the server said for good when
-    it was applied. `held`: somebody keeps it where it is; the others pass it. `blocked`: another gate is closed for it, or, once it was granted,
-    what it waits for on its way.
-    """
+    """One instance, node of a collection or cluster, compared with the target of its wave."""
 
     key: str
     labels: Mapping[str, str] = field(default_factory=dict)
     priority: int = 0
     updated: bool = False
+    """The item runs the target, or its applied revision renders the same objects as the target."""
     granted: bool = False
+    """The item was granted the target; counted at once, before anything is written."""
     healthy: bool = True
+    """The item is healthy in the latest observation, at whatever revision it runs."""
     is_new: bool = False
+    """The item runs no revision yet."""
     is_isolated: bool = False
+    """The item never ran a revision and creation is not paced, so other items do not wait if it fails."""
     progress: ItemProgress = field(default_factory=ItemProgress)
     error: str = ""
+    """Message of a write that failed and is not retried."""
     held: Cause | None = None
+    """Cause that keeps the item at its revision; other items do not wait for it."""
     blocked: Cause | None = None
+    """Closed gate or window; once the item is granted, the missing permission on its way."""
 
     @property
     def has_moved(self) -> bool:
-        """Counts as updated: the grant is a reservation."""
+        """Return whether the item counts as moved: a grant reserves its place before it is written."""
         return self.updated or self.granted
 
     @property
     def is_passed_over(self) -> bool:
-        """The others do not wait for it: it has not moved and is held, or a person holds it on its way."""
+        """Return whether other items skip this one: it is held before its move, or by a person during its move."""
         return self.held is not None and (not self.has_moved or self.held.reason in _PERSON_REASONS)
 
 
 class Counters(NamedTuple):
-    """Of one wave. `held` are those that are passed: neither settled nor failed. `paused` are those of them that are on their way; all others that
-    were granted or run the target are `updated`.
-    """
+    """Numbers of items, of one wave or of several."""
 
     total: int = 0
     updated: int = 0
+    """Items that run the target or were granted it, without the paused ones."""
     settled: int = 0
     failed: int = 0
     healthy: int = 0
     held: int = 0
+    """Items that are skipped, neither settled nor failed."""
     paused: int = 0
+    """Those of the held items that have moved."""
 
     @property
     def in_flight(self) -> int:
+        """Return how many items have moved and are not settled."""
         return self.updated - self.settled
 
     def add_counters(self, other: Counters) -> Counters:
+        """Return the sums."""
         return Counters._make(map(add, self, other))
 
     def subtract_counters(self, other: Counters) -> Counters:
+        """Return the differences."""
         return Counters._make(map(sub, self, other))
 
 
 class ItemState(NamedTuple):
-    """What an item counts as now, and when that changes by time alone. `passed`: the others do not wait for it, whatever becomes of it."""
+    """State of an item in its rollout at one time."""
 
     is_settled: bool
     has_failed: bool
     is_passed_over: bool
+    """Other items do not wait for this one, whatever happens to it."""
     is_eligible: bool
+    """The item may move as far as its own hold and gates are concerned; its wave and pace are not considered."""
     changes_at: datetime | None
+    """Time at which this state changes without an event; None if it does not."""
 
 
 def item_state(item: RolloutItem, now: datetime, *, bake: timedelta, policy: Policy) -> ItemState:
-    """Settled: updated, healthy, and baked if it was moved. Failed: granted, not settled, and refused for good, flapping, or getting nowhere; what is
-    alone is passed then.
+    """Return the state of an item.
+
+    An item is settled when it runs the target, is healthy and, if it was granted, has baked. A granted item has failed
+    when its write failed for good, its health flaps, or its deadline has passed. An isolated one is skipped instead.
     """
     eligible = not item.has_moved and item.held is None and item.blocked is None
     baked_at = deadline_at = None
@@ -163,25 +181,25 @@ def _counters_of(item: RolloutItem, state: ItemState) -> Counters:
 
 
 SortKey = tuple[int, str, str]
-"""Where an item stands in the order: higher priority first, then shuffled or not, then as declared, then by key."""
+"""Place of an item in the order: negated priority, hash if the policy shuffles, key."""
 
 
 class WaveItems:
-    """The items of one wave: counters, and three ordered sets of those that have not moved.
-
-    `eligible`: every gate but the pace is open. `repairs`: those of them that are not healthy. `newcomers`: those that run nothing yet and are not
-    held, whatever their gates say.
-    """
+    """Counters of one wave, and three ordered sets of its items that have not moved."""
 
     def __init__(self, name: str, bake: timedelta) -> None:
         self.name = name
         self.bake = bake
         self.counters = Counters()
         self.eligible = SortedKeys[SortKey]()
+        """Items without a hold or a closed gate."""
         self.repairs = SortedKeys[SortKey]()
+        """Eligible items that are not healthy."""
         self.newcomers = SortedKeys[SortKey]()
+        """Items that run no revision yet and are not held; their gates may be closed."""
 
     def add(self, item: RolloutItem, state: ItemState, sort_key: SortKey) -> None:
+        """Count an item that is not in the wave yet."""
         self.counters = self.counters.add_counters(_counters_of(item, state))
         for pending, belongs in (
             (self.eligible, state.is_eligible),
@@ -192,6 +210,7 @@ class WaveItems:
                 pending.add(sort_key)
 
     def remove(self, item: RolloutItem, state: ItemState) -> None:
+        """Stop counting an item; both arguments must equal those with which it was added."""
         self.counters = self.counters.subtract_counters(_counters_of(item, state))
         for pending in (self.eligible, self.repairs, self.newcomers):
             pending.discard(item.key)
@@ -204,11 +223,15 @@ class _Member(NamedTuple):
 
 
 class RolloutCollection:
-    """All items of one definition under one policy. `bakes` says how long each wave bakes, by name, for all waves of the policy in order;
-    `salt` is what a shuffled order depends on: the target.
-    """
+    """All items of one rollout: the instances of one definition under one policy."""
 
     def __init__(self, policy: Policy, bakes: Mapping[str, timedelta], *, salt: str = "") -> None:
+        """Start empty.
+
+        Args:
+            bakes: bake time by wave, for every wave of the policy.
+            salt: text for the target, on which a shuffled order depends.
+        """
         self.policy = policy
         self.waves = {wave.name: WaveItems(wave.name, bakes[wave.name]) for wave in policy.all_waves}
         self.now = _MIN_TIME
@@ -220,7 +243,7 @@ class RolloutCollection:
         return len(self._members)
 
     def __iter__(self) -> Iterator[RolloutItem]:
-        """In order, wave by wave; sorts all of them."""
+        """Yield all items in order, wave by wave. O(n log n)."""
         for wave in self.waves.values():
             yield from sorted(
                 (member.item for member in self._members.values() if member.wave is wave), key=self.sort_key_of
@@ -231,26 +254,29 @@ class RolloutCollection:
 
     @property
     def counters(self) -> Counters:
-        """Of all waves together."""
+        """Return the sums over all waves."""
         return reduce(Counters.add_counters, (wave.counters for wave in self.waves.values()), Counters())
 
     def counters_of(self, key: str) -> Counters:
-        """What one item counts as."""
+        """Return the share of one item in the counters."""
         member = self._members[key]
         return _counters_of(member.item, member.item_state)
 
     def wave_of(self, key: str) -> WaveItems:
+        """Return the wave that the item is in."""
         return self._members[key].wave
 
     def state_of(self, key: str) -> ItemState:
+        """Return the state of an item at the time of the collection."""
         return self._members[key].item_state
 
     def sort_key_of(self, item: RolloutItem) -> SortKey:
+        """Return the place of an item in the order."""
         shuffled = "" if self._salt is None else hashlib.sha256(f"{self._salt}/{item.key}".encode()).hexdigest()
         return -item.priority, shuffled, item.key
 
     def set_item(self, item: RolloutItem) -> None:
-        """Add an item, or replace what was known of it."""
+        """Add an item, or replace the item with the same key."""
         self.remove(item.key)
         wave = self.waves[self.policy.wave_of(item.labels)]
         state = item_state(item, self.now, bake=wave.bake, policy=self.policy)
@@ -260,15 +286,16 @@ class RolloutCollection:
             self._moments.add((state.changes_at, item.key))
 
     def remove(self, key: str) -> None:
-        """Forget an item; nothing happens if it is not there."""
+        """Remove an item if it is present."""
         member = self._members.pop(key, None)
         if member is not None:
             member.wave.remove(member.item, member.item_state)
             self._moments.discard(key)
 
     def advance_to(self, now: datetime) -> Sequence[str]:
-        """Let time pass. An earlier time than the last one counts as the last one, so that a clock stepping back changes nothing. Answers the items
-        whose moment has come.
+        """Advance the time of the collection and return the keys of the items that changed by it.
+
+        The time never goes back: a clock that is set back changes nothing.
         """
         self.now = max(self.now, now)
         due_keys: list[str] = []
@@ -279,11 +306,11 @@ class RolloutCollection:
 
     @property
     def next_change(self) -> datetime | None:
-        """When a bake ends or a deadline passes next."""
+        """Return the next time at which a bake ends or a deadline passes; None if there is none."""
         return next(iter(self._moments), (None,))[0]
 
     def recount(self) -> bool:
-        """Count from scratch and go on with that; False where the running count was wrong, which is a fault of this program."""
+        """Count again from scratch, and return False if the counters differed, which is a bug in this module."""
         fresh = RolloutCollection(
             self.policy, {wave.name: wave.bake for wave in self.waves.values()}, salt=self._salt or ""
         )
@@ -298,7 +325,7 @@ class RolloutCollection:
 def build_collection(
     policy: Policy, bakes: Mapping[str, timedelta], items: Iterable[RolloutItem], *, now: datetime, salt: str = ""
 ) -> RolloutCollection:
-    """The collection of these items at this time."""
+    """Return a collection of these items at this time; parameters as for `RolloutCollection`."""
     collection = RolloutCollection(policy, bakes, salt=salt)
     collection.advance_to(now)
     for item in items:

@@ -1,8 +1,9 @@
-"""What people ask by annotations, in Git or on the live object: hold, suspend, priority, and going past a window.
+"""Directives of people: hold, suspend, priority and break-glass, read from annotations in Git or on the live object.
 
-A hold, a suspension and a break-glass can be asked of an instance, a plain object and a source; of a definition a suspension and a break-glass; of
-the whole installation a suspension. What cannot be read of a hold or of a suspension still holds or suspends; what cannot be read of a break-glass
-opens nothing.
+Instances, plain objects and sources can be held, suspended and given a break-glass. Definitions can be suspended and
+given a break-glass. The whole installation can be suspended.
+
+An unreadable part fails safe: a hold or suspension with an unreadable end still applies, and a break-glass does not.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ _ANNOTATION_KEYS: Final = frozenset(
         well_known.PRIORITY,
     }
 )
-"""Most instances carry none of them, and each is looked at in every decision."""
+"""Annotations that this module reads. Most instances carry none, so one set operation spares them the parsing."""
 
 MAX_BREAK_GLASS_DURATION: Final = timedelta(hours=4)
-"""A break-glass ends at most so long after the commit, or the annotation, that asks for it was first seen."""
+"""Longest time from the first observation of a break-glass to its end. A later end makes it ineffective."""
 _MINUTE_FORMAT: Final = "%Y-%m-%dT%H:%MZ"
 _UNKNOWN_PERSON: Final = "an unknown person"
 
 
 @dataclass(frozen=True, slots=True)
 class Directives:
-    """What people say of one thing. `glass` is a break-glass: why windows are to be passed."""
+    """Directives for one object, source or installation. A directive is set where its reason is not empty."""
 
     hold_reason: str = ""
     hold_until: datetime | None = None
@@ -64,56 +65,59 @@ class Directives:
 
     @classmethod
     def from_objects(cls, manifest: Manifest | None, live: Object | None) -> Directives:
-        """Git's word first, else that on the live object. There, what only we have written was Git's word once, and counts no more."""
+        """Return the directives for an object. An annotation in Git wins over the one on the live object.
+
+        An annotation that only Levelgate manages on the live object came from Git earlier, so it no longer counts.
+        """
         if _ANNOTATION_KEYS.isdisjoint(_annotations(manifest)) and _ANNOTATION_KEYS.isdisjoint(_annotations(live)):
             return NO_DIRECTIVES
 
-        def said(key: str) -> str:
+        def value_of(key: str) -> str:
             return annotation(manifest or {}, key) or (
                 annotation(live, key) if live and _is_set_by_others(live, key) else ""
             )
 
-        def why(key: str) -> str:
+        def reason_of(key: str) -> str:
             is_blank = live is not None and not annotation(live, key).strip() and _is_set_by_others(live, key)
-            return said(key).strip() or ("no reason given" if is_blank else "")
+            return value_of(key).strip() or ("no reason given" if is_blank else "")
 
-        suspension = why(well_known.SUSPEND) or (
-            f"{well_known.KRO_RECONCILE}: suspended" if said(well_known.KRO_RECONCILE) == "suspended" else ""
-        )
+        is_suspended_for_kro = value_of(well_known.KRO_RECONCILE) == "suspended"
+        hold_reason = reason_of(well_known.HOLD)
         return cls(
-            hold_reason=why(well_known.HOLD),
-            hold_until=parse_timestamp(said(well_known.HOLD_UNTIL)),
-            hold_by=_author(manifest, live, well_known.HOLD, well_known.REQUESTED_BY) if why(well_known.HOLD) else "",
-            suspend_reason=suspension,
-            suspend_until=parse_timestamp(said(well_known.SUSPEND_UNTIL)),
-            break_glass_reason=said(well_known.BREAK_GLASS_REASON),
-            break_glass_until=parse_timestamp(said(well_known.BREAK_GLASS_UNTIL)),
+            hold_reason=hold_reason,
+            hold_until=parse_timestamp(value_of(well_known.HOLD_UNTIL)),
+            hold_by=_author(manifest, live, well_known.HOLD, well_known.REQUESTED_BY) if hold_reason else "",
+            suspend_reason=reason_of(well_known.SUSPEND)
+            or (f"{well_known.KRO_RECONCILE}: suspended" if is_suspended_for_kro else ""),
+            suspend_until=parse_timestamp(value_of(well_known.SUSPEND_UNTIL)),
+            break_glass_reason=value_of(well_known.BREAK_GLASS_REASON),
+            break_glass_until=parse_timestamp(value_of(well_known.BREAK_GLASS_UNTIL)),
             break_glass_by=_author(manifest, live, well_known.BREAK_GLASS_REASON, well_known.BREAK_GLASS_BY),
-            priority=_parse_integer(said(well_known.PRIORITY)),
+            priority=_parse_integer(value_of(well_known.PRIORITY)),
         )
 
     def with_wider_break_glass(self, wider: Directives | None) -> Directives:
-        """With the break-glass of something wider, where it has none of its own."""
-        return (
-            self
-            if wider is None or self.break_glass_reason
-            else replace(
-                self,
-                break_glass_reason=wider.break_glass_reason,
-                break_glass_until=wider.break_glass_until,
-                break_glass_by=wider.break_glass_by,
-            )
+        """Return these directives with the break-glass of a wider scope if they have none themselves."""
+        if wider is None or self.break_glass_reason:
+            return self
+        return replace(
+            self,
+            break_glass_reason=wider.break_glass_reason,
+            break_glass_until=wider.break_glass_until,
+            break_glass_by=wider.break_glass_by,
         )
 
     @property
     def end_times(self) -> tuple[datetime, ...]:
-        """When something of it may end."""
+        """Return the times at which a directive is to end."""
         return tuple(filter(None, (self.hold_until, self.suspend_until, self.break_glass_until)))
 
     def active_hold(self, policy: Policy, now: datetime, *, since: datetime, subject: str = "") -> Cause | None:
-        """The hold, while it lasts: as long as was said, and no longer than the policy allows after it was first seen.
+        """Return the cause of a hold that has not ended; it lasts for `maxHold` of the policy at most.
 
-        `subject` is what is held, where that is more than one object: `source platform is`.
+        Args:
+            since: first observation of the hold.
+            subject: opening of the message where more than one object is held, such as `source platform is`.
         """
         if not self.hold_reason:
             return None
@@ -125,7 +129,7 @@ class Directives:
         return Cause(Reason.HELD, message, until=ends)
 
     def active_suspension(self, now: datetime, subject: str = "") -> Cause | None:
-        """The suspension, while it lasts; `what` is suspended, where that is more than one instance: `source platform is`."""
+        """Return the cause of a suspension that has not ended; `subject` as for `active_hold`."""
         if not self.suspend_reason or (self.suspend_until and now >= self.suspend_until):
             return None
         until = f" until {self.suspend_until:{_MINUTE_FORMAT}}" if self.suspend_until else ""
@@ -133,11 +137,11 @@ class Directives:
         return Cause(Reason.SUSPENDED, message, until=self.suspend_until)
 
     def windows_overridden_until(self, since: datetime) -> datetime | None:
-        """Until when windows are passed; None where nobody asked, without a reason, or for longer than is allowed."""
+        """Return the end of the break-glass; None if it was not effective when first observed, at `since`."""
         return None if self.break_glass_refusal(since, since) else self.break_glass_until
 
     def break_glass_refusal(self, since: datetime, now: datetime) -> str:
-        """Why the break-glass opens nothing now; empty where it does, or nobody asked for one."""
+        """Return the reason why the break-glass is ineffective now; empty if it is effective or there is none."""
         if not self.break_glass_reason:
             return ""
         if self.break_glass_until is None:
@@ -146,7 +150,8 @@ class Directives:
             )
         if self.break_glass_until > since + MAX_BREAK_GLASS_DURATION:
             limit = format_duration(MAX_BREAK_GLASS_DURATION)
-            return f"until {self.break_glass_until:{_MINUTE_FORMAT}} is more than {limit} ahead of {since:{_MINUTE_FORMAT}}"
+            end, start = f"{self.break_glass_until:{_MINUTE_FORMAT}}", f"{since:{_MINUTE_FORMAT}}"
+            return f"until {end} is more than {limit} ahead of {start}"
         return f"over since {self.break_glass_until:{_MINUTE_FORMAT}}" if now >= self.break_glass_until else ""
 
 
@@ -156,7 +161,10 @@ NO_DIRECTIVES: Final = Directives()
 def find_ineffective_break_glass(
     declared_objects: Iterable[DeclaredObject], now: datetime
 ) -> Iterator[tuple[Problem, bool]]:
-    """A break-glass in Git that opens nothing now because of its end, and whether that is over; else it is further ahead than it may be."""
+    """Yield a problem for each break-glass in Git that its end makes ineffective, and whether that end is in the past.
+
+    An end in the past is harmless. An end that is too far ahead means that the author expects a bypass and gets none.
+    """
     path = f"metadata.annotations[{well_known.BREAK_GLASS_UNTIL}]"
     for declared in declared_objects:
         ends = parse_timestamp(annotation(declared.manifest, well_known.BREAK_GLASS_UNTIL))
@@ -172,24 +180,28 @@ def find_ineffective_break_glass(
 
 
 def first_seen_at(instance: Object | None, name: str, value: str) -> datetime | None:
-    """When this word of somebody was first seen, as the status of the instance remembers it."""
+    """Return when this value of a directive was first observed, from the status of the instance; None if unknown."""
     stored = LevelgateStatus.from_instance(instance).asked.get(name) or {}
     return parse_timestamp(stored.get("since")) if stored.get("said") == value else None
 
 
 def requester_of(record: Object, key: str, name_key: str = well_known.REQUESTED_BY) -> str:
-    """Who has annotated a record with `key`: the name that is given with it, else the field manager that wrote it last."""
+    """Return the author of an annotation: the name under `name_key`, else the field manager that wrote `key` last."""
     return annotation(record, name_key) or next(reversed(annotation_managers(record, key)), _UNKNOWN_PERSON)
 
 
 def _is_set_by_others(live: Object, key: str) -> bool:
-    """Does the object carry this annotation by anybody's word but ours?"""
+    """Return whether the object has this annotation from another field manager, or from an unknown one."""
     is_set = key in (live["metadata"].get("annotations") or {})
     return is_set and (not (managers := annotation_managers(live, key)) or set(managers) != {CONTENT_MANAGER})
 
 
 def _author(manifest: Manifest | None, live: Object | None, key: str, name_key: str) -> str:
-    """Who gives the word that counts; empty where Git says it. On the live object that is the field manager that annotated it, or whom it names."""
+    """Return the author of the annotation that counts; empty if it is in Git.
+
+    On the live object that is the field manager of the annotation, or the name that this manager wrote under
+    `name_key`.
+    """
     if annotation(manifest or {}, key) or live is None:
         return ""
     manager = next(

@@ -1,7 +1,8 @@
-"""How one item gets on after it was let move: since when it is healthy, how often it lost that, and how long it has been getting nowhere.
+"""Progress of one item after its grant: the healthy period, losses of health, and the clock for `progressDeadline`.
 
-The progress clock starts at the grant, starts anew when a level of the item becomes ready and when health is lost, stands still while the item
-waits for a window, a hold or an approval, and does not run while it is healthy: baking is not failing. All of it is kept in the item's status.
+The clock starts at the grant. It restarts when a level of the item becomes ready and when health is lost. It pauses
+while the item waits for a window, a hold or an approval, and while it is healthy, since baking is not failing. The
+status of the item stores all of it.
 """
 
 from __future__ import annotations
@@ -27,31 +28,37 @@ _STORED_FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ItemProgress:
-    """Since the grant at one target. `ready_since` begins the healthy period that still lasts. The clock shows `spent`, and runs since
-    `running_since` unless that is None. `levels`: how many levels have become ready.
-    """
+    """Progress since the grant at one target."""
 
     ready_since: _Moment | None = None
+    """Start of the current healthy period; None while the item is not healthy."""
     flaps: int = 0
+    """Losses of health during the bake time."""
     spent: timedelta = timedelta()
+    """Time on the clock when it was last paused."""
     running_since: _Moment | None = None
+    """Time since which the clock runs; None while it is paused."""
     levels: int = 0
+    """Number of levels that are ready, counted from the first."""
 
     @classmethod
     def start(cls, now: datetime) -> ItemProgress:
-        """At the moment of the grant."""
+        """Return the progress of an item that is granted now."""
         return cls(running_since=now)
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], now: datetime) -> ItemProgress:
-        """Inverse of `stored`. What cannot be read counts as begun now: it has neither settled nor failed."""
+        """Return stored progress; inverse of `to_dict`.
+
+        Unreadable progress counts as started now, so that it neither settles nor fails an item.
+        """
         try:
             return msgspec.convert({name: stored[key] for key, name in _STORED_FIELDS.items() if key in stored}, cls)
         except msgspec.ValidationError:
             return cls.start(now)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON for the item's status: times in RFC 3339, `spent` as ISO 8601 duration; what is empty is left out."""
+        """Return the progress as JSON, without empty fields: times in RFC 3339, `spent` as an ISO 8601 duration."""
         fields = msgspec.to_builtins(self)
         return {key: fields[name] for key, name in _STORED_FIELDS.items() if getattr(self, name)}
 
@@ -64,13 +71,18 @@ class ItemProgress:
         is_waiting: bool = False,
         bake: timedelta = timedelta(),
     ) -> ItemProgress:
-        """After an observation. `waiting`: for a window, a hold or an approval; `bake`: how long it has to stay healthy here."""
+        """Return the progress after an observation of the item.
+
+        Args:
+            is_waiting: the item waits for a window, a hold or an approval.
+            bake: bake time of the item's wave; a loss of health during it counts as a flap.
+        """
         if is_healthy:
             return replace(
                 self, ready_since=self.ready_since or now, spent=timedelta(), running_since=None, levels=levels
             )
         if self.ready_since is None and levels <= self.levels and is_waiting == (self.running_since is None):
-            return self  # nothing has happened: the clock goes on by itself
+            return self  # unchanged, so that an observation without news causes no write of the status
         lost_health = self.ready_since is not None
         has_flapped = self.ready_since is not None and now - self.ready_since < bake
         spent = timedelta() if lost_health or levels > self.levels else self.elapsed(now)
@@ -82,9 +94,9 @@ class ItemProgress:
         )
 
     def elapsed(self, now: datetime) -> timedelta:
-        """What the clock shows."""
+        """Return the time on the clock."""
         return self.spent if self.running_since is None else self.spent + (now - self.running_since)
 
     def overdue_after(self, deadline: timedelta) -> datetime | None:
-        """The last moment at which the clock has not passed the deadline; None while it stands still."""
+        """Return the last time at which the clock has not passed the deadline; None while it is paused."""
         return None if self.running_since is None else self.running_since + deadline - self.spent

@@ -1,9 +1,8 @@
-"""Warnings about policies: windows that leave too little room, policies that cannot be told apart, instances that fit no wave, and selectors that
-fit nothing.
+"""Lint of policies: open time, equally specific policies, instances without a wave, selectors without a match.
 
-`availability` of the default policy asks for so many hours in every period of the coming year, in pieces that are long
-enough. The least is found where a period begins when a piece ends or gets too short, or ends when a piece begins or gets
-long enough.
+`availability` of the default policy requires a minimum of open time in every period of the coming year, in intervals of
+a minimum length. The minimum over all periods is reached at a period that begins where an interval ends or becomes too
+short, or that ends where an interval begins or becomes long enough. So only these periods are computed.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ OpenInterval = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """What these windows govern may change for `open_for` in the period from `begins`, which is less than is wanted."""
+    """A period, from `begins`, in which the targets of these windows may change for less than the required time."""
 
     windows: tuple[str, ...]
     begins: datetime
@@ -47,10 +46,14 @@ class Shortage:
 
 
 def find_shortages(rules: SourceRules, targets: Iterable[WindowTarget], now: datetime) -> Iterator[Shortage]:
-    """The worst period of each set of windows that governs some target, if that is too little; nothing where the policy asks for nothing."""
+    """Yield the worst period of each set of windows that governs a target, where it has too little open time.
+
+    Yields nothing if the default policy has no `availability`.
+    """
     availability = rules.default_policy.windows.availability
     if availability is None:
         return
+    # Targets that the same windows govern have equal verdicts: one of them stands for all.
     target_by_windows: dict[tuple[str, ...], WindowTarget] = {}
     for target in targets:
         names = tuple(window.name for window in rules.windows.values() if window.governs(target, Operation.UPDATE))
@@ -66,7 +69,7 @@ def find_shortages(rules: SourceRules, targets: Iterable[WindowTarget], now: dat
 def find_worst_period(
     intervals: Sequence[OpenInterval], availability: Availability, now: datetime, until: datetime
 ) -> tuple[datetime, timedelta]:
-    """The first of the periods within these times that have the least in them, and how much that is."""
+    """Return the start and the open time of the first period, between `now` and `until`, with the least open time."""
     candidates = {now}
     for opens, closes in intervals:
         candidates |= {closes, closes - availability.contiguous + _RESOLUTION}
@@ -79,7 +82,7 @@ def find_worst_period(
 
 
 def _open_time(intervals: Sequence[OpenInterval], availability: Availability, begins: datetime) -> timedelta:
-    """How long is open in the period that begins then, pieces that are too short in it left out."""
+    """Return the open time in the period that starts at `begins`, without intervals shorter than `contiguous`."""
     ends = begins + availability.per
     lengths = (
         min(closes, ends) - max(opens, begins) for opens, closes in intervals if opens < ends and closes > begins
@@ -88,7 +91,7 @@ def _open_time(intervals: Sequence[OpenInterval], availability: Availability, be
 
 
 def _open_intervals(rules: SourceRules, target: WindowTarget, now: datetime, until: datetime) -> Iterator[OpenInterval]:
-    """When something of this target may be started."""
+    """Yield the intervals in which an update of this target may start."""
     moment = now
     windows = [rules.window_set(None)]
     while moment < until:
@@ -101,14 +104,16 @@ def _open_intervals(rules: SourceRules, target: WindowTarget, now: datetime, unt
 
 @dataclass(frozen=True, slots=True)
 class PolicyLintResult:
-    """`problems` of policies between which nothing decides, so that their instances stay as they are; `warnings` of those that go last."""
+    """Findings about the policies of one commit."""
 
     problems: tuple[Problem, ...]
+    """Policies that are equally specific for an instance; such an instance does not move."""
     warnings: tuple[Problem, ...]
+    """Instances that fit no declared wave, or several."""
 
 
 def lint_policies(policies: Collection[Policy], rendering: Rendering) -> PolicyLintResult:
-    """Hold all instances of a rendering against the policies of its commit."""
+    """Check all instances of a rendering against the policies of the same commit."""
     problems: set[Problem] = set()
     instances_by_policy: dict[str, tuple[Policy, dict[str, Mapping[str, str]]]] = {}
     for key, rendered in rendering.instances.items():
@@ -129,7 +134,10 @@ def lint_policies(policies: Collection[Policy], rendering: Rendering) -> PolicyL
 def find_unmatched_selectors(
     rules: SourceRules, declared_rules: Collection[DeclaredObject], objects: SelectableObjects
 ) -> Iterator[UnmatchedSelector]:
-    """Selectors of all rules of a source that fit nothing which it holds; `declared_rules` tell the lines, and which windows cannot be read."""
+    """Yield the selectors of windows and policies that match nothing in their source.
+
+    `declared_rules` give the line of each selector, and the names of windows that exist but cannot be read.
+    """
     declared_windows = {rule.manifest["metadata"]["name"] for rule in declared_rules if rule.group_kind.kind == WINDOW}
     yield from find_unmatched_windows(rules.windows.values(), declared_rules, objects)
     yield from find_unmatched_policies(rules.policies, declared_rules, declared_windows | rules.windows.keys(), objects)
@@ -141,9 +149,10 @@ def find_unmatched_policies(
     windows: Collection[str],
     objects: SelectableObjects,
 ) -> Iterator[UnmatchedSelector]:
-    """Selectors of policies and of their waves that fit no definition or instance of the source, and `windows` that waves name and that do not exist.
+    """Yield selectors of policies and waves that match nothing, and names in waves that are not in `windows`.
 
-    A policy counts for the definitions of its source. Where the source holds no instance of them, nothing is known of their labels.
+    A policy applies to the definitions of its source. If the source has no instance of them, labels are not checked,
+    because the instances may exist only in the cluster.
     """
     declared_by_name = {
         rule.manifest["metadata"]["name"]: rule for rule in declared_rules if rule.group_kind.kind == POLICY
@@ -157,8 +166,9 @@ def find_unmatched_policies(
 
 
 def _missing_definitions(policy: Policy, objects: SelectableObjects) -> Iterator[tuple[str, str]]:
-    names, what = tuple(objects.definitions), "no definition here is called"
-    misses = list(find_missing_names(policy.selector.rgds, names, what, is_certain=objects.knows_definitions))
+    """Yield path and message of each name in `rgds` without a match."""
+    names, sentence = tuple(objects.definitions), "no definition here is called"
+    misses = list(find_missing_names(policy.selector.rgds, names, sentence, is_certain=objects.knows_definitions))
     consequence = "; it governs nothing" if len(misses) == len(policy.selector.rgds) else ""
     for index, message in misses:
         yield f"spec.selector.rgds[{index}]", f"{message}{consequence}"
@@ -167,6 +177,7 @@ def _missing_definitions(policy: Policy, objects: SelectableObjects) -> Iterator
 def _missing_instances(
     policy: Policy, objects: SelectableObjects, windows: Collection[str]
 ) -> Iterator[tuple[str, str]]:
+    """Yield path and message of each label selector without a match, and of each unknown window of a wave."""
     instances, is_certain = objects.labels_of(policy.selector.rgds), objects.knows_objects
     if instances and (selector := policy.selector.instances):
         if message := describe_missing_labels(selector, instances, is_certain=is_certain):
@@ -179,7 +190,5 @@ def _missing_instances(
         for position, name in enumerate(wave.windows):
             if name not in windows:
                 place = f"spec.waves[{index}].windows[{position}]"
-                yield (
-                    place,
-                    f"window {name!r} does not exist{suggestion_or_names(name, windows)}; wave {wave.name} never starts",
-                )
+                hint = suggestion_or_names(name, windows)
+                yield place, f"window {name!r} does not exist{hint}; wave {wave.name} never starts"

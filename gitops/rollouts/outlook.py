@@ -1,12 +1,17 @@
-"""Why each item that has not settled has not: one cause each, with its place in the order and the earliest time at which that can end."""
+"""Outlook of a rollout for reports: the cause of each item that is not settled, its queue position and earliest start.
+
+A forecast counts only future times. A time computed from the present would change in every reconciliation, and with it
+the record of the rollout.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from heapq import heapify, heappop, heappush
-from itertools import islice
+from itertools import groupby, islice
 
 from applier.causes import Cause, CauseRef, Reason
 from gitops.durations import MAX_DURATION
@@ -22,17 +27,19 @@ from gitops.rollouts.queue_position import (
     WaveForecast,
     ordinal,
 )
-from gitops.rollouts.state import RolloutState, WaveProgress
+from gitops.rollouts.state import RolloutState, TargetRevision, WaveProgress
 from gitops.rollouts.targets import shape_of
 from renderer.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutOutlook:
-    """`waits` by key, in order; `ahead`, by wave, is what those have in common that have not moved."""
+    """Causes and forecasts of one rollout."""
 
     waits: Mapping[str, Cause]
+    """Cause by key of each item that is not settled, in the order of the rollout."""
     forecasts: Mapping[str, WaveForecast]
+    """Blocking items and starts by wave, for the items that have not moved."""
 
 
 def build_outlook(
@@ -43,31 +50,34 @@ def build_outlook(
     now: datetime,
     closed: Mapping[str, Cause] | None,
 ) -> RolloutOutlook:
-    """Looks at every item, so it is for reports; `decide` does not need it. Parameters as there, after `reserve`."""
+    """Return the outlook of a rollout after `reserve` has counted the grants; parameters as for `decide_grants`.
+
+    Reads every item, so it is for reports. Decisions read only the first items of each order.
+    """
     collection.advance_to(now)
     snapshot = RolloutSnapshot(policy, collection, state, closed or {})
     waits: dict[str, Cause] = {}
-    views: list[_WaveView] = []
+    starts_by_wave: list[tuple[_WaveView, Mapping[str, datetime]]] = []
     opens = collection.now
     earlier_unsettled: tuple[str, ...] = ()
     ordered_items = list(collection)
     for wave in policy.all_waves:
         items = [item for item in ordered_items if collection.wave_of(item.key).name == wave.name]
-        view = _WaveView(snapshot, wave, earlier_unsettled)
-        starts, opens = view.forecast_starts(items, opens)
-        waits |= view.waits(items, starts)
+        view = _WaveView(snapshot, wave, items, earlier_unsettled)
+        starts, opens = view.forecast_starts(opens)
+        waits |= view.waits(starts)
         earlier_unsettled = (*earlier_unsettled, *(item.key for item in items if not view.is_concluded(item)))
-        views.append(view)
-    return RolloutOutlook(waits, {view.wave.name: view.wave_forecast(waits) for view in views})
+        starts_by_wave.append((view, starts))
+    return RolloutOutlook(waits, {view.wave.name: view.wave_forecast(waits, starts) for view, starts in starts_by_wave})
 
 
 def with_blocker_references(cause: Cause, causes: Mapping[str, Cause]) -> Cause:
-    """Return the cause with references to its first blockers in place of their names; `causes` tells why each of them waits itself."""
+    """Return the cause with its first blockers as references, each with its own cause from `causes`."""
     return replace(cause, blockers=(), references=(*_instance_refs(cause.blockers, causes), *cause.references))
 
 
 def progress_of(policy: Policy, collection: RolloutCollection, state: RolloutState) -> tuple[WaveProgress, ...]:
-    """How far each wave is, in order. What is ahead of those that wait takes a look at all: it is as the state says."""
+    """Return the progress of each wave, in order. Forecasts are kept from `state`, since a new one reads every item."""
     forecasts = {wave.name: wave.ahead for wave in state.waves}
     snapshot = RolloutSnapshot(policy, collection, state, {})
     progress = []
@@ -85,66 +95,113 @@ def progress_of(policy: Policy, collection: RolloutCollection, state: RolloutSta
 
 
 def _instance_refs(names: Sequence[str], causes: Mapping[str, Cause]) -> Iterator[CauseRef]:
+    """Yield references to the first instances of a list."""
     for name in names[:MAX_LISTED_ITEMS]:
         cause = causes.get(name) or Cause(Reason.PROGRESSING)
         yield CauseRef("Instance", name, cause.reason, until=cause.until)
 
 
+@dataclass(frozen=True)
 class _WaveView:
-    """One wave, as its items see it. `late` are the items of earlier waves that it waits for."""
+    """One wave as its items see it."""
 
-    def __init__(self, snapshot: RolloutSnapshot, wave: Wave, earlier_unsettled: tuple[str, ...]) -> None:
-        self.earlier_unsettled = earlier_unsettled
-        self.snapshot = snapshot
-        self.policy = snapshot.policy
-        self.collection = snapshot.collection
-        self.wave = wave
-        self.target = snapshot.target(wave)
-        self.wave_items: WaveItems = self.collection.waves[wave.name]
-        self.limit, self.then = snapshot.limits(wave)
-        self.shape = str(shape_of(self.policy, wave, self.target))
-        self.obstacle = next(snapshot.obstacles(wave), None)
-        self.unsettled: tuple[str, ...] = ()
-        self.starts: list[StartForecast] = []
+    snapshot: RolloutSnapshot
+    wave: Wave
+    items: Sequence[RolloutItem]
+    """All items of the wave, in order."""
+    earlier_unsettled: tuple[str, ...]
+    """Keys of the items in earlier waves that this wave waits for."""
 
-    def wave_forecast(self, waits: Mapping[str, Cause]) -> WaveForecast:
+    @cached_property
+    def policy(self) -> Policy:
+        return self.snapshot.policy
+
+    @cached_property
+    def collection(self) -> RolloutCollection:
+        return self.snapshot.collection
+
+    @cached_property
+    def target(self) -> TargetRevision:
+        return self.snapshot.target(self.wave)
+
+    @cached_property
+    def wave_items(self) -> WaveItems:
+        return self.collection.waves[self.wave.name]
+
+    @cached_property
+    def limits(self) -> tuple[int, int]:
+        return self.snapshot.limits(self.wave)
+
+    @cached_property
+    def shape(self) -> str:
+        return str(shape_of(self.policy, self.wave, self.target))
+
+    @cached_property
+    def obstacle(self) -> Cause | None:
+        """Return the first cause that stops the whole wave."""
+        return next(self.snapshot.obstacles(self.wave), None)
+
+    @cached_property
+    def unsettled(self) -> tuple[str, ...]:
+        """Return the keys of the items that have moved and that the rollout still waits for."""
+        return tuple(item.key for item in self.items if item.has_moved and not self.is_concluded(item))
+
+    @cached_property
+    def eligible_keys(self) -> tuple[str, ...]:
+        return tuple(item.key for item in self.items if self.collection.state_of(item.key).is_eligible)
+
+    def wave_forecast(self, waits: Mapping[str, Cause], starts: Mapping[str, datetime]) -> WaveForecast:
+        """Return the items that the wave waits for, with their causes from `waits`, and the `starts` by place."""
         names = (
             self.earlier_unsettled
             if self.obstacle and self.obstacle.reason is Reason.WAVE_NOT_REACHED
             else self.unsettled
         )
         blocking_items = (BlockingItem(ref.name, str(ref.reason), ref.until) for ref in _instance_refs(names, waits))
-        return WaveForecast(tuple(blocking_items), tuple(self.starts))
+        return WaveForecast(tuple(blocking_items), tuple(self._start_forecasts(starts)))
 
-    def waits(self, items: Sequence[RolloutItem], starts: Mapping[str, datetime]) -> Iterator[tuple[str, Cause]]:
-        self.unsettled = tuple(item.key for item in items if item.has_moved and not self.is_concluded(item))
+    def waits(self, starts: Mapping[str, datetime]) -> Iterator[tuple[str, Cause]]:
+        """Yield key and cause of each item that is not settled; `starts` as from `forecast_starts`."""
         availability_wait = self._availability_wait() if self.snapshot.lacks_availability else None
-        rank = 0
-        for item in items:
+        place = self._first_place
+        for item in self.items:
             if item.has_moved:
                 if wait := self._in_flight_wait(item):
                     yield item.key, wait
             else:
-                position, start = self._position(self.wave_items.counters.updated + rank + 1), starts.get(item.key)
+                position, start = self._position(place), starts.get(item.key)
                 yield (
                     item.key,
                     self._obstacle_wait(item, position, start)
                     or (availability_wait if availability_wait and item.healthy else self._pace_wait(position, start)),
                 )
-                if self.collection.state_of(item.key).is_eligible:
-                    self._record_start(position.place, start)
-                    rank += 1
+                # An item with a hold or a closed gate takes no place: the next item has the same one.
+                place += self.collection.state_of(item.key).is_eligible
 
     def is_concluded(self, item: RolloutItem) -> bool:
-        """Does the next wave not wait for it?"""
+        """Return whether the next wave does not wait for this item."""
         state = self.collection.state_of(item.key)
         return state.is_settled or state.has_failed or state.is_passed_over
 
+    @property
+    def _first_place(self) -> int:
+        """Return the place of the first item that has not moved."""
+        return self.wave_items.counters.updated + 1
+
+    def _start_forecasts(self, starts: Mapping[str, datetime]) -> Iterator[StartForecast]:
+        """Yield a forecast for each place from which items start later than the ones before."""
+        forecasts = (
+            StartForecast(place, starts[key])
+            for place, key in enumerate(self.eligible_keys, self._first_place)
+            if key in starts
+        )
+        batches = groupby(forecasts, key=lambda forecast: forecast.at)
+        return (next(batch) for _, batch in islice(batches, MAX_FORECAST_STARTS))
+
     def _in_flight_wait(self, item: RolloutItem) -> Cause | None:
+        """Return the cause of an item that has moved; None if it is settled or its nodes tell what is wrong."""
         state = self.collection.state_of(item.key)
-        if state.is_settled or (
-            state.is_passed_over and not item.is_passed_over
-        ):  # what is wrong with one that is alone, its nodes say
+        if state.is_settled or (state.is_passed_over and not item.is_passed_over):
             return None
         if item.error:
             return Cause(Reason.APPLY_FAILED, item.error)
@@ -163,6 +220,7 @@ class _WaveView:
         return Cause(Reason.PROGRESSING, f"moving to {self.target}")
 
     def _pace_wait(self, position: QueuePosition, start: datetime | None) -> Cause:
+        """Return the cause of an item for which the wave has no room yet."""
         wave = f" in wave {self.wave.name}" if self.policy.waves else ""
         message = f"{ordinal(position.place)} of {position.total}{wave}, {self.shape}"
         return Cause(
@@ -175,6 +233,7 @@ class _WaveView:
         )
 
     def _obstacle_wait(self, item: RolloutItem, position: QueuePosition, start: datetime | None) -> Cause | None:
+        """Return the cause, other than pace, of an item that has not moved; the one that a person should see first."""
         wait = item.held or self._halt_obstacle() or item.blocked or self.obstacle
         if wait is None or wait.reason is not Reason.WAVE_NOT_REACHED:
             return wait
@@ -186,46 +245,38 @@ class _WaveView:
             is_shared=True,
         )
 
-    def _record_start(self, place: int, starts_at: datetime | None) -> None:
-        """Remember from which place on others start later."""
-        if (
-            starts_at
-            and len(self.starts) < MAX_FORECAST_STARTS
-            and not (self.starts and self.starts[-1].at == starts_at)
-        ):
-            self.starts.append(StartForecast(place, starts_at))
-
     def _availability_wait(self) -> Cause:
         total = self.collection.counters
         needed = self.policy.min_available.round_up(total.total)
         return Cause(Reason.PACE_REACHED, f"{needed} of {total.total} must be healthy, {total.healthy} are")
 
     def _position(self, place: int) -> QueuePosition:
-        counters = self.wave_items.counters
-        return QueuePosition(place, counters.total, self.limit, counters.updated, self.then, self.wave.name, self.shape)
+        counters, (limit, next_limit) = self.wave_items.counters, self.limits
+        return QueuePosition(place, counters.total, limit, counters.updated, next_limit, self.wave.name, self.shape)
 
     def _halt_obstacle(self) -> Cause | None:
         return self.obstacle if self.obstacle and self.obstacle.reason is Reason.HALTED else None
 
-    def forecast_starts(self, items: Sequence[RolloutItem], opens: datetime) -> tuple[dict[str, datetime], datetime]:
-        """The earliest start of each eligible item, and the earliest end of the wave, if all goes well from now on and the wave opens then.
+    def forecast_starts(self, opens: datetime) -> tuple[dict[str, datetime], datetime]:
+        """Return the earliest start by key of eligible items, and the earliest end of the wave.
 
-        Only starts after the present are given. A lower bound: who knows when a person approves, or something becomes healthy. Nothing is reckoned
-        from the present itself, which every pass would tell anew: where that is all there is to go by, nothing is known. What would begin in more
-        than a hundred years is told to begin then.
+        The forecast assumes that the wave opens at `opens` and that each item settles as early as it can. It is a lower
+        bound: approvals and recoveries take unknown time. Items that start at the present have no entry. Times are at
+        most `MAX_DURATION` ahead.
         """
         now, bake = self.collection.now, self.wave_items.bake
         latest = now + MAX_DURATION
         begin = max((opens, *([self.obstacle.until] if self.obstacle and self.obstacle.until else [])))
-        ends = [self._earliest_end(item) for item in items if item.has_moved and not self.is_concluded(item)]
+        ends = [self._earliest_end(item) for item in self.items if item.has_moved and not self.is_concluded(item)]
         heapify(ends)
-        eligible = iter([item.key for item in items if self.collection.state_of(item.key).is_eligible])
+        keys_to_start = iter(self.eligible_keys)
         counters, moment = self.wave_items.counters, begin
         moved_count = counters.updated
         starts: dict[str, datetime] = {}
+        # Items that would start at the present: their end is unknown, so each settles without advancing the time.
         untimed_moves = 0
         while True:
-            for key in islice(eligible, max(0, self.snapshot.limit(self.wave, counters) - moved_count)):
+            for key in islice(keys_to_start, max(0, self.snapshot.limit(self.wave, counters) - moved_count)):
                 if moment > now:
                     starts[key] = moment
                     heappush(ends, min(moment + bake, latest))
@@ -241,6 +292,7 @@ class _WaveView:
             counters = counters._replace(settled=counters.settled + 1)
 
     def _earliest_end(self, item: RolloutItem) -> datetime:
+        """Return the earliest time at which an item in flight settles; the present if only its health decides."""
         now = self.collection.now
         if item.updated and item.healthy:
             return self.collection.state_of(item.key).changes_at or now

@@ -1,7 +1,7 @@
-"""What a PropagationPolicy says, as values; and what holds where there is none.
+"""A `PropagationPolicy` as a value, the default policy, and the choice between policies.
 
-Which policy governs an instance is decided whole: the most specific one, without anything inherited from another. Every instance is in exactly one
-wave: one that fits no wave, or several, goes last.
+The most specific policy alone governs an instance; fields of other policies are not inherited. Every instance is in
+exactly one wave: an instance that fits no declared wave, or several, is in the last one, `rest`.
 """
 
 from __future__ import annotations
@@ -27,61 +27,77 @@ ALL_WAVE: Final = "all"
 
 
 class PolicyScope(StrEnum):
+    """Changes that a policy governs: new revisions of the definition, or changes of an instance's own spec as well."""
+
     REVISIONS = "Revisions"
-    ALL_WAVE = "All"
+    ALL = "All"
 
 
 class Mode(StrEnum):
+    """Room for the next items: once a whole batch has settled, or once any item has."""
+
     BATCH = "Batch"
     SLIDING = "Sliding"
 
 
 class OnHalt(StrEnum):
+    """Action after failures have halted a rollout."""
+
     STOP = "Stop"
     PROPOSE_REVERT = "ProposeRevert"
     ROLL_BACK = "RollBack"
 
 
 class ItemOrder(StrEnum):
+    """Order of items with equal priority: by key, or by a hash that differs for each revision."""
+
     STABLE = "Stable"
     SHUFFLE_PER_REVISION = "ShufflePerRevision"
 
 
 class NewInstances(StrEnum):
+    """Revision at which a new instance starts during a rollout."""
+
     LAST_COMPLETED = "LastCompleted"
     LATEST = "Latest"
 
 
 class OnNewRevision(StrEnum):
+    """Effect of a newer revision on a rollout in flight; see `gitops/rollouts/targets.py`."""
+
     SUPERSEDE = "Supersede"
     FINISH = "Finish"
     PIPELINE = "Pipeline"
 
 
 class OnViolation(StrEnum):
+    """Severity of a violated `availability`."""
+
     WARN = "Warn"
     REJECT = "Reject"
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySelector:
-    """Definitions by name, with `*`; instances by label. None: all of them."""
+    """Selection of instances by their definition and labels."""
 
     rgds: tuple[str, ...] = ()
+    """Names of definitions, with `*`; empty for all."""
     instances: LabelSelector | None = None
+    """Labels of instances; None for all."""
 
     def matches(self, definition: str, labels: Mapping[str, str]) -> bool:
         return matches_any(self.rgds or None, definition) and (self.instances is None or self.instances.matches(labels))
 
     def rank(self, definition: str) -> tuple[int, bool]:
-        """How specific it is for this definition; the higher wins: its name, a pattern, nothing; then a label selector or none."""
+        """Return the specificity for this definition: a name before a pattern before none, then labels before none."""
         by_name = 2 if definition in self.rgds else 1 if self.rgds else 0
         return by_name, self.instances is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """Instances that move together, before the next wave. `shape` and `bake` are the policy's where None."""
+    """Instances that move together, before the next wave. A `shape` or `bake` of None means that of the policy."""
 
     name: str
     selector: LabelSelector = field(default_factory=LabelSelector)
@@ -92,20 +108,24 @@ class Wave:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPoint:
-    """Where somebody has to agree: after a wave, or once so many have settled. `by`: groups that may; empty: whoever may write the record."""
+    """Point of a rollout that needs an approval: after a wave, or after a number of items; one of the two is set."""
 
     after_wave: str = ""
     after_settled: int = 0
     by: tuple[str, ...] = ()
+    """Groups to contact, for display. RBAC on the record of the rollout decides who can approve."""
 
     def __str__(self) -> str:
-        """As `levelgate approve --after` takes it."""
+        """Return the point as `levelgate approve --after` accepts it."""
         return self.after_wave or str(self.after_settled)
 
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """How a move back to a content that was there before goes; `shape` is the gate's own where None."""
+    """Rules for a rollback, a rollout to content that an older revision had.
+
+    A `shape` of None means that of the wave.
+    """
 
     shape: Shape | None = None
     skip_bake: bool = True
@@ -114,7 +134,7 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Windows must be open for `at_least` in every `per`, in pieces of at least `contiguous`."""
+    """Minimum of open time: `at_least` in every period of `per`, in intervals of at least `contiguous`."""
 
     at_least: timedelta
     per: timedelta
@@ -124,7 +144,7 @@ class Availability:
 
 @dataclass(frozen=True, slots=True)
 class WindowRules:
-    """What holds for windows of a whole source; said by its default policy."""
+    """Rules for all windows of a source, set in its default policy."""
 
     default_when_no_window: Openness = Openness.OPEN
     expired_allow: Openness = Openness.CLOSED
@@ -133,9 +153,10 @@ class WindowRules:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One policy. `name` is empty for what holds where Git has none; that does not pace creation while nothing has completed."""
+    """A `PropagationPolicy`, or the default policy."""
 
     name: str = ""
+    """Name of the policy; empty for the default policy, which does not pace creation before the first completion."""
     origin: SourceLocation = field(default_factory=SourceLocation)
     selector: PolicySelector = field(default_factory=PolicySelector)
     governs: PolicyScope = PolicyScope.REVISIONS
@@ -160,47 +181,53 @@ class Policy:
 
     @property
     def is_explicit(self) -> bool:
+        """Return whether Git declares this policy or its pace."""
         return bool(self.name)
 
     @property
     def all_waves(self) -> tuple[Wave, ...]:
-        """The declared waves in order and the implicit last one; one wave where none is declared."""
+        """Return the declared waves in order, then the implicit `rest`; the single wave `all` if none is declared."""
         return (*self.waves, Wave(REST_WAVE)) if self.waves else (Wave(ALL_WAVE),)
 
     def rollout_of(self, definition: str) -> str:
-        """The name of the rollout in which instances of this definition are under it."""
+        """Return the name of the rollout of this definition's instances under this policy."""
         return definition if self.selector.instances is None else f"{definition}.{self.name}"
 
     def bake_of(self, wave: Wave) -> timedelta:
+        """Return the bake time of a wave."""
         return self.bake if wave.bake is None else wave.bake
 
     def shape_of(self, wave: Wave) -> Shape:
+        """Return the shape of a wave."""
         return self.shape if wave.shape is None else wave.shape
 
     def with_pace(self, shape: Shape) -> Policy:
-        """The same with the pace that a definition's own `propagateWhen` sets. That counts as said by somebody."""
+        """Return the policy with the shape that `propagateWhen` of a definition sets; the result is explicit."""
         waves = tuple(replace(wave, shape=None) for wave in self.waves)
         return replace(self, name=self.name or "propagateWhen", shape=shape, waves=waves)
 
     def without_pace(self) -> Policy:
-        """The same where `propagateWhen` is empty: nothing waits for anything else. Where Git has no policy, no failure stops others either."""
+        """Return the policy for an empty `propagateWhen`: all at once.
+
+        Without a policy in Git, failures halt nothing.
+        """
         allowed = self.max_failures if self.is_explicit else ALL_ITEMS
         return replace(self.with_pace(Unpaced()), max_failures=allowed)
 
     def hold_end(self, since: datetime, until: datetime | None) -> datetime:
-        """When a hold lapses: as the person said, and no later than `maxHold` after it began."""
+        """Return the end of a hold: `until`, but at most `maxHold` after `since`."""
         latest = since + self.max_hold
         return latest if until is None else min(latest, until)
 
     def wave_of(self, labels: Mapping[str, str]) -> str:
-        """The wave of an instance with these labels."""
+        """Return the name of the wave of an instance with these labels."""
         if not self.waves:
             return ALL_WAVE
         matching = self._matching_waves(labels)
         return matching[0] if len(matching) == 1 else REST_WAVE
 
     def find_stragglers(self, instances: Mapping[str, Mapping[str, str]]) -> list[Problem]:
-        """Warnings about instances (labels by key) that are in the implicit last wave, where there are declared ones."""
+        """Return a warning for each instance (labels by key) that fits no declared wave, or several."""
         if not self.waves:
             return []
         return [
@@ -220,11 +247,14 @@ class Policy:
 
 
 DEFAULT_POLICY: Final = Policy()
-"""Where Git has no policy: exponential, factor 2, and nothing fails tolerably."""
+"""Policy of instances that no policy in Git selects: exponential, factor 2, and the first failure halts."""
 
 
 def select_policy(policies: Iterable[Policy], definition: str, labels: Mapping[str, str]) -> Policy | Problem:
-    """The policy of one instance: the most specific, `DEFAULT_POLICY` where none fits; the problem where two are equally specific."""
+    """Return the most specific policy for an instance, `DEFAULT_POLICY` if none selects it.
+
+    Return a problem if two policies are equally specific.
+    """
     matching = [policy for policy in policies if policy.selector.matches(definition, labels)]
     if not matching:
         return DEFAULT_POLICY

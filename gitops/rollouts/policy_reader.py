@@ -1,4 +1,7 @@
-"""PropagationPolicy objects from Git to values. A policy is read whole or not at all; all its mistakes are reported together, with their lines."""
+"""Reader of `PropagationPolicy` objects in Git.
+
+A policy is accepted as a whole or not at all. All its mistakes are reported together, each with its line.
+"""
 
 from __future__ import annotations
 
@@ -53,16 +56,20 @@ def read_policies(catalog: Catalog) -> ParsedRules[Policy]:
 
 
 def read_policy(declared: DeclaredObject) -> Policy | list[Problem]:
-    """The policy of one manifest, or all its mistakes."""
+    """Return the policy of one manifest, or all its mistakes in order."""
     reader = _PolicyReader(declared)
     policy = reader.parse_policy()
     return sorted(reader.problems) or policy
 
 
 class _PolicyReader(FieldProblems):
-    """Collects mistakes while it goes. Where a value is wrong the policy's default stands in, so that reading can go on."""
+    """Reader of one policy that collects mistakes.
+
+    A wrong value is replaced by the default, so that reading continues.
+    """
 
     def parse_policy(self) -> Policy:
+        """Return the policy; it is usable only if `problems` is empty afterwards."""
         manifest = self.declared.manifest
         policy = Policy(name=manifest["metadata"]["name"], origin=self.declared.origin)
         if manifest["apiVersion"] != OWN_API_VERSION:
@@ -118,6 +125,7 @@ class _PolicyReader(FieldProblems):
         )
 
     def _parse_value(self, path: str, parse: Callable[[Any], _T], value: Any, default: _T) -> _T:
+        """Return the parsed value; `default` if it is absent or, with a problem noted, wrong."""
         if value is None:
             return default
         try:
@@ -132,7 +140,8 @@ class _PolicyReader(FieldProblems):
             if not _PATTERN.fullmatch(pattern):
                 self.add_problem(
                     f"spec.selector.rgds[{index}]",
-                    f"{pattern!r} is not a name of a definition; write one such as webapp.kro.run, or with * as in webapp.*",
+                    f"{pattern!r} is not a name of a definition; "
+                    "write one such as webapp.kro.run, or with * as in webapp.*",
                 )
         return PolicySelector(rgds, self._parse_labels("spec.selector.instances", selector.get("instances")))
 
@@ -215,7 +224,7 @@ class _PolicyReader(FieldProblems):
 
 
 def _restore_n_keys(value: Any) -> Any:
-    """What was read, with the keys `n` that were written: YAML 1.1, which Kubernetes reads, takes a plain `n` for the boolean false."""
+    """Return the value with the key `n` of each `linear` restored, which YAML 1.1 reads as the boolean false."""
     match value:
         case dict():
             restored = {name: _restore_n_keys(child) for name, child in value.items()}

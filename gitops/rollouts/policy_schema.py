@@ -1,4 +1,7 @@
-"""The form of a PropagationPolicy's `spec`, as OpenAPI v3. What a form cannot say (durations, shares, names of waves) is checked where it is read."""
+"""OpenAPI v3 schema for the `spec` of a `PropagationPolicy`.
+
+`policy_reader` checks the rules that a schema cannot express: durations, percentages, names of waves.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The place of an item in its wave, and what the items of a wave that have not moved wait for."""
+"""Queue position of an item in its wave, and the forecast of a wave: blocking items and earliest starts."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import msgspec
 from renderer.frozen import dataclass
 
 MAX_LISTED_ITEMS = 10
-"""Items that a report names one by one."""
+"""Items that a report names individually."""
 MAX_FORECAST_STARTS: Final = 50
-"""Times that are reckoned ahead for one wave; what comes later does not start before the last of them."""
+"""Starts that are forecast for one wave. Later items start at the last of them or after."""
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class QueuePosition(NamedTuple):
-    """Where an item stands in its wave: `place` of `total`, counted from 1; `limit` may be under way or settled, `moved` are.
-
-    `then` is the limit once all that moved have settled. `wave` and `shape` are those that it goes by; a collection of nodes has no waves.
-    """
+    """Queue position of an item: `place` of `total`, counted from 1."""
 
     place: int
     total: int
     limit: int
+    """Number of items that may be in flight or settled."""
     moved: int
+    """Number of items that are in flight or settled."""
     then: int = 0
+    """Value of `limit` once every item in flight has settled."""
     wave: str = ""
+    """Name of the wave; empty for nodes of a collection, which have no waves."""
     shape: str = ""
 
     def __str__(self) -> str:
@@ -36,13 +37,13 @@ class QueuePosition(NamedTuple):
 
     @property
     def stable_fields(self) -> dict[str, Any]:
-        """What stays so while the others get on."""
+        """Return the fields that other items do not change when they settle; a status stores only these."""
         return {name: getattr(self, name) for name in ("place", "total", "wave", "shape")}
 
 
 @dataclass(frozen=True, slots=True)
 class BlockingItem:
-    """An item that others wait for, and why it waits itself; None: nobody knows until when."""
+    """An item that others wait for, with its own reason and its end; an unknown end is None."""
 
     name: str
     reason: str
@@ -51,7 +52,7 @@ class BlockingItem:
 
 @dataclass(frozen=True, slots=True)
 class StartForecast:
-    """Who has this place in a wave, or a later one, does not start before that time."""
+    """A lower bound: items at this place of a wave, and later ones, start at this time or after."""
 
     place: int
     at: _Moment
@@ -59,16 +60,19 @@ class StartForecast:
 
 @dataclass(frozen=True, slots=True)
 class WaveForecast:
-    """What those of a wave that have not moved wait for: the first items that all of them wait for, and when they start if all goes well."""
+    """Forecast for the items of a wave that have not moved."""
 
     others: tuple[BlockingItem, ...] = ()
+    """First items that all of them wait for."""
     starts: tuple[StartForecast, ...] = ()
+    """Earliest starts by place, in order."""
 
     def start_of(self, place: int) -> datetime | None:
+        """Return the earliest start of the item at this place; None if it is unknown."""
         return max((forecast.at for forecast in self.starts if forecast.place <= place), default=None)
 
 
 def ordinal(number: int) -> str:
-    """`1st`, `8th`, `11th`."""
+    """Return an English ordinal: `1st`, `8th`, `11th`."""
     ending = "th" if number % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"

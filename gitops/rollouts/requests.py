@@ -1,7 +1,8 @@
-"""What people order of a rollout: halt, resume, approve. Each gives the state after it, with who, when and why in the record.
+"""Requests of people to a rollout: halt, resume, approve. Each yields a new state, with a decision in its log.
 
-They ask by annotations of the rollout's record, so the right to patch that one object is the right to order. A request is carried out, or refused,
-once: the write that records it takes it away. Where one thing is asked and its opposite too, the rollout stands still afterwards.
+A request is an annotation on the record of the rollout, so RBAC `patch` on that object is the right to request. Each
+request is carried out or refused once: the write that records the result removes the annotation. Halts are applied
+last, so that a halt wins over a resume that arrives with it.
 """
 
 from __future__ import annotations
@@ -30,32 +31,41 @@ from renderer import well_known
 from renderer.frozen import dataclass
 
 REQUEST_ACTIONS: Final = (well_known.PROPOSED, well_known.RESUME, well_known.APPROVE, well_known.HALT)
-"""Annotations of a record that are orders, in the order in which they are carried out; the first is the program's own word."""
+"""Annotations that are requests, in the order of execution.
+
+The reviewer of pull requests writes the first, people the rest.
+"""
 
 REQUEST_KEYS: Final = (*REQUEST_ACTIONS, well_known.APPROVE_REASON, well_known.REQUESTED_BY)
-"""All annotations of requests; none of them is left once they are answered."""
+"""All annotations of requests and of their details; the write that answers the requests removes them."""
 
 
 GIT_AUTHOR: Final = "Git"
-"""Who halts a rollout where its definition says so."""
+"""Author of a halt that the definition in Git asks for."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutRequest:
-    """One order: `key` is its annotation, `said` the value, `by` whoever gives it by his own word, else the field manager that wrote it."""
+    """One request to a rollout."""
 
     key: str
+    """Key of the annotation."""
     value: str
     by: str
+    """Name that the author gave, else the field manager of the annotation."""
     why: str
 
     @property
     def name(self) -> str:
+        """Return the key without its prefix, such as `halt`."""
         return self.key.rpartition("/")[2]
 
 
 def parse_requests(record: Object) -> tuple[RolloutRequest, ...]:
-    """What the record of a rollout is asked to do, by its annotations; one with an empty value asks as well."""
+    """Return the requests on the record of a rollout, in the order of execution.
+
+    An annotation with an empty value is a request as well: it is refused, and so its author gets an answer.
+    """
     present_keys = [key for key in REQUEST_ACTIONS if key in (record["metadata"].get("annotations") or {})]
     return tuple(
         RolloutRequest(
@@ -76,7 +86,7 @@ def apply_requests(
     *,
     now: datetime,
 ) -> RolloutState:
-    """The state after these requests; one that is refused is a decision as well, and changes nothing else. `failed` as `resume` takes it."""
+    """Return the state after these requests; a refusal adds only its decision. `failed` as for `resume`."""
     for request in rollout_requests:
         try:
             match request.key:
@@ -96,7 +106,10 @@ def apply_requests(
 def apply_requests_blind(
     state: RolloutState, rollout_requests: Iterable[RolloutRequest], *, now: datetime
 ) -> RolloutState:
-    """The state of a rollout of which nothing can be read now. It can be halted, and told of; everything else is refused."""
+    """Return the state after requests to a rollout whose instances cannot be read.
+
+    A halt and the result of a proposed revert need no instances. Other requests are refused.
+    """
     for request in rollout_requests:
         if request.key in {well_known.PROPOSED, well_known.HALT}:
             state = apply_requests(state, [request], Policy(), {}, now=now)
@@ -112,7 +125,10 @@ def _record_refusal(state: RolloutState, request: RolloutRequest, why: str, now:
 
 
 def halt(state: RolloutState, *, by: str, why: str, now: datetime) -> RolloutState:
-    """Stop at every target that is under way. Raises RequestRefused without a reason, or where nothing is under way."""
+    """Halt the moves to every target that has not completed.
+
+    Raises: RequestRefused if the reason is empty or every target has completed.
+    """
     _require_reason("halt", why)
     targets = {target.revision: target for target in state.targets.values() if target != state.completed}
     if not targets:
@@ -123,7 +139,10 @@ def halt(state: RolloutState, *, by: str, why: str, now: datetime) -> RolloutSta
 
 
 def with_git_halt(state: RolloutState, why: str, *, now: datetime) -> RolloutState:
-    """With the halt that the definition asks for in Git, as long as it does (`why` is not empty), whatever it moves to."""
+    """Return the state with the halt that the definition in Git asks for, or without it if `why` is empty.
+
+    Unlike a request, the halt follows every new target as long as Git asks for it.
+    """
     other_halts = tuple(halt for halt in state.halts if halt.by != GIT_AUTHOR)
     targets = {target.revision for target in state.targets.values() if target != state.completed} if why else set()
     known_halts = {halt.target: halt for halt in state.halts if halt.by == GIT_AUTHOR and halt.why == why}
@@ -136,9 +155,12 @@ def with_git_halt(state: RolloutState, why: str, *, now: datetime) -> RolloutSta
 
 
 def resume(state: RolloutState, failed: Mapping[str, int], *, by: str, why: str, now: datetime) -> RolloutState:
-    """Go on. The failures there are now, by wave, are accepted; one more than that, and more than the policy allows, halts again.
+    """Remove all halts but that of Git, and accept the current failures; a further failure halts the rollout again.
 
-    Raises RequestRefused without a reason, where nothing is halted, or where Git alone halts it.
+    Args:
+        failed: number of failed items by wave.
+
+    Raises: RequestRefused if the reason is empty, nothing is halted, or only Git halts the rollout.
     """
     _require_reason("resume", why)
     if not state.halts:
@@ -154,9 +176,9 @@ def resume(state: RolloutState, failed: Mapping[str, int], *, by: str, why: str,
 
 
 def approve(policy: Policy, state: RolloutState, after: str, *, by: str, why: str, now: datetime) -> RolloutState:
-    """Agree that what is being rolled out goes on after this wave, or this number. Opens nothing else: what has to be healthy still has to be.
+    """Approve the current targets at one approval point: a wave, or a number of items. Health and pace still apply.
 
-    Raises RequestRefused where the policy asks for no approval there.
+    Raises: RequestRefused if the policy has no such approval point.
     """
     check_approval_point([str(point) for point in policy.approvals], after, f"policy {policy.name or '(default)'}")
     targets = sorted({target.revision for target in state.targets.values()})
@@ -171,14 +193,20 @@ def approve(policy: Policy, state: RolloutState, after: str, *, by: str, why: st
 
 
 def check_approval_point(points: Sequence[str], after: str, by: str) -> None:
-    """Raises RequestRefused where this is none of the points after which an approval is asked for, by what says so."""
+    """Check that `after` is one of the approval points; `by` names their policy or record in the message.
+
+    Raises: RequestRefused.
+    """
     if after not in points:
         hint = f"it requires one after {', '.join(points)}" if points else "it requires none"
         raise RequestRefused(f"{by} requires no approval after {after!r}; {hint}")
 
 
 def record_proposal(state: RolloutState, text: str, *, now: datetime) -> RolloutState:
-    """Know what became of the revert of a halted target: `r13 URL`, or `r13` and why there is none. Of what is halted no more nothing is kept."""
+    """Store the result of a proposed revert on the halt of its target; ignored if the target is no longer halted.
+
+    The text is the target and a URL, as in `r13 https://...`, or the target and the reason why there is no proposal.
+    """
     target, _, outcome = text[:MAX_TEXT_CHARACTERS].partition(" ")
     revert = Revert(url=outcome) if outcome.startswith(("https://", "http://")) else Revert(why=outcome)
     halts = tuple(

@@ -1,8 +1,8 @@
-"""Shapes of a rollout: how many items may have started when so many have settled; counts and percentages.
+"""Shapes of a rollout, which limit the items in flight; counts and percentages.
 
-A shape is a frontier F(s) over N items: never decreasing, and at least min(N, s + 1), so that a rollout whose items settle
-always ends. It uses whole numbers only: with logarithms ceil(log 125 / log 5) is 4 and not 3, and factor 5 would open 625
-items instead of 125.
+A shape is a frontier F(s) over N items: at most F(s) items may be in flight or settled while s have settled. F never
+decreases and is at least min(N, s + 1), so a rollout ends if its items settle. The arithmetic is integer: in floating
+point ceil(log 125 / log 5) is 4 instead of 3, and factor 5 would allow 625 items instead of 125.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ class CountOrPercent:
 
     @classmethod
     def parse(cls, amount: int | str) -> CountOrPercent:
-        """`3` or `25%`. Raises ValueError for another text, a negative number or more than 100 %."""
+        """Return the amount that a policy declares: `3` or `25%`.
+
+        Raises: ValueError for other text, a negative number or more than 100 %.
+        """
         if isinstance(amount, str):
             match = _PERCENT.fullmatch(amount)
             if not match or int(match[1]) > 100:
@@ -35,11 +38,11 @@ class CountOrPercent:
         return cls(amount)
 
     def round_down(self, total: int) -> int:
-        """In items out of `total`; a share is rounded down."""
+        """Return the number of items out of `total`; a percentage is rounded down."""
         return total * self.value // 100 if self.is_percent else self.value
 
     def round_up(self, total: int) -> int:
-        """In items out of `total`; a share is rounded up."""
+        """Return the number of items out of `total`; a percentage is rounded up."""
         return -(-total * self.value // 100) if self.is_percent else self.value
 
     def __str__(self) -> str:
@@ -53,7 +56,7 @@ ONE_ITEM: Final = CountOrPercent(1)
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """The same number each time; a share is of N, rounded down, at least 1. Raises ValueError for less than 1."""
+    """Batches of `n` items; a percentage is of N, rounded down, at least 1. Raises: ValueError if `n` is below 1."""
 
     n: CountOrPercent = ONE_ITEM
 
@@ -67,7 +70,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
-    """1 first, then `factor` times as many as have settled. Raises ValueError for a factor below 2."""
+    """One item first, then `factor` times the settled ones. Raises: ValueError if `factor` is below 2."""
 
     factor: int = 2
 
@@ -81,7 +84,7 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True)
 class Unpaced:
-    """All at once."""
+    """All items at once."""
 
     def __str__(self) -> str:
         return "all at once"
@@ -91,8 +94,10 @@ Shape = Linear | Exponential | Unpaced
 
 
 def frontier(shape: Shape, settled: int, total: int, *, sliding: bool = False) -> int:
-    """F(s): how many of `total` items may be under way or settled. Batches start whole, once the batch before has settled whole; sliding, each
-    item that settles makes room. The two agree where a batch ends, and sliding never opens less.
+    """Return F(s): how many of `total` items may be in flight or settled while `settled` have settled.
+
+    By default a batch starts once the whole previous batch has settled. With `sliding`, each settled item makes room at
+    once. Both agree at the end of each batch, and `sliding` never allows fewer.
     """
     match shape:
         case Unpaced():
@@ -106,6 +111,7 @@ def frontier(shape: Shape, settled: int, total: int, *, sliding: bool = False) -
 
 
 def _power_above(factor: int, settled: int) -> int:
+    """Return the smallest power of `factor` above `settled`."""
     power = 1
     while power <= settled:
         power *= factor

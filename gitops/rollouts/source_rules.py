@@ -1,8 +1,8 @@
-"""The windows and policies of one source that are in force: those of its newest commit, and where that cannot be read those before.
+"""Rules of a source: its windows and policies in force.
 
-Broken input never opens anything. A rule that does not validate, or stands in a file that cannot be read, keeps its last accepted version; where
-there is none, nothing new is started in the source. So what was accepted is stored, and that something is missing in it, and outlives a restart
-with an empty cache; it is also what the plans of other sources know.
+Broken input never opens a window. A rule that is invalid, or in an unreadable file, keeps its last accepted version. If
+it has none, no change starts in the source. The accepted rules are therefore stored in the cluster, together with the
+reason why the source is closed. They survive a restart with an empty cache, and the plans of other sources read them.
 """
 
 from __future__ import annotations
@@ -30,35 +30,41 @@ from renderer.identity import Manifest
 from renderer.kinds import POLICY, WINDOW
 
 _RULE_PATTERN: Final = re.compile(rb"levelgate\.dev/v\d|Propagation(Window|Policy)")
-"""Annotations of ours stand in files without rules as well, so the prefix alone says nothing."""
+"""Traces of a rule in a file that cannot be parsed.
+
+The prefix alone would match files with annotations of Levelgate.
+"""
+
+RuleKey = tuple[str, str]
+"""Kind and name of a rule."""
 
 StoredRules = Mapping[str, Any]
-"""Accepted rules as JSON: `rules` with their files and lines, `calendars` in base64, and why the source is `closed`, where it is."""
+"""Accepted rules as JSON: `rules` with files and lines, `calendars` in base64, `closed` with a reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRules:
-    """`closed`: why nothing of this source may be started, because one of its rules cannot be read; empty where all can. `accepted` is what is in
-    force, to be stored.
-    """
+    """Windows and policies of one source in force."""
 
     source: str
     windows: Mapping[str, Window]
     policies: tuple[Policy, ...] = ()
     closed_reason: str = ""
+    """Reason why no change of the source may start: a rule cannot be read. Empty if all can."""
     problems: tuple[Problem, ...] = ()
     accepted: StoredRules = field(default_factory=dict)
+    """The same rules, to store."""
 
     @property
     def default_policy(self) -> Policy:
-        """The policy that selects nothing in particular; it says how the windows of the source are read."""
+        """Return the policy without a selector, which also holds the rules for all windows of the source."""
         return next(
             (policy for policy in self.policies if not policy.selector.rgds and not policy.selector.instances),
             DEFAULT_POLICY,
         )
 
     def window_set(self, break_glass_until: datetime | None) -> WindowSet:
-        """As `judge` takes it."""
+        """Return the windows for `judge`, with the end of a break-glass if there is one."""
         defaults = self.default_policy.windows
         return WindowSet(
             tuple(self.windows.values()),
@@ -70,63 +76,92 @@ class SourceRules:
 
 
 def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
-    """The rules of a commit, and of what was `stored` before those that it cannot say. Its problems are those of the commit."""
+    """Return the rules of a commit, with the stored version of each rule that the commit breaks.
+
+    The problems are those of the commit.
+    """
     parsed: dict[str, ParsedRules[Any]] = {WINDOW: read_windows(catalog), POLICY: read_policies(catalog)}
-    problems = tuple(
-        sorted((*(problem for rules in parsed.values() for problem in rules.problems), *find_unobeyed(catalog)))
-    )
+    problems = (*(problem for rules in parsed.values() for problem in rules.problems), *find_unobeyed(catalog))
     broken = {(kind, name): origin for kind, rules in parsed.items() for name, origin in rules.broken.items()}
-    previous = {_rule_key(rule): rule for rule in stored_documents(stored)}
-    kept_rules = {
-        name: rule
-        for name, rule in previous.items()
-        if name in broken
-        or (name not in set(map(_rule_key, catalog.rules)) and catalog.protection.protects(rule.origin.file))
+    kept_rules = _find_kept_rules(catalog, stored, broken)
+    effective = _effective_catalog(catalog, stored, broken, kept_rules)
+    windows, policies = read_windows(effective), read_policies(effective)
+    closed_reason = _closed_reason(catalog, broken, kept_rules, windows.broken.keys() | policies.broken.keys())
+    return SourceRules(
+        catalog.source,
+        windows.rules,
+        tuple(policies.rules.values()),
+        closed_reason,
+        tuple(sorted(problems)),
+        {**_to_stored(effective), **({"closed": closed_reason} if closed_reason else {})},
+    )
+
+
+def _find_kept_rules(
+    catalog: Catalog, stored: StoredRules, broken: Mapping[RuleKey, SourceLocation]
+) -> dict[RuleKey, DeclaredObject]:
+    """Return the stored rules that stay in force: those that are broken now, and those whose file cannot be read."""
+    declared_keys = set(map(_rule_key, catalog.rules))
+    return {
+        key: rule
+        for rule in stored_documents(stored)
+        if (key := _rule_key(rule)) in broken
+        or (key not in declared_keys and catalog.protection.protects(rule.origin.file))
     }
+
+
+def _effective_catalog(
+    catalog: Catalog,
+    stored: StoredRules,
+    broken: Mapping[RuleKey, SourceLocation],
+    kept_rules: Mapping[RuleKey, DeclaredObject],
+) -> Catalog:
+    """Return the catalog with the rules in force, and with the stored calendars that only kept rules read."""
     valid_rules = [rule for rule in catalog.rules if _rule_key(rule) not in broken]
-    effective = replace(
+    stored_names = _calendar_names(kept_rules.values()) - _calendar_names(valid_rules)
+    return replace(
         catalog,
         rules=(*valid_rules, *kept_rules.values()),
-        contents={
-            **catalog.contents,
-            **_stored_calendars(stored, _calendar_names(kept_rules.values()) - _calendar_names(valid_rules)),
-        },
+        contents={**catalog.contents, **_stored_calendars(stored, stored_names)},
     )
-    windows, policies = read_windows(effective), read_policies(effective)
+
+
+def _closed_reason(
+    catalog: Catalog,
+    broken: Mapping[RuleKey, SourceLocation],
+    kept_rules: Mapping[RuleKey, DeclaredObject],
+    still_broken: Collection[str],
+) -> str:
+    """Return the reason why the source is closed; empty if every rule has a version in force.
+
+    `still_broken` are names of rules that cannot be read even in the version in force.
+    """
     unknown = {key: f"{key[1]} ({origin})" for key, origin in broken.items() if key not in kept_rules}
     counts = Counter(map(_rule_key, catalog.rules))
     ambiguous_rules = {text for key, text in unknown.items() if counts[key] > 1}
     unreadable_rules = set(unknown.values()) - ambiguous_rules
-    unreadable_rules |= {
-        name for (_, name), rule in kept_rules.items() if name in windows.broken or name in policies.broken
-    }
+    unreadable_rules |= {name for _, name in kept_rules if name in still_broken}
     unreadable_rules |= set(_unreadable_rule_files(catalog, {rule.origin.file for rule in kept_rules.values()}))
     reasons = [
         f"{', '.join(sorted(names))} {why}"
         for names, why in ((unreadable_rules, "cannot be read"), (ambiguous_rules, "is declared more than once"))
         if names
     ]
-    closed_reason = f"{' and '.join(reasons)}, so nothing new is started in this source; correct it" if reasons else ""
-    return SourceRules(
-        catalog.source,
-        windows.rules,
-        tuple(policies.rules.values()),
-        closed_reason,
-        problems,
-        {**_to_stored(effective), **({"closed": closed_reason} if closed_reason else {})},
-    )
+    return f"{' and '.join(reasons)}, so nothing new is started in this source; correct it" if reasons else ""
 
 
 def find_unobeyed(catalog: Catalog) -> Iterator[Problem]:
-    """What says where objects go, in a commit that is read as it is: nobody places by it."""
+    """Yield a problem for each object of a fleet, such as a Placement, in a source that serves no fleet."""
     for declared in catalog.destinations:
         kind = declared.group_kind.kind
-        message = f"nothing obeys this {kind}: `fleet` in levelgate.yaml makes several clusters of it; set that, or remove the {kind} from Git"
+        message = (
+            f"this {kind} has no effect: levelgate.yaml has no `fleet`; set `fleet`, or remove the {kind} from Git"
+        )
         yield Problem(declared.origin.file, declared.line_of("kind"), "kind", message)
 
 
 def restore_rules(source: str, stored: StoredRules) -> SourceRules:
-    """Accepted rules as they were stored, whatever a commit says."""
+    """Return stored rules alone, without those of a commit."""
     rules = tuple(stored_documents(stored))
     catalog = Catalog(source, rules=rules, contents=_stored_calendars(stored, _calendar_names(rules)))
     windows, policies = read_windows(catalog), read_policies(catalog)
@@ -134,7 +169,10 @@ def restore_rules(source: str, stored: StoredRules) -> SourceRules:
 
 
 def unread_source_rules(source: str, stored: StoredRules) -> SourceRules:
-    """The rules of a source that has not been read since the start: those accepted before. Without any, nobody knows whether there are some."""
+    """Return the rules of a source that this process has not read yet: the stored ones.
+
+    Without stored rules the source is closed, because it may have rules in Git.
+    """
     if stored:
         return restore_rules(source, stored)
     message = f"source {source}, whose windows and policies govern all sources, has not been read yet"
@@ -142,7 +180,7 @@ def unread_source_rules(source: str, stored: StoredRules) -> SourceRules:
 
 
 def _stored_calendars(stored: StoredRules, names: Collection[str]) -> dict[str, FileContent]:
-    """The calendar files of these names as they were when they were accepted."""
+    """Return the accepted content, by path, of the calendar files with these names."""
     return {
         file: FileContent(base64.b64decode(data))
         for file, data in (stored.get("calendars") or {}).items()
@@ -151,35 +189,35 @@ def _stored_calendars(stored: StoredRules, names: Collection[str]) -> dict[str, 
 
 
 def _calendar_names(rules: Iterable[DeclaredObject]) -> set[str]:
-    """The names, without folders, of the calendar files that these rules read."""
+    """Return the names, without folders, of the calendar files that these rules read."""
     return {name.rpartition("/")[2] for rule in rules if (name := _calendar_name(rule.manifest))}
 
 
 def _unreadable_rule_files(catalog: Catalog, known_files: set[str]) -> Iterator[str]:
-    """Files that cannot be read, may hold a rule, and held none that was accepted."""
+    """Yield the unreadable files that may hold a rule, except the ones whose accepted rules are kept."""
     for file in sorted(catalog.unreadable_files - known_files):
         if _RULE_PATTERN.search(catalog.contents[file].data):
             yield file
 
 
-def _rule_key(rule: DeclaredObject) -> tuple[str, str]:
+def _rule_key(rule: DeclaredObject) -> RuleKey:
     return rule.group_kind.kind, rule.manifest["metadata"]["name"]
 
 
 def stored_documents(stored: StoredRules) -> Iterator[DeclaredObject]:
-    """What `store_documents` has stored."""
+    """Yield the rules that `store_documents` has stored."""
     for entry in stored.get("rules") or ():
         origin = SourceLocation(entry["file"], entry["line"])
         yield DeclaredObject(entry["manifest"], origin, partial(_line_of, origin))
 
 
 def _line_of(origin: SourceLocation, _path: str) -> int:
-    """Places inside a stored rule are not kept."""
+    """Return the first line of the rule for any path, since lines inside a stored rule are not kept."""
     return origin.line
 
 
 def store_documents(documents: Iterable[DeclaredObject]) -> list[dict[str, Any]]:
-    """Accepted documents as JSON, with their files and lines."""
+    """Return documents as JSON, with their files and lines."""
     return [
         {"file": document.origin.file, "line": document.origin.line, "manifest": document.manifest}
         for document in sorted(documents, key=_rule_key)

@@ -1,6 +1,6 @@
-"""What a rollout must not forget: which revision each wave moves to, halts, approvals, what completed last, and the last decisions.
+"""Persistent state of a rollout: targets, halts, approvals, the last completed revision, and the latest decisions.
 
-Everything else is read from the instances each time. How it is stored: `gitops/records/rollout_records.py`.
+Everything else follows from the instances in each reconciliation. `gitops/records/rollout_records.py` stores the state.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from renderer.frozen import dataclass
 MAX_DECISIONS: Final = 50
 CONTROLLER: Final = "levelgate"
 OVERRIDDEN: Final = "overridden"
-"""The decision to change something in spite of a closed window."""
+"""Decision to bypass a closed window by a break-glass."""
 HALTED: Final = "halted"
-"""The decision that nothing more moves to a target."""
+"""Decision that no further item moves to a target."""
 PROPOSED: Final = "proposed"
-"""The decision of what becomes of a revert that was to be proposed."""
+"""Decision about the revert that a halt was to propose: its pull request, or the reason why there is none."""
 ANY_TARGET: Final = 0
-"""The target of a halt that holds whatever the target is."""
+"""Target of a halt that applies to every target."""
 MAX_TEXT_CHARACTERS: Final = 500
 _MIN_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class RequestRefused(GitopsError):
-    """What a person asked of a rollout cannot be done; the text says what to do instead."""
+    """A request of a person that cannot be carried out; the text says what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRevision:
-    """A revision to move to; its number is its identity. `reverts`: the newest older revision with the same content, which makes this a rollback;
-    0: there is none.
-    """
+    """A revision that a wave moves to; its number is its identity."""
 
     revision: int
     commit: str = field(default="", compare=False)
     reverts: int = field(default=0, compare=False)
+    """Newest older revision with the same content; 0 if there is none."""
 
     @property
     def is_rollback(self) -> bool:
+        """Return whether an older revision had the same content."""
         return self.reverts > 0
 
     def __str__(self) -> str:
@@ -56,7 +56,10 @@ class TargetRevision:
 
 @dataclass(frozen=True, slots=True)
 class Revert:
-    """What became of the proposal to take back what was halted: the `url` of the pull request, or `why` there is none; neither: nobody tried yet."""
+    """Proposed revert of a halted target: the `url` of its pull request, or `why` there is none.
+
+    Both are empty until the reviewer of pull requests has tried.
+    """
 
     url: str = ""
     why: str = ""
@@ -69,13 +72,14 @@ class Revert:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """A latch: nothing more moves to `target` until there is another, or until somebody resumes. `revert`: the policy wants one proposed."""
+    """A latch: no further item moves to `target` until a person resumes the rollout. A new target is not affected."""
 
     target: int
     since: _Moment
     by: str
     why: str
     revert: Revert | None = None
+    """Set where the policy proposes a revert."""
 
     def __str__(self) -> str:
         description = f"r{self.target} is halted since {timestamp(self.since)} by {self.by}: {self.why}"
@@ -84,7 +88,7 @@ class Halt:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Somebody agreed that `target` goes on after this wave, or this number of settled items."""
+    """Approval by a person that the rollout of `target` continues after a wave or a number of items, `after`."""
 
     target: int
     after: str
@@ -95,7 +99,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """One decision: what was done to what, by whom and why."""
+    """Entry in the log of a rollout: an action, its subject, its author and the reason."""
 
     at: _Moment
     what: str
@@ -106,89 +110,105 @@ class DecisionRecord:
 
 @dataclass(frozen=True, slots=True)
 class WaveProgress:
-    """How far a wave is, for people to read: of `total` instances some have `settled`, `failed`, are `moving`, are `held`; the others wait, for what
-    is `ahead` of them. `limit` may be under way or settled, `then` may be once all that moved have settled.
-    """
+    """Progress of a wave for reports, in numbers of items."""
 
     name: str
     shape: str
     total: int
     settled: int
     moving: int
+    """Items that moved and are neither settled nor failed."""
     held: int
     failed: int
     limit: int = 0
+    """Number of items that may be in flight or settled."""
     then: int = 0
+    """Value of `limit` once every item in flight has settled."""
     ahead: WaveForecast = field(default_factory=WaveForecast)
+    """Forecast for the waiting items."""
 
     @property
     def moved(self) -> int:
+        """Return how many items are in flight, settled or failed."""
         return self.settled + self.moving + self.failed
 
     def with_forecast(self, ahead: WaveForecast) -> WaveProgress:
-        """With this ahead of those that wait; where nobody does, there is nothing to tell."""
+        """Return the progress with a forecast, which is dropped if no item waits."""
         return replace(self, ahead=ahead if self.waiting else WaveForecast())
 
     @property
     def waiting(self) -> int:
+        """Return how many items have not moved and are not held."""
         return self.total - self.settled - self.moving - self.held - self.failed
 
 
 REPORT_FIELDS: Final = frozenset({"waves", "points", "externals"})
+"""Fields of a state that people read and that no decision depends on."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutState:
-    """`targets` by wave; `passed`: where each wave was last complete; `forgiven`: failures of a wave that `resume` accepted. `waves`, in their
-    order, tell how far it is, `points` after what its policy asks for approvals, `externals` which of the external facts that its definition asks
-    for are so, and since when; nothing is decided by these (`TOLD`). `of` is what it is the rollout of, whatever that is called: a kind, with the
-    name of its policy where that selects instances; empty where nobody said.
-    """
+    """State of one rollout, as its record stores it. Fields in `REPORT_FIELDS` are for people only."""
 
     targets: Mapping[str, TargetRevision] = field(default_factory=dict)
+    """Target by wave."""
     passed: Mapping[str, TargetRevision] = field(default_factory=dict)
+    """Last target that each wave has completed."""
     completed: TargetRevision | None = None
+    """Last target at which every item of the rollout had settled."""
     halts: tuple[Halt, ...] = ()
     forgiven: Mapping[str, int] = field(default_factory=dict)
+    """Number of failures by wave that `resume` accepted."""
     approvals: tuple[Approval, ...] = ()
     decisions: tuple[DecisionRecord, ...] = ()
+    """The latest `MAX_DECISIONS` decisions, oldest first."""
     waves: tuple[WaveProgress, ...] = ()
+    """Progress of the waves, in order."""
     points: tuple[str, ...] = ()
+    """Approval points of the policy."""
     externals: Mapping[str, _Moment] = field(default_factory=dict)
+    """External facts of the definition that are true, with the time since when."""
     of: str = ""
+    """Identity that survives a new name of the definition: its kind, and the policy if that selects instances.
+
+    Empty in records of earlier versions.
+    """
 
     @property
     def is_completed(self) -> bool:
-        """Has every wave what completed last, and is nothing newer to come?"""
+        """Return whether every wave has completed its target and that target is the completed one."""
         return all(self.completed == target == self.passed.get(name) for name, target in self.targets.items())
 
     def halt_of(self, target: TargetRevision) -> Halt | None:
+        """Return the halt that applies to a target; None if it is not halted."""
         return next((halt for halt in self.halts if halt.target in {ANY_TARGET, target.revision}), None)
 
     def is_approved(self, target: TargetRevision, after: str) -> bool:
+        """Return whether a target has an approval at this approval point."""
         return any(approval.target == target.revision and approval.after == after for approval in self.approvals)
 
     def with_progress(
         self, waves: tuple[WaveProgress, ...], points: Iterable[str], externals: Iterable[str], now: datetime
     ) -> RolloutState:
-        """With how far it is, the points of approval, and the external facts that are so now."""
+        """Return the state with its report fields; `externals` names the external facts that are true now."""
         since = {name: self.externals.get(name, now) for name in sorted(externals)}
         return replace(self, waves=waves, points=tuple(points), externals=since)
 
     def with_forecast(self, ahead: Mapping[str, WaveForecast]) -> RolloutState:
-        """With what those wait for that have not moved, by wave."""
+        """Return the state with the forecast of each wave, by name."""
         return replace(self, waves=tuple(wave.with_forecast(ahead[wave.name]) for wave in self.waves))
 
     @property
     def without_report(self) -> RolloutState:
-        """What decisions rest on."""
+        """Return the state without its report fields."""
         return replace(self, waves=(), points=(), externals={})
 
     def with_decision(self, *entries: DecisionRecord) -> RolloutState:
-        """With these decisions recorded; only the newest are kept, each bounded in length.
+        """Return the state with these decisions appended; the newest are kept, each with bounded text.
 
-        What the program decided already, or did under a break-glass, is not recorded again: killed between this record and what it speaks of, it
-        decides the same anew, and a record that changed each time would be all that it ever wrote.
+        A decision of the controller, or one under a break-glass, that is recorded already is not added again. A process
+        that is killed between the record and the action repeats the decision. If the record changed each time, a
+        process that is killed repeatedly would never get beyond writing it.
         """
         shortened = [
             replace(

@@ -1,4 +1,4 @@
-"""Which revision each wave of a rollout moves to, and how: what a newer revision means for one that is under way."""
+"""Targets of a rollout: the revision that each wave moves to, and the effect of a newer revision during a rollout."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from renderer.render.revisions import DefinitionRevision
 
 
 def newest_target(revisions: Sequence[DefinitionRevision]) -> TargetRevision:
-    """The newest of all stored revisions of a definition, oldest first, as a target."""
+    """Return the newest of all stored revisions of a definition, given oldest first, as a target."""
     last = revisions[-1]
     same_content = [older.number for older in revisions[:-1] if older.digest == last.digest]
     return TargetRevision(last.number, last.commit, reverts=max(same_content, default=0))
 
 
 def assign_targets(policy: Policy, state: RolloutState, target: TargetRevision, *, now: datetime) -> RolloutState:
-    """Which revision each wave moves to, now that `target` is the newest.
+    """Assign a target to each wave, now that `target` is the newest revision.
 
-    Superseding, all waves turn at once. Else a wave finishes what it is at (or is halted there), then takes what the wave before it has passed or is
-    at; the first takes the newest once fewer than `pipelineMax` revisions are on their way (1 for Finish).
+    With `Supersede` all waves switch to it at once. Otherwise a wave first completes its target, or is halted there,
+    and then takes the target that the previous wave has completed or has now. The first wave takes the newest revision
+    once fewer than `pipelineMax` revisions are in flight (1 for `Finish`).
     """
     halt = state.halt_of(target)
     if halt and policy.on_halt is OnHalt.ROLL_BACK and state.completed and state.completed.revision != target.revision:
@@ -62,6 +63,7 @@ def assign_targets(policy: Policy, state: RolloutState, target: TargetRevision, 
 
 
 def _assign_in_order(policy: Policy, state: RolloutState, newest_revision: TargetRevision) -> dict[str, TargetRevision]:
+    """Return the target of each wave for `Finish` and `Pipeline`."""
     max_in_flight = policy.pipeline_max if policy.on_new_revision is OnNewRevision.PIPELINE else 1
     first, *others = (wave.name for wave in policy.all_waves)
     in_flight = {state.targets[name] for name in others if not _is_free(state, name)}
@@ -81,13 +83,13 @@ def _assign_in_order(policy: Policy, state: RolloutState, newest_revision: Targe
 
 
 def _is_free(state: RolloutState, wave: str) -> bool:
-    """Has it nothing to finish?"""
+    """Return whether the wave has completed its target, is halted there, or has none."""
     target = state.targets.get(wave)
     return target is None or state.passed.get(wave) == target or state.halt_of(target) is not None
 
 
 def bake_times(policy: Policy, state: RolloutState) -> dict[str, timedelta]:
-    """How long the items of each wave must stay healthy before they count; nothing in a rollback that skips it."""
+    """Return the bake time by wave; zero for a rollback under a policy with `skipBake`."""
     return {
         wave.name: timedelta()
         if state.targets[wave.name].is_rollback and policy.rollback.skip_bake
@@ -97,5 +99,6 @@ def bake_times(policy: Policy, state: RolloutState) -> dict[str, timedelta]:
 
 
 def shape_of(policy: Policy, wave: Wave, target: TargetRevision) -> Shape:
+    """Return the shape of a wave for this target; `rollback.shape` of the policy applies to a rollback."""
     shape = policy.shape_of(wave)
     return policy.rollback.shape or shape if target.is_rollback else shape

@@ -60,10 +60,10 @@ def test_where_nobody_places_that_is_a_problem_of_the_source() -> None:
     """And what nobody obeys is neither applied nor stored among rules."""
     catalog = read(ALL)
     rules = resolve_rules(catalog, {})
-    advice = "`fleet` in levelgate.yaml makes several clusters of it"
+    advice = "levelgate.yaml has no `fleet`"
     assert [str(problem).partition(";")[0] for problem in rules.problems] == [
-        f"eu.yaml:1: kind: nothing obeys this Cluster: {advice}",
-        f"p.yaml:1: kind: nothing obeys this Placement: {advice}",
+        f"eu.yaml:1: kind: this Cluster has no effect: {advice}",
+        f"p.yaml:1: kind: this Placement has no effect: {advice}",
     ]
     assert (rules.accepted, rules.closed_reason, catalog.objects) == ({}, "", ())
 

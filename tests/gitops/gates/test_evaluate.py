@@ -345,10 +345,10 @@ def test_too_few_healthy_items_hold_back_the_healthy_ones_only() -> None:
 
 def test_what_is_not_healthy_may_move_out_of_turn_where_the_policy_governs_all() -> None:
     """A repair does not queue, but a halt and a hold stand."""
-    rollout = two_waves(replace(WAVES, governs=PolicyScope.ALL_WAVE))
+    rollout = two_waves(replace(WAVES, governs=PolicyScope.ALL))
     rollout.change("e", healthy=False)
     assert rollout.step() == ["a", "b", "e"]
-    rollout = two_waves(replace(WAVES, governs=PolicyScope.ALL_WAVE))
+    rollout = two_waves(replace(WAVES, governs=PolicyScope.ALL))
     rollout.change("e", healthy=False)
     rollout.state = halt(rollout.state, by="ada", why="INC-7", now=rollout.now)
     assert rollout.step() == []
@@ -356,14 +356,14 @@ def test_what_is_not_healthy_may_move_out_of_turn_where_the_policy_governs_all()
 
 def test_a_repair_out_of_turn_takes_a_place() -> None:
     rollout = Rollout(
-        Policy(name="p", shape=linear(2), governs=PolicyScope.ALL_WAVE),
+        Policy(name="p", shape=linear(2), governs=PolicyScope.ALL),
         items("abc") | {"z": RolloutItem("z", healthy=False)},
     )
     assert rollout.step() == ["z", "a"]
 
 
 def test_what_runs_nothing_yet_is_not_repaired_by_a_move() -> None:
-    policy = Policy(name="p", shape=linear(1), governs=PolicyScope.ALL_WAVE)
+    policy = Policy(name="p", shape=linear(1), governs=PolicyScope.ALL)
     rollout = Rollout(policy, items("ab", is_new=True, healthy=False), completed=None)
     assert rollout.step() == ["a"]
 

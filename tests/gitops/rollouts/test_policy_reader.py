@@ -97,7 +97,7 @@ spec:
     assert found.selector.instances == LabelSelector.from_object(
         {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["dev"]}]}
     )
-    assert (found.governs, found.barrier, found.mode) == (PolicyScope.ALL_WAVE, Barrier.LEVEL, Mode.SLIDING)
+    assert (found.governs, found.barrier, found.mode) == (PolicyScope.ALL, Barrier.LEVEL, Mode.SLIDING)
     assert found.shape == Linear(CountOrPercent(25, is_percent=True))
     assert (found.bake, found.progress_deadline) == (timedelta(minutes=5), timedelta(minutes=90))
     assert (found.max_failures, found.max_flaps) == (CountOrPercent(10, is_percent=True), 1)
