@@ -1,7 +1,8 @@
-"""Events of an iCalendar file (RFC 5545): when they start and end on the wall calendar.
+"""Events of an iCalendar file (RFC 5545), with their start and end in local time.
 
-A subset, read exactly or refused: single events with DTSTART and DTEND or DURATION. Events that repeat are refused rather than read in part.
-Cancelled events are left out; to-dos, alarms and zone definitions are passed over (zones go by their IANA names).
+The supported subset is single events with DTSTART and DTEND or DURATION. A recurring event is an error, because reading
+it in part would close or open a window at the wrong time. Cancelled events, to-dos and alarms are skipped. Definitions
+of time zones are skipped as well: the names must be those of the IANA database.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _DURATION = re.compile(r"P(?:(\d{1,3})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\
 
 
 class CalendarError(ValueError):
-    """The file is not a calendar that can be read; `line` counts from 1."""
+    """An iCalendar file that cannot be read; `line` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         self.line = line
@@ -30,17 +31,20 @@ class CalendarError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CalendarEvent:
-    """Local start and end; a zone of None is that of the reader. `extra` is elapsed time after `end`."""
+    """One event in local time. A zone of None means the time zone of the window."""
 
     start: datetime
     start_zone: ZoneInfo | None
     end: datetime
     end_zone: ZoneInfo | None
     extra: timedelta = timedelta()
+    """Elapsed time after `end`: the hours, minutes and seconds of a DURATION."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Property:
+    """One unfolded line, `NAME;PARAMETERS:VALUE`."""
+
     line: int
     name: str
     parameters: str
@@ -48,7 +52,7 @@ class _Property:
 
 
 def parse_events(data: bytes) -> list[CalendarEvent]:
-    """The events of a file, as they come. Raises CalendarError for the first thing that cannot be read."""
+    """Return the events of a file in the order of the file. Raises: CalendarError for the first mistake."""
     lines = list(_unfold_lines(data.removeprefix(codecs.BOM_UTF8)))
     if not lines or (lines[0].name, lines[0].value.upper()) != ("BEGIN", "VCALENDAR"):
         raise CalendarError(1, "not a calendar: the first line is not BEGIN:VCALENDAR")
@@ -56,7 +60,10 @@ def parse_events(data: bytes) -> list[CalendarEvent]:
 
 
 def _unfold_lines(data: bytes) -> Iterator[_Property]:
-    """Lines with their continuations, which begin with a space or tab (3.1); they may be folded within a letter."""
+    """Yield the lines, each joined with its continuations, which begin with a space or tab (RFC 5545, 3.1).
+
+    Lines are joined as bytes, because a fold may split a multi-byte character.
+    """
     pending, line_number = b"", 0
     for current, line in enumerate(data.splitlines(), start=1):
         if line[:1] in (b" ", b"\t"):
@@ -74,7 +81,7 @@ def _parse_property(data: bytes, line_number: int) -> _Property:
         line = data.decode()
     except UnicodeDecodeError:
         raise CalendarError(line_number, "not UTF-8 text") from None
-    # A quoted parameter may hold colons (3.2).
+    # A quoted parameter may contain colons (RFC 5545, 3.2).
     match = re.fullmatch(
         r"([A-Za-z0-9-]+)((?:;[A-Za-z0-9-]+=(?:\"[^\"]*\"|[^\",;:]*)(?:,(?:\"[^\"]*\"|[^\",;:]*))*)*):(.*)", line
     )
@@ -84,7 +91,7 @@ def _parse_property(data: bytes, line_number: int) -> _Property:
 
 
 def _event_components(lines: Iterable[_Property]) -> Iterator[list[_Property]]:
-    """The properties of each VEVENT, BEGIN first, without those of components inside it."""
+    """Yield the properties of each VEVENT, BEGIN first, without those of nested components."""
     open_components: list[str] = []
     current: list[_Property] = []
     for line in lines:
@@ -104,6 +111,7 @@ def _event_components(lines: Iterable[_Property]) -> Iterator[list[_Property]]:
 
 
 def _parse_event(properties: list[_Property]) -> CalendarEvent | None:
+    """Return one event; None if it is cancelled."""
     lines_by_name = {line.name: line for line in properties}
     if "STATUS" in lines_by_name and lines_by_name["STATUS"].value.upper() == "CANCELLED":
         return None
@@ -127,7 +135,7 @@ def _as_datetime(moment: date) -> datetime:
 
 
 def _parse_time(line: _Property) -> tuple[date, ZoneInfo | None]:
-    """A date, or a local time, and its zone."""
+    """Return a date or a local time, and its zone."""
     value = line.value.upper()
     try:
         if "T" not in value:
@@ -141,6 +149,7 @@ def _parse_time(line: _Property) -> tuple[date, ZoneInfo | None]:
 
 
 def _parse_zone(line: _Property) -> ZoneInfo | None:
+    """Return the zone that TZID names; None without TZID."""
     match = re.search(r";TZID=\"?([^\";:]*)", line.parameters)
     if match is None:
         return None
@@ -153,7 +162,10 @@ def _parse_zone(line: _Property) -> ZoneInfo | None:
 
 
 def _parse_duration(line: _Property | None, *, whole_day: bool) -> tuple[timedelta, timedelta]:
-    """Days of the calendar, and elapsed time (3.3.6). An event with neither end nor duration takes a whole day or no time (3.6.1)."""
+    """Return the calendar days and the elapsed time of a DURATION (RFC 5545, 3.3.6).
+
+    An event with neither end nor duration takes a whole day, or no time if it starts at a time of day (3.6.1).
+    """
     if line is None:
         return timedelta(days=1 if whole_day else 0), timedelta()
     match = _DURATION.fullmatch(line.value.upper().removeprefix("+"))

@@ -1,6 +1,6 @@
-"""What is valid in windows and probably not meant.
+"""Lint of windows: content that is valid and probably not intended.
 
-Warnings are values; nothing is refused for them. They depend on the time: what ends, ends some day.
+Warnings refuse nothing. They depend on the time: a window that ends soon has a warning that it did not have before.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from gitops.windows import zones
+from gitops.windows.change_search import OpenState, find_next_change
 from gitops.windows.occurrences import Repeating, WallClock
 from gitops.windows.selectable import (
     SelectableObjects,
@@ -20,7 +21,7 @@ from gitops.windows.selectable import (
     find_missing_names,
     required_labels,
 )
-from gitops.windows.verdict import OpenState, find_next_change, start_state
+from gitops.windows.verdict import start_state
 from gitops.windows.window import Window, WindowKind, WindowSelector
 from renderer.catalog.file_content import DeclaredObject
 from renderer.errors import Problem, SourceLocation
@@ -33,7 +34,7 @@ _YEAR: Final = timedelta(days=366)
 
 @dataclass(frozen=True, slots=True, order=True)
 class WindowWarning:
-    """Something about a window that its author should look at."""
+    """A finding about a window for its author."""
 
     window: str
     message: str
@@ -44,7 +45,7 @@ class WindowWarning:
 
 
 def find_warnings(windows: Sequence[Window], now: datetime) -> tuple[WindowWarning, ...]:
-    """All warnings about the Allows of one source: those that end, have ended or never open because of a Deny."""
+    """Return the warnings about the Allows of one source: they end soon, have ended, or are always denied."""
     return tuple(
         WindowWarning(window.name, message, window.origin)
         for window in windows
@@ -56,9 +57,10 @@ def find_warnings(windows: Sequence[Window], now: datetime) -> tuple[WindowWarni
 def find_unmatched_windows(
     windows: Iterable[Window], declared_rules: Iterable[DeclaredObject], objects: SelectableObjects
 ) -> Iterator[UnmatchedSelector]:
-    """Selectors, and entries of them, that fit nothing which the source holds; `declared_rules` tell their lines.
+    """Yield the selectors of windows, and entries of them, that match nothing in their source.
 
-    A window that governs only by its name selects nothing. A cluster of another name is none: one repository may serve several.
+    `declared_rules` give the line of each. Windows with `byName` are skipped, since their selectors have no effect.
+    Names of clusters are not checked, because a repository may serve several clusters.
     """
     declared_by_name = {
         rule.manifest["metadata"]["name"]: rule for rule in declared_rules if rule.group_kind.kind == WINDOW
@@ -66,7 +68,7 @@ def find_unmatched_windows(
     for window in windows:
         if window.by_name:
             continue
-        misses = list(_missing_parts(window.selector, objects))
+        misses = list(_missing_entries(window.selector, objects))
         governs_nothing = not any(_without_exclusions(window.selector).matches(target) for target in objects.targets)
         if governs_nothing and not misses and objects.is_whole and _count_fields(window.selector) > 1:
             misses = [("", "no object here has all that it names together")]
@@ -79,9 +81,9 @@ def find_unmatched_windows(
             yield UnmatchedSelector((WINDOW, window.name), problem)
 
 
-def _missing_parts(selector: WindowSelector, objects: SelectableObjects) -> Iterator[tuple[str, str]]:
-    """Paths below the selector, and what is not there."""
-    for field, entries, known, what, is_certain in (
+def _missing_entries(selector: WindowSelector, objects: SelectableObjects) -> Iterator[tuple[str, str]]:
+    """Yield the path below the selector, and the message, of each entry without a match."""
+    for field, entries, known, sentence, is_certain in (
         (
             "namespaces",
             selector.namespaces,
@@ -99,7 +101,7 @@ def _missing_parts(selector: WindowSelector, objects: SelectableObjects) -> Iter
         ),
         ("kinds", selector.kinds, objects.kind_names, "no object here is of kind", objects.knows_objects),
     ):
-        for index, message in find_missing_names(entries, tuple(known), what, is_certain=is_certain):
+        for index, message in find_missing_names(entries, tuple(known), sentence, is_certain=is_certain):
             yield f".{field}[{index}]", message
     if selector.instances and (
         message := describe_missing_labels(selector.instances, objects.all_labels, is_certain=objects.knows_objects)
@@ -108,22 +110,23 @@ def _missing_parts(selector: WindowSelector, objects: SelectableObjects) -> Iter
 
 
 def _without_exclusions(selector: WindowSelector) -> WindowSelector:
-    """The same in any cluster, without the labels that it excludes."""
+    """Return the selector for any cluster, without the labels that it excludes."""
     return replace(selector, clusters=None, instances=selector.instances and required_labels(selector.instances))
 
 
 def _count_fields(selector: WindowSelector) -> int:
+    """Return the number of fields of a selector, without `clusters`, that are set."""
     fields = (selector.namespaces, selector.rgds, selector.nodes, selector.kinds, selector.instances)
     return sum(value is not None for value in fields)
 
 
 def find_common_opening(windows: Sequence[Window], now: datetime) -> datetime | None:
-    """From when on something may be started in all these windows at once; None if that does not come in ten years."""
+    """Return the next time at which a change may start in all these windows at once; None if not within ten years."""
     return _first_common_opening([partial(start_state, window) for window in windows], now)
 
 
 def find_clock_changes(window: Window, now: datetime) -> Iterator[tuple[date, str]]:
-    """The days of the coming year on which a change of the clock moves an opening or closing, and what happens."""
+    """Yield each day of the coming year on which a clock change moves an opening or closing, with a description."""
     occurrences = window.timeline.occurrences
     if not isinstance(occurrences, Repeating):
         return
@@ -143,6 +146,7 @@ def find_clock_changes(window: Window, now: datetime) -> Iterator[tuple[date, st
 
 
 def _describe_shift(window: Window, wall: datetime, verb: str, *, last: bool) -> str:
+    """Return the effect of a clock change on an opening or closing at this local time; empty if there is none."""
     midnight = datetime.combine(wall.date(), time())
     if not zones.changes_between(midnight, midnight + timedelta(days=1), window.zone):
         return ""
@@ -154,6 +158,7 @@ def _describe_shift(window: Window, wall: datetime, verb: str, *, last: bool) ->
 
 
 def _describe_end(window: Window, now: datetime) -> str:
+    """Return a message if the window has ended or does not open after the lookahead; else empty."""
     if window.timeline.has_ended(now):
         return (
             "has ended; it still governs, so nothing that it governs is ever started: remove it or prolong effective.to"
@@ -171,7 +176,7 @@ def _describe_end(window: Window, now: datetime) -> str:
 
 
 def _describe_denial(window: Window, windows: Sequence[Window], now: datetime) -> str:
-    """For an Allow all of whose openings are denied, by Denies that govern at least as much."""
+    """Return a message if Denies with the same selector or none cover every opening of an Allow; else empty."""
     denies = [
         other
         for other in windows
@@ -188,9 +193,11 @@ def _describe_denial(window: Window, windows: Sequence[Window], now: datetime) -
 
 
 def _state_without_deny(deny: Window, now: datetime) -> OpenState:
+    """Return the state of a target that this Deny alone governs."""
     span = deny.timeline.span(now)
     return OpenState(not span.active, span.until)
 
 
 def _first_common_opening(state_functions: Sequence[partial[OpenState]], now: datetime) -> datetime | None:
+    """Return the first time, from `now` on, at which all states are open; None if not within ten years."""
     return now if all(state_at(now).is_open for state_at in state_functions) else find_next_change(state_functions, now)

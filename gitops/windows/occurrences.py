@@ -1,8 +1,9 @@
-"""When a window is active: occurrences as half-open intervals of UTC, and the edges around an instant.
+"""Occurrences of a window as half-open intervals in UTC, and the span of a window around an instant.
 
-Invariants: an occurrence is active from `opens` on and no more at `closes`. Occurrences that overlap or touch are one. Openings and closings
-are found on the wall calendar and turned into instants first; a duration is elapsed time, added to the instant. Occurrences of one window
-that open later do not close earlier, so the one before an instant tells all about it.
+Invariants:
+An occurrence includes `opens` and excludes `closes`. Occurrences that overlap or touch are merged.
+Openings and wall-clock closings are computed in local time and then converted. A duration is added to the instant.
+An occurrence that opens later never closes earlier. So the latest one before an instant decides whether it is active.
 """
 
 from __future__ import annotations
@@ -20,20 +21,22 @@ from gitops.windows.recurrence import Days
 from renderer.frozen import dataclass
 
 HORIZON: Final = timedelta(days=3653)
-"""How far edges are looked for: ten years, since 29 February can be eight years away."""
+"""Longest search for an edge: ten years, because the next 29 February can be eight years away."""
 
 _DAY: Final = timedelta(days=1)
 _MAX_CACHE_ENTRIES: Final = 64
-"""Days and instants that are kept in memory, as neighbouring questions ask for the same ones."""
+"""Days, or instants, that one cache keeps: consecutive calls ask for the same ones."""
 
 
 class Interval(NamedTuple):
+    """A half-open interval of UTC instants."""
+
     opens: datetime
     closes: datetime
 
 
 class ActiveSpan(NamedTuple):
-    """What holds at an instant: active or not, since when and until when; None is beyond the horizon."""
+    """State of a window at an instant: active or not, since when and until when; None is beyond the horizon."""
 
     active: bool
     since: datetime | None
@@ -41,42 +44,41 @@ class ActiveSpan(NamedTuple):
 
 
 class MergedOccurrences(NamedTuple):
-    """Occurrences that overlap or touch, as far as they were looked at: the first and the last of them."""
+    """A run of occurrences that overlap or touch: the first and the last that were examined."""
 
     first: Interval
     last: Interval
 
 
 class Occurrences(Protocol):
-    """Not empty intervals in order, none of them closing before an earlier one."""
+    """Non-empty intervals in order; none closes before an earlier one."""
 
     def iter_after(self, moment: datetime) -> Iterator[Interval]:
-        """Those that open after the instant, the next first."""
+        """Yield the intervals that open after the instant, the next first."""
 
     def iter_until(self, moment: datetime) -> Iterator[Interval]:
-        """Those that open at the instant or before, the latest first."""
+        """Yield the intervals that open at the instant or before, the latest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elapsed:
-    """Closes when so much time has passed, whatever the clock on the wall shows."""
+    """Closing after an elapsed time, regardless of clock changes."""
 
     duration: timedelta
 
 
 @dataclass(frozen=True, slots=True)
 class WallClock:
-    """Closes at the first such time on the wall calendar after the opening. `weekday` counts from Monday, 0; None is any day.
-
-    Where the time comes twice, `last` says which of the two: the cautious one, so the first for an Allow and the last for a Deny.
-    """
+    """Closing at the first local time of this kind after the opening."""
 
     at: time
     weekday: int | None
+    """Day of the closing, counted from Monday, 0; None for any day."""
     last: bool
+    """Take the later instant of a local time that occurs twice. The cautious choice: False for Allow, True for Deny."""
 
     def closing_of(self, opening: datetime) -> datetime:
-        """The local time of the closing, for the local time of an opening."""
+        """Return the local time of the closing for the local time of an opening."""
         days_ahead = 0 if self.weekday is None else (self.weekday - opening.weekday()) % 7
         closing = datetime.combine(opening.date() + timedelta(days=days_ahead), self.at)
         return closing if closing > opening else closing + timedelta(days=1 if self.weekday is None else 7)
@@ -84,17 +86,19 @@ class WallClock:
 
 @dataclass(frozen=True)
 class Repeating:
-    """Openings at the same times on certain days. `exdates` are local openings, or whole days of them, that are left out."""
+    """Occurrences that open at the same local times on each of some days."""
 
     days: Days
     times: tuple[time, ...]
+    """Local times of the openings, ascending."""
     end: Elapsed | WallClock
     zone: ZoneInfo
     exdates: frozenset[datetime | date]
+    """Local openings, or whole days, without an occurrence."""
     _cache: dict[date, tuple[Interval, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def iter_after(self, moment: datetime) -> Iterator[Interval]:
-        # One day more on either side: a change of the clock at midnight can put an opening on another date.
+        # One more day on either side: a clock change at midnight can move an opening to another date.
         for day in self.days.iter_from(zones.to_local(moment, self.zone).date() - _DAY):
             yield from (interval for interval in self._occurrences_on(day) if interval.opens > moment)
 
@@ -103,7 +107,7 @@ class Repeating:
             yield from (interval for interval in reversed(self._occurrences_on(day)) if interval.opens <= moment)
 
     def _occurrences_on(self, day: date) -> tuple[Interval, ...]:
-        """The occurrences that open on one of the days, merged."""
+        """Return the merged occurrences that open on one of the days, from the cache if possible."""
         if (occurrences := self._cache.get(day)) is None:
             if len(self._cache) >= _MAX_CACHE_ENTRIES:
                 self._cache.clear()
@@ -111,6 +115,11 @@ class Repeating:
         return occurrences
 
     def _find_occurrences(self, day: date) -> tuple[Interval, ...]:
+        """Return the merged occurrences that open on one of the days.
+
+        On a day without exceptions and clock changes, openings that touch are converted as one run: for `* * * * *`
+        that is one conversion instead of 1,440.
+        """
         midnight = datetime.combine(day, time())
         if day in self._days_with_exceptions or zones.changes_between(midnight, midnight + _DAY, self.zone):
             return merge_intervals(self._run(opening, opening) for opening in self.openings(day))
@@ -119,18 +128,19 @@ class Repeating:
         )
 
     def openings(self, day: date) -> list[datetime]:
-        """The local openings on one of the days, exceptions left out."""
+        """Return the local openings on one of the days, without exceptions."""
         if day in self.exdates:
             return []
         return [opening for start in self.times if (opening := datetime.combine(day, start)) not in self.exdates]
 
     def _run(self, first: datetime, last: datetime) -> Interval | None:
-        """From the opening of one occurrence to the closing of a later one that touches it, or the same."""
+        """Return the interval from the first opening to the closing of the last; None if clock changes empty it."""
         opens = zones.opening_instant(first, self.zone)
         closes = self._closing_of(last)
         return Interval(opens, closes) if opens and closes and opens < closes else None
 
     def _closing_of(self, opening: datetime) -> datetime | None:
+        """Return the instant of the closing for a local opening; None if the opening does not take place."""
         match self.end:
             case Elapsed(duration):
                 opens = zones.opening_instant(opening, self.zone)
@@ -140,11 +150,12 @@ class Repeating:
 
     @cached_property
     def _days_with_exceptions(self) -> frozenset[date]:
+        """Return the days of all `exdates`."""
         return frozenset(exdate.date() if isinstance(exdate, datetime) else exdate for exdate in self.exdates)
 
     @cached_property
     def _runs(self) -> tuple[tuple[time, time], ...]:
-        """First and last opening of what becomes one occurrence on a day without a change of the clock: `* * * * *` is one, not 1,440."""
+        """Return the first and last opening of each run of occurrences that touch, on a day without a clock change."""
         runs: list[tuple[time, time]] = []
         for start in self.times:
             if runs and self._touches(runs[-1][1], start):
@@ -154,6 +165,7 @@ class Repeating:
         return tuple(runs)
 
     def _touches(self, earlier: time, later: time) -> bool:
+        """Return whether the occurrence of the earlier opening lasts until the later one."""
         some_day = date(2001, 1, 1)
         first, second = datetime.combine(some_day, earlier), datetime.combine(some_day, later)
         match self.end:
@@ -165,7 +177,7 @@ class Repeating:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Intervals that are written down one by one, merged."""
+    """Intervals that the author listed, merged and in order."""
 
     intervals: tuple[Interval, ...]
 
@@ -180,7 +192,7 @@ class Fixed:
 
 
 def merge_intervals(intervals: Iterable[Interval | None]) -> tuple[Interval, ...]:
-    """In order, those that overlap or touch made one."""
+    """Return the intervals in order, with the ones that overlap or touch merged; None entries are dropped."""
     result: list[Interval] = []
     for interval in sorted(filter(None, intervals)):
         if result and interval.opens <= result[-1].closes:
@@ -192,26 +204,31 @@ def merge_intervals(intervals: Iterable[Interval | None]) -> tuple[Interval, ...
 
 @dataclass(slots=True)
 class WindowTimeline:
-    """Occurrences inside the time in which the window is in effect: from `begins` on, and no more at `ends`; None is no limit.
+    """Occurrences of a window, limited to the time in which it is in effect.
 
-    Spans are remembered for the instants last asked for: all targets of a pass ask for the same one. So is the run of occurrences that was found
-    last: who asks for a later instant of it looks on from its ends. A window that is always open has thousands.
+    The latest spans are cached, because all targets of a reconciliation ask for the same instant. The latest run of
+    merged occurrences is cached as well: a later instant continues from its ends. A window that is always open has
+    thousands of occurrences in one run.
     """
 
     occurrences: Occurrences
     begins: datetime | None = None
+    """First instant of the effective time; None for no limit."""
     ends: datetime | None = None
+    """First instant after the effective time; None for no limit."""
     _span_cache: dict[datetime, ActiveSpan] = field(default_factory=dict, init=False, compare=False, repr=False)
     _run: MergedOccurrences | None = field(default=None, init=False, compare=False, repr=False)
 
     def has_begun(self, moment: datetime) -> bool:
+        """Return whether the effective time has begun."""
         return self.begins is None or self.begins <= moment
 
     def has_ended(self, moment: datetime) -> bool:
+        """Return whether the effective time has ended."""
         return self.ends is not None and self.ends <= moment
 
     def span(self, moment: datetime) -> ActiveSpan:
-        """What holds at an instant."""
+        """Return the span around an instant, from the cache if possible."""
         if (active_span := self._span_cache.get(moment)) is None:
             if len(self._span_cache) >= _MAX_CACHE_ENTRIES:
                 self._span_cache.clear()
@@ -219,6 +236,7 @@ class WindowTimeline:
         return active_span
 
     def _find_span(self, moment: datetime) -> ActiveSpan:
+        """Return the span around an instant, cut at the limits of the effective time."""
         if self.begins and moment < self.begins:
             first = self.span(self.begins)
             return ActiveSpan(False, None, self.begins if first.active else first.until)
@@ -233,7 +251,7 @@ class WindowTimeline:
         return ActiveSpan(active, since, until)
 
     def _unlimited_span(self, moment: datetime) -> ActiveSpan:
-        """As if the window was always in effect."""
+        """Return the span around an instant without regard to the effective time."""
         run = self._run
         if run is None or not run.first.opens <= moment < run.last.closes:
             latest = next(self.occurrences.iter_until(moment), None)
@@ -248,7 +266,7 @@ class WindowTimeline:
         return ActiveSpan(True, since, until)
 
     def intervals(self, moment: datetime) -> Iterator[tuple[datetime | None, datetime | None]]:
-        """The merged occurrences from the one that is active at the instant on; None for an edge beyond the horizon."""
+        """Yield the merged occurrences from the one active at the instant on; an edge beyond the horizon is None."""
         span = self.span(moment)
         while span.active or span.until:
             if span.active:
@@ -259,7 +277,7 @@ class WindowTimeline:
 
 
 def _first_of_run(first: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
-    """The first occurrence of a run, from one of them back, and when it opens; None beyond the horizon."""
+    """Return the first occurrence of the run that `first` belongs to, and its opening; None if before the horizon."""
     for interval in occurrences.iter_until(first.opens):
         if first.opens < horizon or interval.closes < first.opens:
             break
@@ -268,7 +286,7 @@ def _first_of_run(first: Interval, occurrences: Occurrences, horizon: datetime) 
 
 
 def _last_of_run(last: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
-    """The last occurrence of a run, from one of them on, and when it closes; None beyond the horizon."""
+    """Return the last occurrence of the run that `last` belongs to, and its closing; None if after the horizon."""
     for interval in occurrences.iter_after(last.opens):
         if last.closes > horizon or interval.opens > last.closes:
             break

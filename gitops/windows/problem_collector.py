@@ -1,4 +1,4 @@
-"""The mistakes of one object in Git, collected while it is read."""
+"""Collector for the mistakes of one object in Git."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ V = TypeVar("V")
 
 
 class FieldError(Exception):
-    """A field is not valid; the others are read all the same. Its arguments are the path and the message."""
+    """An invalid field; reading continues with the others. Its arguments are the path and the message."""
 
 
 class FieldProblems:
-    """Collects problems, each with the line of its path; whoever reads goes on after each, so that all are reported together."""
+    """Problems of one object, each with its line. A reader continues after each, so that all are reported together."""
 
     def __init__(self, declared: DeclaredObject) -> None:
         self.declared = declared
         self.problems: list[Problem] = []
 
     def add_problem(self, path: str, message: str) -> None:
+        """Add a problem at the line of this path."""
         self.problems.append(Problem(self.declared.origin.file, self.declared.line_of(path), path, message))
 
     def has_problem_at(self, *paths: str) -> bool:
-        """Has one of these places a mistake already?"""
+        """Return whether one of these paths has a problem already."""
         return any(problem.path in paths for problem in self.problems)
 
     def value_or_problems(self, value: T | None) -> T | list[Problem]:
-        """What was read, or all mistakes, once each and in order."""
+        """Return the value, or all problems, in order and without duplicates, if there are any."""
         return value if value is not None and not self.problems else sorted(set(self.problems))
 
     def try_parse(self, parse: Callable[[], T]) -> T | None:
-        """What is read; None where it is wrong, which is noted."""
+        """Return the parsed value; on a FieldError add a problem and return None."""
         try:
             return parse()
         except FieldError as wrong:
@@ -46,7 +47,7 @@ class FieldProblems:
 
 
 def parse_field(path: str, parse: Callable[[V], T], value: V) -> T:
-    """Return what `parse` makes of the value of a field. Raises FieldError, with its path."""
+    """Return the parsed value of a field. Raises: FieldError with the path of the field."""
     try:
         return parse(value)
     except (ScheduleError, SelectorError) as refused:

@@ -1,6 +1,6 @@
-"""On which days a window opens: five-field cron, and a subset of the recurrence rules of RFC 5545.
+"""Days on which a window opens: five-field cron expressions and a subset of the recurrence rules of RFC 5545.
 
-Days are days of the calendar, without a zone. What does not exist in a month or year (31 April, 29 February) is skipped, never moved.
+Days are calendar days without a zone. A day that does not exist in a month or year (31 April, 29 February) is skipped.
 """
 
 from __future__ import annotations
@@ -30,42 +30,43 @@ _LAST_YEAR: Final = datetime(2500, 1, 1)
 
 
 class ScheduleError(ValueError):
-    """The text of a schedule is not valid; says what would be."""
+    """Invalid text in a schedule; the message says what would be valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Days(ABC):
-    """Days in order, found a year at a time and remembered: edges are looked for again and again in the same years."""
+    """Days in order, computed by year and cached, because searches for edges visit the same years repeatedly."""
 
     _years: dict[int, tuple[date, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def iter_from(self, day: date) -> Iterator[date]:
-        """The days from this one on, the next first, as far as 50 years."""
+        """Yield the days from this one on, for up to 50 years."""
         days = self._days_in_year(day.year)
         yield from days[bisect_left(days, day) :]
         for year in range(day.year + 1, day.year + _MAX_YEARS):
             yield from self._days_in_year(year)
 
     def iter_before(self, day: date) -> Iterator[date]:
-        """The days before this one, the latest first, as far as 50 years."""
+        """Yield the days before this one, the latest first, for up to 50 years."""
         days = self._days_in_year(day.year)
         yield from reversed(days[: bisect_left(days, day)])
         for year in range(day.year - 1, day.year - _MAX_YEARS, -1):
             yield from reversed(self._days_in_year(year))
 
     def _days_in_year(self, year: int) -> tuple[date, ...]:
+        """Return the days in a year, from the cache if possible."""
         if year not in self._years:
             self._years[year] = tuple(self.in_year(year))
         return self._years[year]
 
     @abstractmethod
     def in_year(self, year: int) -> Iterable[date]:
-        """The days in a year, in order."""
+        """Return the days in a year, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class CronDays(Days):
-    """The days of a cron expression, as `day-of-month month day-of-week`."""
+    """Days of a cron expression, given by its last three fields: `day-of-month month day-of-week`."""
 
     fields: str
 
@@ -75,28 +76,31 @@ class CronDays(Days):
 
 @dataclass(frozen=True, slots=True)
 class RuleDays(Days):
-    """The days of a recurrence rule, from `start` on."""
+    """Days of a recurrence rule, from `start` on."""
 
     text: str
     start: date
-    parse_rule: rrule.rrule = field(compare=False, repr=False)
+    rule: rrule.rrule = field(compare=False, repr=False)
 
     def in_year(self, year: int) -> Iterator[date]:
-        for moment in self.parse_rule.between(datetime(year, 1, 1), datetime(year, 12, 31), inc=True):
+        for moment in self.rule.between(datetime(year, 1, 1), datetime(year, 12, 31), inc=True):
             yield moment.date()
 
 
 @lru_cache(maxsize=256)
 def _cron_days(fields: str, year: int) -> tuple[date, ...]:
-    """Remembered beyond a window: each commit reads its windows anew, and most windows open on the days of a few expressions."""
-    # Asked for its next moment, CronSim goes to it hour by hour, 8,760 of them.
+    """Return the days of a year that a cron expression names.
+
+    Cached across windows: each commit reads its windows again, and most windows share a few expressions.
+    """
+    # Days are tested one by one: CronSim itself would advance hour by hour, through 8,760 of them.
     expression = CronSim(f"0 0 {fields}", datetime(year, 1, 1))
     days = map(date.fromordinal, range(date(year, 1, 1).toordinal(), date(year + 1, 1, 1).toordinal()))
     return tuple(day for day in days if day.month in expression.months and expression.match_day(day))
 
 
 def parse_cron(text: str) -> tuple[CronDays, tuple[time, ...]]:
-    """The days of a cron expression and the times of day. Raises ScheduleError."""
+    """Return the days and the times of day of a cron expression. Raises: ScheduleError."""
     parts = text.split()
     if len(parts) != 5:
         raise ScheduleError(
@@ -116,13 +120,16 @@ def parse_cron(text: str) -> tuple[CronDays, tuple[time, ...]]:
 
 
 def _format_cron_error(message: str) -> str:
-    """`Bad day-of-month` as part of a sentence; cronsim says it of 30 February, too."""
+    """Return a message of cronsim, such as `Bad day-of-month`, as part of a sentence.
+
+    cronsim also reports a day that does not exist, such as 30 February, in these words.
+    """
     name = message.removeprefix("Bad ")
     return f"{name} is not valid, or no such day exists" if name.startswith("day-of-month") else f"{name} is not valid"
 
 
 def parse_rule(text: str, start: date) -> RuleDays:
-    """The days of a rule that begins at `start`, which is one of them only if the rule says so. Raises ScheduleError."""
+    """Return the days of a rule from `start` on; `start` itself only if it matches. Raises: ScheduleError."""
     parts = _split(text)
     frequency = parts.get("FREQ", "")
     if frequency not in FREQUENCIES:
@@ -132,7 +139,7 @@ def parse_rule(text: str, start: date) -> RuleDays:
     until = _parse_until(parts["UNTIL"]) if "UNTIL" in parts else _LAST_YEAR
     months = _parse_numbers("BYMONTH", parts["BYMONTH"], 12) if "BYMONTH" in parts else None
     monthdays = _parse_numbers("BYMONTHDAY", parts["BYMONTHDAY"], 31, signed=True) if "BYMONTHDAY" in parts else None
-    # dateutil would look for such a day up to the year 9999.
+    # For a day that never exists dateutil would search up to the year 9999.
     if monthdays and min(map(abs, monthdays)) > max(monthrange(2000, month)[1] for month in months or range(1, 13)):
         raise ScheduleError(f"{text!r}: no such day exists, so the window can never open")
     days = RuleDays(
@@ -153,12 +160,13 @@ def parse_rule(text: str, start: date) -> RuleDays:
             cache=True,
         ),
     )
-    if next(iter(days.parse_rule), None) is None:
+    if next(iter(days.rule), None) is None:
         raise ScheduleError(f"{text!r} names no day from {start} on, so the window can never open")
     return days
 
 
 def _split(text: str) -> dict[str, str]:
+    """Return the parts of a rule by name."""
     parts: dict[str, str] = {}
     for part in text.upper().removeprefix("RRULE:").split(";"):
         name, separator, value = part.partition("=")
@@ -193,7 +201,7 @@ def _parse_numbers(name: str, text: str, maximum: int, *, signed: bool = False) 
 
 
 def _parse_weekday(item: str, frequency: str) -> rrule.weekday:
-    """`TU`, `2TU` (the second), `-1FR` (the last)."""
+    """Return the weekday of `TU`, `2TU` (the second) or `-1FR` (the last)."""
     weekday, ordinal = _WEEKDAYS.get(item[-2:]), item[:-2]
     if weekday is None:
         raise ScheduleError(f"BYDAY has {item!r}; days are {', '.join(_WEEKDAYS)}, with a number such as 2TU or -1FR")

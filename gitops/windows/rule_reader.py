@@ -1,4 +1,4 @@
-"""Objects of Levelgate's own kinds in a commit, such as windows and policies, read one after the other."""
+"""Reader for the rules of one kind in a commit: windows, policies, and other objects of Levelgate's own kinds."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ParsedRules(Generic[T]):
-    """The windows, or the policies, say, of a commit, by name.
-
-    `broken` are those that cannot be read, or that several files declare: what was accepted of them before stays in force.
-    """
+    """Rules of one kind in a commit."""
 
     rules: Mapping[str, T]
+    """Valid rules by name."""
     broken: Mapping[str, SourceLocation]
+    """First location by name of rules that are invalid or declared twice; their accepted version stays in force."""
     problems: tuple[Problem, ...]
 
 
 def parse_rules(
     documents: Iterable[DeclaredObject], kind: str, noun: str, parse: Callable[[DeclaredObject], T | list[Problem]]
 ) -> ParsedRules[T]:
-    """Read all rules of a kind among these. Of those with one name none counts, or a stray file could open a window."""
+    """Read all rules of a kind.
+
+    Rules that share a name are all broken, because otherwise a stray file could replace a rule and open a window.
+
+    Args:
+        noun: name of the kind in messages.
+    """
     rules: dict[str, T] = {}
     broken: dict[str, SourceLocation] = {}
     problems: list[Problem] = []
@@ -50,6 +55,7 @@ def parse_rules(
 
 
 def _duplicate_problems(title: str, group: Sequence[DeclaredObject]) -> Iterator[Problem]:
+    """Yield a problem at each declaration of a name that is declared more than once."""
     places = join_names((declared.origin for declared in group), separator=" and ")
     message = f"{title} is declared at {places}; what was accepted of it stays in force until only one of them is left"
     for declared in group:

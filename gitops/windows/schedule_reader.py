@@ -1,4 +1,4 @@
-"""The times in a window: its schedule, how it closes, what is left out, and from when to when it is in effect."""
+"""Reader for the times of a window: schedule, closing, exceptions and effective time."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from gitops.windows.window import WindowKind
 
 _SOURCES: Final = ("cron", "rrule", "once", "calendar")
 _MAX_CHECKED_OCCURRENCES: Final = 1000
-"""So many occurrences are looked at for one that the cutoff leaves something of."""
+"""Occurrences that are checked for one that is longer than the cutoff."""
 
 
 class ScheduleReader:
-    """Reads the times in a spec whose form is valid; `calendars` are the `.ics` files of the commit."""
+    """Reader for the times in a spec that matches the schema; `calendars` has the `.ics` files of the commit."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ScheduleReader:
         self.is_deny = spec.get("kind") == WindowKind.DENY
 
     def read_timeline(self, cutoff: timedelta) -> WindowTimeline | None:
-        """When the window is active; None with at least one problem noted, or none of its own to note."""
+        """Return the timeline of the window; None if it has a problem, here or in a field that was read before."""
         if self.is_deny and cutoff:
             self.field_problems.add_problem("spec.cutoff", "only an Allow window has a cutoff; remove it")
         exdates = [
@@ -65,6 +65,7 @@ class ScheduleReader:
         return timeline
 
     def _read_exdate(self, index: int) -> date:
+        """Return a local time or a whole day."""
         text = self.spec["exdates"][index]
         return parse_field(
             f"spec.exdates[{index}]",
@@ -73,7 +74,7 @@ class ScheduleReader:
         )
 
     def _read_effective(self) -> tuple[datetime | None, datetime | None]:
-        """Both dates are inclusive."""
+        """Return the limits of the effective time as instants; both dates of the spec are inclusive."""
         effective = self.spec.get("effective", {})
         first, last = (
             self.field_problems.try_parse(
@@ -100,7 +101,10 @@ class ScheduleReader:
         return begins, ends
 
     def _read_end(self) -> Elapsed | WallClock | None:
-        """How a repeating window closes; None for one whose occurrences have an end of their own."""
+        """Return the closing of a repeating window; None if each occurrence has an end of its own.
+
+        Raises: FieldError.
+        """
         end_fields = [name for name in ("duration", "until") if name in self.spec]
         schedule = self.spec.get("schedule", {})
         if "once" in schedule or "calendar" in schedule:
@@ -129,6 +133,10 @@ class ScheduleReader:
         return Elapsed(duration)
 
     def _read_occurrences(self, end: Elapsed | WallClock | None, exdates: frozenset[date]) -> Occurrences | None:
+        """Return the occurrences; None if the schedule or the closing is missing and has a problem already.
+
+        Raises: FieldError.
+        """
         schedule = self.spec.get("schedule")
         if schedule is None:
             return None
@@ -153,6 +161,7 @@ class ScheduleReader:
         return Fixed(merge_intervals(self._read_events(schedule["calendar"], exdates)))
 
     def _read_rule(self, schedule: Mapping[str, Any]) -> tuple[datetime, recurrence.RuleDays]:
+        """Return the first opening and the days of an rrule. Raises: FieldError."""
         if "dtstart" not in schedule:
             raise FieldError(
                 "spec.schedule", "rrule needs dtstart, the first day and the time of day, such as 2026-01-13T20:00"
@@ -163,6 +172,7 @@ class ScheduleReader:
         )
 
     def _read_entry(self, index: int, exdates: frozenset[date]) -> Interval | None:
+        """Return the interval of one entry of `once`. Raises: FieldError."""
         path = f"spec.schedule.once[{index}]"
         entry = self.spec["schedule"]["once"][index]
         start, end = (
@@ -175,13 +185,15 @@ class ScheduleReader:
         return self._interval(ical.CalendarEvent(start, None, end, None), exdates)
 
     def _read_events(self, name: str, exdates: frozenset[date]) -> Iterator[Interval | None]:
+        """Yield the intervals of a calendar file. Raises: FieldError."""
         path = "spec.schedule.calendar"
         file = normpath(join(dirname(self.field_problems.declared.origin.file), name))
         if file not in self.calendars:
             known_files = ", ".join(sorted(self.calendars)) or "none"
             raise FieldError(
                 path,
-                f"no calendar {file!r} in this commit; names are relative to the window's file; there are: {known_files}",
+                f"no calendar {file!r} in this commit; "
+                f"names are relative to the window's file; there are: {known_files}",
             )
         try:
             events = ical.parse_events(self.calendars[file])
@@ -191,7 +203,7 @@ class ScheduleReader:
             yield self._interval(event, exdates)
 
     def _interval(self, event: ical.CalendarEvent, exdates: frozenset[date]) -> Interval | None:
-        """When an event takes place; None where it is left out or takes no time."""
+        """Return the interval of an event; None if it is an exception, or takes no time."""
         if event.start in exdates or event.start.date() in exdates:
             return None
         opens = zones.opening_instant(event.start, event.start_zone or self.time_zone)
@@ -199,7 +211,7 @@ class ScheduleReader:
         return Interval(opens, closes) if opens and opens < closes else None
 
     def _check_opens(self, timeline: WindowTimeline, cutoff: timedelta) -> None:
-        """Refuse what can never open, whatever the date."""
+        """Add a problem if the window can never open, whatever the current date."""
         for opens, closes in islice(timeline.intervals(_search_start(timeline.occurrences)), _MAX_CHECKED_OCCURRENCES):
             if opens is None or closes is None or closes - opens > cutoff:
                 return
@@ -215,7 +227,7 @@ class ScheduleReader:
 
 
 def _search_start(occurrences: Occurrences) -> datetime:
-    """An instant before which no occurrence has to be looked for."""
+    """Return an instant before the first occurrence, from which a search can start."""
     match occurrences:
         case Repeating(days=recurrence.RuleDays(start=start)):
             return datetime.combine(start, time(), UTC) - timedelta(days=2)

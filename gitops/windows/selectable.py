@@ -1,7 +1,8 @@
-"""What the rules of a source can select in it, and what a selector names that is not there.
+"""Objects of a source that its rules can select, and the entries of selectors that match none of them.
 
-A rule that selects nothing holds nothing back, and nobody notices: most often a name is misspelled. What cannot be known
-from one commit is not taken for absent: names that come with data of a cluster, and what definitions of other sources make.
+A rule that selects nothing has no effect, and usually a misspelled name is the reason. An entry counts as missing only
+if one commit can prove it. Names that come from data of a cluster are not known, nor are objects that definitions of
+other sources create.
 """
 
 from __future__ import annotations
@@ -27,38 +28,41 @@ _POSITIVE_OPERATORS = frozenset({Operator.IN, Operator.EXISTS})
 
 @dataclass(frozen=True, slots=True, order=True)
 class UnmatchedSelector:
-    """A selector of a rule, or an entry of one, that fits nothing; `rule` is kind and name, `problem` says it at its line."""
+    """A selector of a rule, or an entry of one, that matches nothing."""
 
     rule: tuple[str, str]
+    """Kind and name."""
     problem: Problem
 
     def with_other_sources(self) -> UnmatchedSelector:
-        """The same of a rule that may govern more than what was looked at."""
+        """Return the finding with a note that the rule may govern other sources, which were not read."""
         message = f"{self.problem.message}; other sources, which it may govern, are not read"
         return replace(self, problem=replace(self.problem, message=message))
 
 
 @dataclass(frozen=True)
 class SelectableObjects:
-    """What a source holds that selectors name. `definitions` maps names to ids of resources, `labels` to those of its instances.
-
-    `knows_namespaces`: no object waits for the data that names its namespace. `knows_objects`: no object may be an instance
-    of a definition of another source, and no definition or file is broken. `is_whole`: all that there will be is rendered.
-    """
+    """Objects of one source that selectors can name, and what is certain about them."""
 
     targets: tuple[WindowTarget, ...]
     namespaces: frozenset[str]
     kinds: frozenset[GroupKind]
     definitions: Mapping[str, frozenset[str]]
+    """Node ids by name of the definition."""
     labels: Mapping[str, tuple[Labels, ...]]
+    """Labels of each instance by name of its definition."""
     knows_namespaces: bool
+    """No object waits for data that names its namespace."""
     knows_definitions: bool
+    """No definition or file is broken."""
     knows_objects: bool
+    """Definitions are known, and no object can be an instance of a definition of another source."""
     is_whole: bool
+    """All of the above, and every object that the source will have is rendered."""
 
     @classmethod
     def from_rendering(cls, catalog: Catalog, rendering: Rendering, cluster: str) -> SelectableObjects:
-        """Return what a commit holds, as it is rendered; `cluster` is the name of the cluster."""
+        """Return the objects of a rendered commit; `cluster` is the name by which windows select the cluster."""
         nodes = [node for rendered in rendering.sets for node in rendered.nodes if not node.external]
         targets = tuple(list_targets(rendering, catalog.definitions, cluster))
         declared_namespaces = {
@@ -91,26 +95,26 @@ class SelectableObjects:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the source holds nothing but rules."""
+        """Return whether the source has only rules."""
         return not self.targets and not self.definitions
 
     @cached_property
     def all_labels(self) -> tuple[Labels, ...]:
-        """The labels of all instances."""
+        """Return the labels of each instance."""
         return tuple(labels for of_definition in self.labels.values() for labels in of_definition)
 
     @cached_property
     def kind_names(self) -> frozenset[str]:
-        """The kinds as a window may name them: `Deployment`, `Deployment.apps`."""
+        """Return the kinds as a window can name them: `Deployment`, `Deployment.apps`."""
         return frozenset({kind.kind for kind in self.kinds} | {str(kind) for kind in self.kinds})
 
     @cached_property
     def node_ids(self) -> frozenset[str]:
-        """The ids of all resources of definitions."""
+        """Return the ids of all nodes of definitions."""
         return frozenset().union(*self.definitions.values())
 
     def labels_of(self, rgds: Collection[str]) -> list[Labels]:
-        """The labels of the instances of these definitions, by names and patterns; of all where there are none."""
+        """Return the labels of the instances whose definition matches a name or pattern; of all without patterns."""
         return [
             labels
             for name, of_definition in self.labels.items()
@@ -120,7 +124,7 @@ class SelectableObjects:
 
 
 def _instance_labels(catalog: Catalog, nodes: Iterable[RenderedNode]) -> dict[str, tuple[Labels, ...]]:
-    """Labels of instances by definition, also of those that another instance is still to make."""
+    """Return labels by definition, including instances that another instance has yet to create."""
     found: dict[str, list[Labels]] = {}
     for node in nodes:
         if definition := catalog.definitions.get(node.group_kind):
@@ -129,26 +133,37 @@ def _instance_labels(catalog: Catalog, nodes: Iterable[RenderedNode]) -> dict[st
 
 
 def find_missing_names(
-    entries: Iterable[str] | None, known: Collection[str], what: str, *, is_certain: bool
+    entries: Iterable[str] | None, known: Collection[str], sentence: str, *, is_certain: bool
 ) -> Iterator[tuple[int, str]]:
-    """Yield the index of each entry that fits no known name, and a sentence; where not all names are known, only with a near name."""
+    """Yield index and message of each entry that matches no known name.
+
+    If the known names are not certain to be all, only entries that resemble one are reported.
+
+    Args:
+        sentence: opening of the message, which the entry follows.
+    """
     for index, entry in enumerate(entries or ()):
         if entry == "*" or any(matches_any((entry,), name) for name in known):
             continue
         hint = "" if "*" in entry else suggestion(entry, known)
         if is_certain or hint:
-            yield index, f"{what} {entry!r}{hint}"
+            yield index, f"{sentence} {entry!r}{hint}"
 
 
 def required_labels(selector: LabelSelector) -> LabelSelector:
-    """The same without what excludes: an exclusion that leaves nothing is meant so."""
-    return LabelSelector(tuple(one for one in selector.requirements if one.operator in _POSITIVE_OPERATORS))
+    """Return the selector without its exclusions: an author may exclude all objects on purpose."""
+    positive = (entry for entry in selector.requirements if entry.operator in _POSITIVE_OPERATORS)
+    return LabelSelector(tuple(positive))
 
 
 def describe_missing_labels(
     selector: LabelSelector, instances: Collection[Labels], *, is_certain: bool, noun: str = "instance here"
 ) -> str:
-    """Say what of the labels that a selector requires no instance has (or no other thing, as `noun` says); empty where some has them all, or may."""
+    """Return a message about required labels that no instance has; empty if one has them all, or may have them.
+
+    Args:
+        noun: name of the labelled objects in the message.
+    """
     required = required_labels(selector)
     if any(required.matches(labels) for labels in instances):
         return ""
@@ -160,7 +175,7 @@ def describe_missing_labels(
 
 
 def _suggest_label(requirement: Requirement, instances: Iterable[Labels]) -> str:
-    """A near value of the same label, else a near label."""
+    """Return a hint: a similar value of the same label, else a similar label; empty if there is none."""
     keys = {key for labels in instances for key in labels}
     if requirement.key not in keys:
         return suggestion(requirement.key, keys)

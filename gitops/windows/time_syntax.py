@@ -1,4 +1,4 @@
-"""Times as people write them in a window. Every function raises `Refused` with what would be valid."""
+"""Parsers for the times in a window. Each raises ScheduleError, whose message says what would be valid."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _WEEKDAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 
 def parse_zone(name: str) -> ZoneInfo:
+    """Return the time zone of an IANA name."""
     try:
         return zones.load_zone(name)
     except KeyError:
@@ -37,7 +38,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_until(text: str) -> tuple[int | None, time]:
-    """`17:00`, or `Mon 06:00`: the weekday from Monday, 0, and the time."""
+    """Return weekday, counted from Monday, 0, and time of `17:00` (no weekday) or `Mon 06:00`."""
     match = re.fullmatch(r"(?:([A-Za-z]{3}) )?([01][0-9]|2[0-3]):([0-5][0-9])", text)
     if match is None or (match[1] and match[1].upper() not in _WEEKDAYS):
         raise ScheduleError(f"{text!r} is not a time of day; write for example 17:00, 00:00 for midnight, or Mon 06:00")
@@ -45,7 +46,7 @@ def parse_until(text: str) -> tuple[int | None, time]:
 
 
 def parse_local_time(text: str) -> datetime:
-    """`2026-12-18T12:00`, on the clock of the window's zone."""
+    """Return the local time of `2026-12-18T12:00` or `2026-12-18 12:00:30`."""
     match = re.fullmatch(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)", text)
     try:
         parsed = datetime.fromisoformat(f"{match[1]}T{match[2]}" if match else "")
@@ -57,7 +58,7 @@ def parse_local_time(text: str) -> datetime:
 
 
 def parse_date(text: str) -> date:
-    """`2026-12-18`."""
+    """Return the date of `2026-12-18`."""
     try:
         parsed = date.fromisoformat(text if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else "")
     except ValueError:
@@ -66,7 +67,7 @@ def parse_date(text: str) -> date:
 
 
 def check_year(value: D) -> D:
-    """Return a date that is far from where the arithmetic of dates ends. Raises ScheduleError for any other."""
+    """Return the value if its year is in a range for which date arithmetic cannot overflow."""
     if value.year not in _YEARS:
         raise ScheduleError(f"the year {value.year} is not between {_YEARS.start} and {_YEARS.stop - 1}")
     return value

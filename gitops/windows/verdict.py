@@ -1,47 +1,47 @@
-"""May this be done to this target now? The answer, why, and when it changes.
+"""Verdicts of windows: whether an operation on a target may start now, why not, and when that changes.
 
-Rules of one source: an active Deny closes. Else, where an Allow governs the target, one of them has to be active, with more time left than
-its cutoff. Else the default. Sources are judged apart and all have to agree. An Allow that has ended still governs: nothing opens by running
-out. Invariant: between an instant and the `until` of its verdict the answer stays the same.
+In one source an active Deny closes. Otherwise, if Allows govern the target, one must be active with more time left than
+its cutoff. Otherwise the default of the source applies. Sources are judged separately, and all must be open. An Allow
+that has ended still governs: nothing opens because a window has expired.
+
+Invariant: from an instant to the `until` of its verdict, open or closed does not change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from applier.causes import Reason
 from applier.plan.model import Operation
+from gitops.windows.change_search import OpenState, change_cache_for, earliest, latest
 from gitops.windows.occurrences import HORIZON
 from gitops.windows.window import Drain, Openness, Window, WindowKind, WindowTarget
 from renderer.frozen import dataclass
 
 MAX_SKEW: Final = timedelta(minutes=5)
 MAX_SERVER_SKEW: Final = timedelta(seconds=30)
-"""By so much the clock may go back, and be apart from the server's."""
-
-_MAX_EDGES: Final = 10_000
-"""So many edges are gone through; after that the instant reached is the answer, up to which nothing changes."""
-
-_MAX_TIME: Final = datetime.max.replace(tzinfo=UTC)
+"""Largest tolerated difference: of the clock to its last reading, and of the clock to that of the API server."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSet:
-    """The windows of one source and how they are read. `break_glass` is the instant until which someone goes past them, None for nobody."""
+    """Windows of one source, with the rules for all of them."""
 
     windows: Sequence[Window] = ()
     source: str = ""
     no_window: Openness = Openness.OPEN
+    """Answer for a target that no Allow governs."""
     expired_allow: Openness = Openness.CLOSED
+    """With OPEN, an Allow that has ended no longer governs."""
     break_glass_until: datetime | None = None
+    """End of a break-glass for the target that is judged; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
-    """One window that closes: since when, and when it next lets pass (None: never, or not known)."""
+    """A window that keeps a target closed: since when, and until when (None: for ever, or unknown)."""
 
     window: Window
     source: str
@@ -52,33 +52,40 @@ class ClosedWindow:
 
 @dataclass(frozen=True, slots=True)
 class WindowVerdict:
-    """Open or closed, and `until` when: the instant of the next change, None where there is none within ten years.
-
-    Closed: `reason` and `closings` say why, `closed_at` since when, `drain` what may be finished that was begun before that (None: everything, as
-    only the last part of a window has begun), `drain_until` how long. Open only by a break-glass: `overridden` are the windows that it goes past.
-    `next_edge` is when to look again, as any window that governs changes then.
-    """
+    """Verdict on one operation on one target at one instant."""
 
     is_open: bool
     next_edge: datetime
+    """Next instant at which a governing window changes, so that the target has to be judged again."""
     until: datetime | None = None
+    """Next instant at which `is_open` changes; None if not within ten years."""
     reason: Reason | None = None
+    """Reason of a closed verdict."""
     closed_windows: tuple[ClosedWindow, ...] = ()
     overridden: tuple[ClosedWindow, ...] = ()
+    """Windows that are closed and bypassed by a break-glass."""
     drain: Drain | None = None
+    """Scope that may be finished if it began before `closed_at`. None: all, since only the cutoff of an Allow began."""
     drain_until: datetime | None = None
+    """End of the time for finishing; None without a limit."""
     closed_at: datetime | None = None
+    """Instant since which nothing may start; None if unknown."""
 
 
 class TrustedTime(NamedTuple):
-    """A time to judge by. `skewed`: the clock went back so far, or is so far from the server's, that no Allow may be trusted."""
+    """A time to judge by."""
 
     now: datetime
     is_skewed: bool = False
+    """The clock differs too much from its last reading or from the API server: no Allow opens."""
 
 
 def make_trusted_time(now: datetime, last: datetime | None, server: datetime | None = None) -> TrustedTime:
-    """Time that never goes back: the `last` reading stands until the clock has caught up with it. `server`: what the API server's clock says."""
+    """Return a time that never goes back: the `last` reading counts until the clock has caught up.
+
+    Args:
+        server: time of the API server, if it is known.
+    """
     differs_from_server = server is not None and abs(now - server) > MAX_SERVER_SKEW
     if last is None or now >= last:
         return TrustedTime(now, is_skewed=differs_from_server)
@@ -102,7 +109,7 @@ def judge(
         for source_windows in governing
         for overridden_window in source_windows.overridden_windows(now)
     )
-    until = _change_cache_for(tuple(source_windows.state_inputs for source_windows in governing)).find_next_change(
+    until = change_cache_for(tuple(source_windows.state_inputs for source_windows in governing)).find_next_change(
         [source_windows.state for source_windows in governing], now
     )
     if all(source_windows.state(now).is_open for source_windows in governing):
@@ -110,25 +117,18 @@ def judge(
     closed_sources = [source_windows for source_windows in governing if not source_windows.state(now).is_open]
     drain_rules = [drain_rule for source_windows in closed_sources if (drain_rule := source_windows.drain_rule(now))]
     drain, drain_until = _strictest_rule(drain_rules) if drain_rules else (None, None)
-    closed_at = _earliest(source_windows.closed_since(now) for source_windows in closed_sources)
+    closed_at = earliest(source_windows.closed_since(now) for source_windows in closed_sources)
     reason = Reason.WINDOW_CLOSED if until else Reason.NEVER_OPENS
     return WindowVerdict(False, edge, until, reason, closed_windows, overridden, drain, drain_until, closed_at)
 
 
 def is_in_window(window: Window, now: datetime) -> bool:
-    """Has the window an active occurrence, with more time left than its cutoff? True inside a Deny as well; the selector does not count."""
+    """Return whether an occurrence of the window, Allow or Deny, is active with more time left than its cutoff."""
     return start_state(window, now).is_open
 
 
-class OpenState(NamedTuple):
-    """Open or not, and an instant before which that certainly does not change; None is never."""
-
-    is_open: bool
-    until: datetime | None
-
-
 def start_state(window: Window, now: datetime) -> OpenState:
-    """Whether something may be started in an occurrence of the window, its cutoff counted."""
+    """Return whether a change may start in an occurrence of the window: the occurrence is active, before its cutoff."""
     moment = now
     while moment <= now + HORIZON:
         span = window.timeline.span(moment)
@@ -146,7 +146,7 @@ def start_state(window: Window, now: datetime) -> OpenState:
 
 
 def make_closed_window(window: Window, now: datetime, source: str = "") -> ClosedWindow:
-    """Since when nothing may be started in the window, and until when that stays so. Of one that is open: since when it is, and how long."""
+    """Return since and until when a window is closed; for an open window, since and until when it is open."""
     span, state = window.timeline.span(now), start_state(window, now)
     in_cutoff = span.active and span.until and not state.is_open
     since = span.until - window.cutoff if in_cutoff and span.until else span.since
@@ -154,16 +154,16 @@ def make_closed_window(window: Window, now: datetime, source: str = "") -> Close
 
 
 class _DrainRule(NamedTuple):
-    """What may be finished, and until when; None: that is for the cluster to say, as nothing new is written."""
+    """A scope that may be finished, and the end of the time for it; None where nothing new is written anyway."""
 
     drain: Drain
     until: datetime | None
 
 
 def _drain_rule_of(windows: Sequence[Window], now: datetime) -> _DrainRule:
-    """Return the rule of windows that closed together; of several that are equally strict the first limit counts.
+    """Return the rule of windows that closed together: the strictest scope, with the earliest limit of that scope.
 
-    Where it is not known since when they are closed, no limit would end it: nothing new is written.
+    If the time of closing is unknown, no limit could end the writes, so nothing new is written.
     """
     strictest = min(window.drain for window in windows)
     limits = [
@@ -175,14 +175,14 @@ def _drain_rule_of(windows: Sequence[Window], now: datetime) -> _DrainRule:
 
 
 def _strictest_rule(rules: Sequence[_DrainRule]) -> _DrainRule:
-    """Return the strictest scope, within the first limit of all."""
+    """Return the strictest scope, with the earliest limit of all rules."""
     drain = min(rule.drain for rule in rules)
-    return _DrainRule(drain, _earliest(rule.until for rule in rules) if drain.is_limited else None)
+    return _DrainRule(drain, earliest(rule.until for rule in rules) if drain.is_limited else None)
 
 
 @dataclass(frozen=True, slots=True)
 class _SourceWindows:
-    """The windows of one source that govern one target and operation."""
+    """Windows of one source that govern one operation on one target."""
 
     rules: WindowSet
     allows: tuple[Window, ...]
@@ -191,6 +191,7 @@ class _SourceWindows:
 
     @classmethod
     def select(cls, rules: WindowSet, target: WindowTarget, operation: Operation) -> _SourceWindows:
+        """Return the windows of a set that govern this operation on this target."""
         governing = [window for window in rules.windows if window.governs(target, operation)]
         return cls(
             rules,
@@ -201,13 +202,13 @@ class _SourceWindows:
 
     @property
     def state_inputs(self) -> tuple[object, ...]:
-        """All that `state` depends on but the time."""
+        """Return everything that `state` depends on except the time."""
         rules, break_glass_until = self.rules, self.rules.break_glass_until if self.allows_break_glass else None
         start_times = _start_times_of(self.allows), _start_times_of(self.denies)
         return *start_times, rules.no_window, rules.expired_allow, break_glass_until
 
     def state(self, now: datetime) -> OpenState:
-        """Open or not, with a break-glass."""
+        """Return open or not, with regard to a break-glass."""
         state = self._state_by_windows(now)
         break_glass_until = self.rules.break_glass_until
         if break_glass_until is None or now >= break_glass_until or not self.allows_break_glass or state.is_open:
@@ -215,13 +216,15 @@ class _SourceWindows:
         return OpenState(True, break_glass_until)
 
     def overridden_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
+        """Return the closed windows that a break-glass bypasses."""
         return self._closing_windows(now) if self.state(now).is_open and not self._state_by_windows(now).is_open else ()
 
     def closed_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
+        """Return the windows that keep the target closed."""
         return () if self.state(now).is_open else self._closing_windows(now)
 
     def current_allows(self, now: datetime) -> list[Window]:
-        """The Allows that govern at this time: those that have begun, also those that have ended unless the policy says otherwise."""
+        """Return the Allows that govern now: begun, and not ended either if `expired_allow` is OPEN."""
         return [
             window
             for window in self.allows
@@ -230,34 +233,37 @@ class _SourceWindows:
         ]
 
     def active_denies(self, now: datetime) -> list[Window]:
+        """Return the Denies that are active now."""
         return [window for window in self.denies if window.timeline.span(now).active]
 
     def _state_by_windows(self, now: datetime) -> OpenState:
+        """Return open or not, without a break-glass."""
         if denies := self.active_denies(now):
-            return OpenState(False, _latest([window.timeline.span(now).until for window in denies]))
+            return OpenState(False, latest([window.timeline.span(now).until for window in denies]))
         next_deny = [window.timeline.span(now).until for window in self.denies]
         begins = [window.timeline.begins for window in self.allows if not window.timeline.has_begun(now)]
         if not (allows := self.current_allows(now)):
             is_open = self.rules.no_window is Openness.OPEN
-            return OpenState(is_open, _earliest([*next_deny, *begins] if is_open else begins))
+            return OpenState(is_open, earliest([*next_deny, *begins] if is_open else begins))
         states = [start_state(window, now) for window in allows]
         if any(state.is_open for state in states):
-            return OpenState(True, _earliest([*next_deny, _latest([state.until for state in states if state.is_open])]))
-        # Where the policy says so, Allows govern no more once all of them have ended.
+            return OpenState(True, earliest([*next_deny, latest([state.until for state in states if state.is_open])]))
+        # With expired_allow OPEN the target opens once all Allows have ended.
         governs_ended = self.rules.expired_allow is Openness.CLOSED
-        end = None if governs_ended else _latest([window.timeline.ends for window in allows])
-        return OpenState(False, _earliest([*(state.until for state in states), end, *begins]))
+        end = None if governs_ended else latest([window.timeline.ends for window in allows])
+        return OpenState(False, earliest([*(state.until for state in states), end, *begins]))
 
     def _closing_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
+        """Return the active Denies, else the Allows that govern."""
         if denies := self.active_denies(now):
             return tuple(self._closed_by_deny(window, now) for window in denies)
         return tuple(make_closed_window(window, now, self.rules.source) for window in self.current_allows(now))
 
     def drain_rule(self, now: datetime) -> _DrainRule | None:
-        """Return what may be finished, and until when, while it is closed; None where an Allow has only come into its last part.
+        """Return the scope that may be finished while the target is closed; None if only the cutoff of an Allow began.
 
-        The strictest of the active Denies says it, else the strictest of the Allows that closed last. A Deny that begins
-        when Allows have closed already adds to what they say. After the end of a break-glass nothing new is written.
+        The strictest active Deny decides, else the strictest of the Allows that closed last. If Allows had closed
+        before the Deny began, both count. After the end of a break-glass nothing new is written.
         """
         denies, closed_allows = self.active_denies(now), self._allows_closed_last(now)
         if not denies and closed_allows is None:
@@ -268,9 +274,8 @@ class _SourceWindows:
             else [denies or closed_allows or []]
         )
         rules = [_drain_rule_of(windows, now) for windows in groups if windows]
-        if not rules or self._is_past_break_glass(
-            now
-        ):  # a break-glass ends with its own time, and nobody asked for more
+        # A break-glass is granted up to its end, so it entitles to no write after that.
+        if not rules or self._is_past_break_glass(now):
             rules.append(_DrainRule(Drain.UNIT, None))
         return _strictest_rule(rules)
 
@@ -298,7 +303,10 @@ class _SourceWindows:
         return self.allows_break_glass and until is not None and closed_at is not None and closed_at < until <= now
 
     def closed_since(self, now: datetime) -> datetime | None:
-        """Return since when nothing may be started: the start of the first active Deny, or the end of the last Allow, if that was before."""
+        """Return the instant since which nothing may start; None if unknown.
+
+        That is the start of the first active Deny, or the end of the last Allow if that was earlier.
+        """
         denies, closed_allows = self.active_denies(now), self._allows_closed_last(now)
         if closed_allows and self._is_closed_before(denies, closed_allows, now):
             return closed_allows[0].timeline.span(now).since
@@ -306,87 +314,24 @@ class _SourceWindows:
         return (min if denies else max)(times, default=None)
 
     def _closed_by_deny(self, window: Window, now: datetime) -> ClosedWindow:
+        """Return since and until when an active Deny closes."""
         span = window.timeline.span(now)
         reason = Reason.WINDOW_CLOSED if span.until else Reason.NEVER_OPENS
         return ClosedWindow(window, self.rules.source, reason, span.since, span.until)
 
 
 def _start_times_of(windows: Iterable[Window]) -> tuple[object, ...]:
-    """Return what decides when something may be started in windows, whatever their names, and whomever they govern."""
+    """Return everything that decides when windows are open for starts; names and selectors do not."""
     timelines = ((window.timeline, window.cutoff) for window in windows)
     return tuple((timeline.occurrences, timeline.begins, timeline.ends, cutoff) for timeline, cutoff in timelines)
 
 
-@dataclass(slots=True)
-class _ChangeCache:
-    """What the last look ahead of gates found: from `since` to `reached` they answer the same, and otherwise from `change` on, if that is known.
-
-    What never opens has thousands of edges in ten years, and each pass asks for it, of each target.
-    """
-
-    since: datetime = _MAX_TIME
-    reached: datetime = _MAX_TIME
-    change: datetime | None = None
-
-    def find_next_change(
-        self, state_functions: Sequence[Callable[[datetime], OpenState]], now: datetime
-    ) -> datetime | None:
-        """As the function; goes on from where the last look has come to."""
-        if not self.since <= now < (self.change or self.reached):
-            self.since = self.reached = now
-        elif self.change:
-            return self.change
-        self.reached, self.change = _find_change(state_functions, self.reached, now + HORIZON)
-        if self.change == self.reached:  # Given up after too many edges: who asks later looks as far again.
-            self.since = _MAX_TIME
-        return self.change
-
-
-@lru_cache(maxsize=256)
-def _change_cache_for(_state_inputs: tuple[tuple[object, ...], ...]) -> _ChangeCache:
-    """One for all gates that are alike: each commit reads its windows anew, and each target has gates of its own."""
-    return _ChangeCache()
-
-
-def find_next_change(state_functions: Sequence[Callable[[datetime], OpenState]], now: datetime) -> datetime | None:
-    """The first instant at which all gates together answer otherwise than now; None where that does not come in ten years."""
-    return _find_change(state_functions, now, now + HORIZON)[1]
-
-
-def _find_change(
-    state_functions: Sequence[Callable[[datetime], OpenState]], moment: datetime, horizon: datetime
-) -> tuple[datetime, datetime | None]:
-    """The last instant found to be answered as the first, and that of the change; goes from edge to edge, never by the clock."""
-    states = [state_at(moment) for state_at in state_functions]
-    first = all(state.is_open for state in states)
-    for _ in range(_MAX_EDGES):
-        following = (
-            _earliest([s.until for s in states]) if first else _latest([s.until for s in states if not s.is_open])
-        )
-        if following is None or following > horizon:
-            return moment, None
-        states = [state_at(following) for state_at in state_functions]
-        if all(state.is_open for state in states) is not first:
-            return moment, following
-        moment = following
-    return moment, moment
-
-
 def _next_edge(governing: Sequence[_SourceWindows], now: datetime) -> datetime:
-    """When the first of the windows changes, or comes into its cutoff; at the latest in a year."""
+    """Return the next instant at which a window opens, closes, or reaches its cutoff; at most a year ahead."""
     edges = [source_windows.rules.break_glass_until for source_windows in governing]
     for window in (
         window for source_windows in governing for window in (*source_windows.allows, *source_windows.denies)
     ):
         closes = window.timeline.span(now).until
         edges += [closes, closes - window.cutoff if closes else None, window.timeline.begins, window.timeline.ends]
-    return _earliest([edge for edge in edges if edge and edge > now]) or now + timedelta(days=365)
-
-
-def _earliest(moments: Iterable[datetime | None]) -> datetime | None:
-    return min((moment for moment in moments if moment), default=None)
-
-
-def _latest(moments: Sequence[datetime | None]) -> datetime | None:
-    """The latest of instants; None, which is never, is later than all."""
-    return None if None in moments else max((moment for moment in moments if moment), default=None)
+    return earliest([edge for edge in edges if edge and edge > now]) or now + timedelta(days=365)

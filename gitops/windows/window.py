@@ -1,4 +1,4 @@
-"""A maintenance window as a value, and the objects of a rendering that windows can select."""
+"""A maintenance window as a value, and the targets of a rendering that windows can select."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from renderer.kinds import CRD
 from renderer.label_selector import LabelSelector
 from renderer.render.model import RenderedApplySet, RenderedNode, Rendering, id_in_definition
 
-if TYPE_CHECKING:  # the compiler reads YAML, which commands without files do not pay for
+if TYPE_CHECKING:  # The compiler imports the YAML parser, which commands without files need not load.
     from renderer.definition.compile import Definition
 
 
@@ -29,16 +29,18 @@ class WindowKind(StrEnum):
 
 
 WINDOW_OPERATIONS: Final = (Operation.CREATE, Operation.UPDATE, Operation.PRUNE, Operation.HEAL)
-"""What `verbs` may name."""
+"""Operations that `verbs` of a window can name."""
 
 
 class Openness(StrEnum):
+    """Answer of a default where no window decides."""
+
     OPEN = "Open"
     CLOSED = "Closed"
 
 
 class Drain(IntEnum):
-    """What may be finished after closing, the strictest first. Each allows what those before it allow."""
+    """Scope that may be finished after a window has closed, the strictest first. Each includes the ones before it."""
 
     NONE = 0
     UNIT = 1
@@ -58,27 +60,32 @@ class Drain(IntEnum):
 
 
 LOCAL: Final = LOCAL_CLUSTER
-"""The name of a cluster that nobody has named."""
+"""Name of a cluster without a configured name."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowTarget:
-    """What is to be written. `namespace` is empty outside namespaces, `cluster` is the name that the configuration gives the cluster;
-    `rgd` is the name of the definition, `node` the id of the resource (one for
-    all items of a collection) and `labels` are those of the instance: all three empty for a plain object. The CRD of a definition has `rgd` alone.
+    """An object to write, as windows select it.
+
+    A plain object has neither `rgd` nor `node` nor `labels`. The CRD of a definition has only `rgd`.
     """
 
     kind: GroupKind
     namespace: str
+    """Namespace; empty for a cluster-scoped object."""
     cluster: str
+    """Name that the configuration gives the cluster."""
     rgd: str = ""
+    """Name of the definition."""
     node: str = ""
+    """Id of the node, the same for all nodes of a collection; empty for the instance itself."""
     labels: Mapping[str, str] | None = None
+    """Labels of the instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSelector:
-    """AND between fields, OR inside; None governs everything. Names may hold `*`."""
+    """Selection of targets: AND between fields, OR between entries. None matches everything; names may contain `*`."""
 
     clusters: tuple[str, ...] | None = None
     namespaces: tuple[str, ...] | None = None
@@ -108,9 +115,7 @@ def matches_any(patterns: tuple[str, ...] | None, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A `PropagationWindow`, valid. In the last `cutoff` of an Allow nothing new is started. `by_name` windows govern only where an
-    expression or a wave names them. `final`: no break-glass passes it.
-    """
+    """A valid `PropagationWindow`."""
 
     name: str
     kind: WindowKind
@@ -119,22 +124,26 @@ class Window:
     selector: WindowSelector
     operations: frozenset[Operation]
     cutoff: timedelta
+    """Last part of each occurrence of an Allow, in which nothing new starts."""
     drain: Drain
     overrun_limit: timedelta
+    """Longest time after closing for finishing what began before."""
     forbids_break_glass: bool
     by_name: bool
+    """The window governs only where an expression or a wave names it; its selector has no effect."""
     description: str
     ticket: str
     origin: SourceLocation
 
     def governs(self, target: WindowTarget, operation: Operation) -> bool:
+        """Return whether the window decides about this operation on this target."""
         return not self.by_name and operation in self.operations and self.selector.matches(target)
 
 
 def list_targets(
     rendering: Rendering, definitions: Mapping[GroupKind, Definition], cluster: str
 ) -> Iterator[WindowTarget]:
-    """Return all targets, in the cluster of this name; what has no place yet, because it waits for data, is left out."""
+    """Yield all targets of a rendering, without nodes whose name or namespace waits for data."""
     crds = {definition.crd["metadata"]["name"]: definition.name for definition in definitions.values()}
     for rendered in rendering.sets:
         for node in rendered.nodes:
@@ -149,7 +158,7 @@ def list_targets(
 def _declared_target(
     node: RenderedNode, definitions: Mapping[GroupKind, Definition], crds: Mapping[str, str], cluster: str
 ) -> WindowTarget:
-    """An object of the source itself: an instance, the CRD of a definition, or a plain object."""
+    """Return the target of an object that Git declares: an instance, the CRD of a definition, or a plain object."""
     assert node.key
     if definition := definitions.get(node.group_kind):
         labels = node.manifest["metadata"].get("labels") or {}
@@ -161,6 +170,7 @@ def _declared_target(
 def _member_target(
     node: RenderedNode, rendered: RenderedApplySet, definitions: Mapping[GroupKind, Definition], cluster: str
 ) -> WindowTarget:
+    """Return the target of a node of an instance."""
     assert node.key
     definition = definitions.get(rendered.parent.group_kind)
     return WindowTarget(

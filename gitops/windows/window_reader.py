@@ -1,7 +1,8 @@
-"""`PropagationWindow` objects from Git to windows.
+"""Reader of `PropagationWindow` objects in Git.
 
-Invariants: a window is read wholly or not at all; all its mistakes are reported together, each with the line it stands on and what would be
-valid. Nothing here knows the time: that a window has ended is no mistake, that it can never open is one.
+A window is accepted as a whole or not at all. All its mistakes are reported together, each with its line and a valid
+alternative. The result does not depend on the current time: a window that has ended is valid, one that can never open
+is not.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ SPEC: Final = object_form(
     description=_TEXT,
     ticket=_TEXT,
 )
-"""The form of a window's `spec`, as OpenAPI v3."""
+"""OpenAPI v3 schema for the `spec` of a window."""
 
 
 def read_windows(catalog: Catalog) -> ParsedRules[Window]:
@@ -74,7 +75,7 @@ def read_windows(catalog: Catalog) -> ParsedRules[Window]:
 
 
 class _WindowReader:
-    """Collects the mistakes of one window; the window is only given out when there are none."""
+    """Reader of one window that collects its mistakes."""
 
     def __init__(self, declared: DeclaredObject, calendars: Mapping[str, bytes]) -> None:
         self.declared = declared
@@ -83,6 +84,7 @@ class _WindowReader:
         self.spec: dict[str, Any] = {}
 
     def read_window(self) -> Window | list[Problem]:
+        """Return the window, or all its problems."""
         self._check_form()
         time_zone = self._read_field("timeZone", time_syntax.parse_zone, self.spec.get("timeZone"))
         cutoff = self._read_field("cutoff", time_syntax.parse_duration, self.spec.get("cutoff")) or timedelta()
@@ -114,7 +116,10 @@ class _WindowReader:
         )
 
     def _check_form(self) -> None:
-        """Types, words and names of fields. A field that is wrong is left out, so that the others can be looked at."""
+        """Check the manifest against the schema.
+
+        A field that fails is dropped from `spec`, so that reading continues.
+        """
         manifest = self.declared.manifest
         if manifest["apiVersion"] != OWN_API_VERSION:
             self.field_problems.add_problem(
@@ -133,7 +138,7 @@ class _WindowReader:
             self.spec.pop(re.split(r"[.\[]", mistake.path)[0], None)
 
     def _read_field(self, path: str, parse: Callable[[Any], T], value: Any) -> T | None:
-        """Return a field of the spec; None where it is absent or wrong."""
+        """Return a field of the spec; None if it is absent or, with a problem noted, wrong."""
         if value is None:
             return None
         return self.field_problems.try_parse(partial(parse_field, f"spec.{path}", parse, value))

@@ -1,7 +1,7 @@
-"""Local time of a zone to instants.
+"""Conversion between instants in UTC and local times of a zone, which are naive.
 
-Invariants: every instant is UTC, every local time naive. A local time that a change of the clock skips stands for the instant of the change;
-one that comes twice is taken once. Zones come from the package tzdata on every machine, whatever the system has, so that all of them agree.
+A local time that a clock change skips is converted to the instant of the change. A local time that occurs twice has two
+instants, and the caller chooses one. Zones always come from the package tzdata, so that all machines agree.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from zoneinfo import ZoneInfo
 import tzdata
 
 DATE_LINE = timedelta(hours=4)
-"""A zone that skips more than this at once has moved across the date line: the time skipped did not take place."""
+"""Largest clock change. A zone that skips more has moved across the date line, and the skipped time did not occur."""
 
 
 def tzdata_version() -> str:
-    """The edition of the time zone data, such as `2026b`."""
+    """Return the version of the time zone data, such as `2026b`."""
     return str(tzdata.IANA_VERSION)
 
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
-    """All names that a zone may have."""
+    """Return all names of zones."""
     return frozenset(resources.files("tzdata").joinpath("zones").read_text("utf-8").split())
 
 
 @cache
 def load_zone(name: str) -> ZoneInfo:
-    """The zone of this IANA name. Raises KeyError for any other text."""
+    """Return the zone of an IANA name. Raises: KeyError if there is none."""
     if name not in zone_names():
         raise KeyError(name)
     with resources.files("tzdata.zoneinfo").joinpath(*name.split("/")).open("rb") as data:
@@ -39,12 +39,12 @@ def load_zone(name: str) -> ZoneInfo:
 
 
 def to_local(moment: datetime, time_zone: ZoneInfo) -> datetime:
-    """What the clock on the wall shows at an instant."""
+    """Return the local time at an instant."""
     return moment.astimezone(time_zone).replace(tzinfo=None)
 
 
 def opening_instant(local_time: datetime, time_zone: ZoneInfo) -> datetime | None:
-    """The first instant of a local time; None where the zone skipped it when it moved across the date line."""
+    """Return the first instant of a local time; None if the zone skipped it by moving across the date line."""
     first, second = _both_instants(local_time, time_zone)
     if first <= second:
         return first
@@ -52,7 +52,7 @@ def opening_instant(local_time: datetime, time_zone: ZoneInfo) -> datetime | Non
 
 
 def closing_instant(local_time: datetime, time_zone: ZoneInfo, *, last: bool) -> datetime:
-    """The instant of a local time; the `last` or the first one where it comes twice."""
+    """Return the instant of a local time; of a local time that occurs twice, the later one with `last`."""
     first, second = _both_instants(local_time, time_zone)
     if first <= second:
         return second if last else first
@@ -60,18 +60,21 @@ def closing_instant(local_time: datetime, time_zone: ZoneInfo, *, last: bool) ->
 
 
 def changes_between(start: datetime, end: datetime, time_zone: ZoneInfo) -> bool:
-    """Does the clock change between two local times, less than a day or so apart?"""
+    """Return whether the clock changes between two local times, which are at most about a day apart."""
     return start.replace(tzinfo=time_zone).utcoffset() != end.replace(tzinfo=time_zone).utcoffset()
 
 
 def _both_instants(local_time: datetime, time_zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """The instants of a local time by the offset before and after a change (PEP 495); in reverse order where the change skips it."""
+    """Return the instants of a local time by the offsets before and after a clock change (PEP 495).
+
+    They are in reverse order if the change skips the local time.
+    """
     first = local_time.replace(tzinfo=time_zone)
     return first.astimezone(UTC), first.replace(fold=1).astimezone(UTC)
 
 
 def _clock_change_instant(earlier: datetime, later: datetime, time_zone: ZoneInfo) -> datetime:
-    """The instant of the change of the clock between two instants; changes fall on whole seconds."""
+    """Return the instant of the clock change between two instants, to the second."""
     new = later.astimezone(time_zone).utcoffset()
     seconds = range(int((later - earlier).total_seconds()) + 1)
     return earlier + timedelta(
