@@ -336,7 +336,7 @@ class _ClusterChecker:
         owner_parts = annotation(record, well_known.RECORD_OF).split("/")
         match label(record, well_known.RECORD):
             case applied_packs.APPLIED:
-                pairs = applied_packs.pairs_in(record)
+                pairs = applied_packs.pack_entries(record)
                 if pairs and all(pair.is_gone for pair in pairs.values()):
                     return annotation(record, well_known.RECORD_SOURCE) in self.facts.records
                 return not pairs.keys().isdisjoint(self.instances | self.facts.survey.objects.keys())

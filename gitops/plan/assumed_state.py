@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from applier.applyset import inventory, member
 from applier.cluster import CONTENT_MANAGER, Object
-from gitops.records.applied_packs import AppliedPacks
+from gitops.records.pack_store import AppliedPacks
 from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import rollout_body
 from gitops.records.source_record import SourceRecord

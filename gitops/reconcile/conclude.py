@@ -26,10 +26,11 @@ from gitops.reconcile.write_records import (
     status_update,
 )
 from gitops.records import window_calendar
-from gitops.records.applied_packs import KIND, AppliedPacks
+from gitops.records.applied_packs import KIND
 from gitops.records.installation import INSTALLATION, installation_body, is_recorded
 from gitops.records.instance_status import not_in_git_status
 from gitops.records.left_behind import LeftBehind
+from gitops.records.pack_store import AppliedPacks
 from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import SourceRecord
 from gitops.records.transitions import (

@@ -47,8 +47,9 @@ from gitops.reconcile.sources import SourceState, revisions_of
 from gitops.reconcile.step import Decider
 from gitops.reconcile.write_content import ContentWriter
 from gitops.reconcile.write_records import RecordWriter
-from gitops.records.applied_packs import KIND, AppliedPacks
+from gitops.records.applied_packs import KIND
 from gitops.records.installation import INSTALLATION, ensure_namespace
+from gitops.records.pack_store import AppliedPacks
 from gitops.records.revisions import RevisionArchive
 from gitops.records.source_record import initial_source_body
 from gitops.records.transitions import Transition

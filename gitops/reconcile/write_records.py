@@ -29,7 +29,7 @@ from applier.execute.results import Answer, Result
 from applier.state.observed import annotation
 from gitops.clock import Clock
 from gitops.reconcile import events
-from gitops.records.applied_packs import pairs_in
+from gitops.records.applied_packs import pack_entries
 from gitops.records.transitions import MAX_TRANSITIONS, Transition
 from renderer import well_known
 from renderer.frozen import dataclass
@@ -85,7 +85,7 @@ def record_deletion(obj: Object) -> RecordUpdate:
 
 def subject_of(record: Object) -> ObjectKey:
     """The instance that a record is of, of a pack of applied pairs the first one; the record itself where it is of none."""
-    if instances := pairs_in(record):
+    if instances := pack_entries(record):
         return min(instances)
     key, of = ObjectKey.from_manifest(record), annotation(record, well_known.RECORD_OF).split("/")
     return ObjectKey(*of) if len(of) == len(key) else key

@@ -1,1 +1,1 @@
-"""What the cluster keeps for us and for people: the record of each source, statuses, revisions, rollouts, and what people order."""
+"""Records in the cluster: sources, statuses, revisions, applied snapshots, rollouts, and requests of people."""

@@ -1,6 +1,6 @@
-"""Causes as rows of the status of an instance and of the record of a source, written and read.
+"""Rows that store causes in the status of an instance and in the record of a source.
 
-The rows are a contract (docs/reference.md, "Status of an instance").
+Their format is a contract: docs/reference.md, "Status of an instance".
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gitops.timestamps import parse_timestamp, timestamp
 from renderer.identity import ObjectKey
 
 MAX_ROWS = 50
-"""Causes of waiting listed in one status; the rest are counted."""
+"""Causes that one status lists."""
 
 MAX_CAUSE_REFS = 10
-"""What stands behind one cause, as listed."""
+"""References that one row lists."""
 
 MAX_MESSAGE_CHARACTERS = 1024
 
@@ -30,10 +30,13 @@ def format_rows(
     previous_rows: Iterable[Mapping[str, Any]],
     now: str,
 ) -> list[dict[str, Any]]:
-    """Return the causes as they are stored, at most `MAX_ROWS`; a cause that a previous row tells keeps its time.
+    """Return the rows of at most `MAX_ROWS` causes; a cause that has a previous row keeps its `since`.
 
-    `objects` are those of nodes whose cause names none. What a cause shares with others is left out: a status that said
-    it would be written whenever one of the others got on.
+    Fields that a cause shares with other items of a wave are omitted, because they change whenever another item
+    settles. The record of the rollout stores them once.
+
+    Args:
+        objects: object by node id, for causes that name none.
     """
     since_by_cause = {(row.get("node", ""), row.get("reason")): row.get("since", now) for row in previous_rows}
     return [
@@ -52,7 +55,7 @@ def format_rows(
 
 
 def _time_fields(cause: Cause) -> dict[str, Any]:
-    """Until when it waits, and for what."""
+    """Return the end of a cause and its references."""
     return {
         **({"until": timestamp(cause.until)} if cause.until else {}),
         **({"blockedBy": [_format_ref(ref) for ref in cause.references[:MAX_CAUSE_REFS]]} if cause.references else {}),
@@ -70,9 +73,9 @@ def _format_ref(ref: CauseRef) -> dict[str, str]:
 
 
 def parse_row(row: Mapping[str, Any]) -> Cause:
-    """Return the cause of one row, also of a condition; what the row does not tell is empty.
+    """Return the cause of a row or a condition; missing fields are empty.
 
-    A reason of another version of Levelgate counts as progress.
+    A reason that this version does not know, from another version of Levelgate, counts as `Progressing`.
     """
     return Cause(
         _parse_reason(row.get("reason")),
@@ -88,9 +91,10 @@ def parse_row(row: Mapping[str, Any]) -> Cause:
 
 
 def with_wave_progress(cause: Cause, progress: WaveProgress | None) -> Cause:
-    """Return the cause with what it shares with others, as the record of its rollout tells that of their wave."""
+    """Return the cause with the fields that it shares with its wave, from the record of the rollout."""
     position = cause.details.get("position")
-    if progress is None or position is None or "limit" in position:  # of items of its own, it says all itself
+    # A position with a limit is that of a node in a collection, whose row is complete.
+    if progress is None or position is None or "limit" in position:
         return cause
     return replace(
         cause,

@@ -1,4 +1,4 @@
-"""States that users see: one word for a node, an instance, a source or a rollout, in every command, page, record and metric."""
+"""States that users see: one word for a node, instance, source or rollout, the same in every output and metric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class DisplayState(StrEnum):
     """States, the worst first. Source: docs/reference.md, "States"."""
 
     FAILED = "Failed"
-    """A person has to mend something."""
+    """A person has to correct something."""
     HALTED = "Halted"
     """The rollout has stopped after a failure."""
     SUSPENDED = "Suspended"

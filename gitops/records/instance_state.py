@@ -1,4 +1,4 @@
-"""An instance as its own status tells it: where it is, where it is to go, and every cause of waiting. For whoever asks the cluster."""
+"""State of an instance as its own status tells it, for commands and pages that read only the cluster."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ _NO_ROLLOUTS: Final[Mapping[str, RolloutState]] = {}
 
 
 def _drop_repeated_failures(causes: Sequence[Cause]) -> tuple[Cause, ...]:
-    """Without the failure of the whole instance where it is that of one of its nodes; a gate of both is one of its rollout."""
+    """Return the causes without failures of the whole instance that repeat the failure of a node.
+
+    Only failures are dropped: a closed gate of the instance is that of its rollout, not that of the node.
+    """
     node_failures = {(cause.reason, cause.message) for cause in causes if cause.node and cause.reason.is_failure}
     return tuple(cause for cause in causes if cause.node or (cause.reason, cause.message) not in node_failures)
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceState:
-    """`since`: when the condition `Propagated` last changed between true and false. `deadline`: when it will have failed, while it moves.
-    `kro_state` is kro's `ACTIVE` and so on, `conditions` the status of each by type. `file` is where it stands in Git, with the line, as it was
-    written last.
-    """
+    """State of one instance; fields that its status lacks are empty."""
 
     key: ObjectKey
     reason: Reason
     message: str
     since: datetime | None
+    """Last change of the condition `Propagated` between true and false."""
     target: RevisionAtCommit
     applied: RevisionAtCommit
     settled: RevisionAtCommit
@@ -49,17 +50,25 @@ class InstanceState:
     rollout: str
     wave: str
     deadline: datetime | None
+    """Time at which the instance fails, while it moves and its clock runs."""
     nodes: Mapping[str, int] | None
+    """Numbers of nodes: total, updated, healthy, blocked."""
     labels: Mapping[str, str] | None
     kro_state: str
+    """Field `state` of kro, such as `ACTIVE`."""
     conditions: Mapping[str, str] | None
+    """Status of each condition by type."""
     causes: tuple[Cause, ...]
     is_terminating: bool
     file: str
+    """File and line in Git at the last write."""
 
     @classmethod
     def from_object(cls, instance: Object, rollouts: Mapping[str, RolloutState] = _NO_ROLLOUTS) -> InstanceState:
-        """What is not told, as of an instance that nobody has looked at yet, is empty. `rollouts`, by name, tell what those share that wait there."""
+        """Return the state of a live instance.
+
+        `rollouts` by name add the forecasts of waves, which only the records of rollouts hold.
+        """
         status, own_status = instance.get("status") or {}, LevelgateStatus.from_instance(instance)
         conditions_by_type = {condition.get("type"): condition for condition in status.get("conditions") or ()}
         propagated = conditions_by_type.get("Propagated") or conditions_by_type.get("InstanceManaged") or {}
@@ -92,11 +101,12 @@ class InstanceState:
 
     @property
     def is_settled(self) -> bool:
+        """Return whether everything matches Git and is healthy."""
         return self.reason is Reason.SETTLED
 
     @property
     def display_causes(self) -> tuple[Cause, ...]:
-        """Its causes, the worst first; of one that waits for nothing in particular, how it is; none of one that has settled."""
+        """Return the causes, the worst first; without any, the reason of the instance itself; none if it is settled."""
         if self.is_settled:
             return ()
         return self.causes or (Cause(self.reason, self.message, since=self.since),)
@@ -112,13 +122,16 @@ class InstanceState:
 async def list_instances(
     cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, RolloutState]
 ) -> list[InstanceState]:
-    """All instances of this kind that are ours, in order; `rollouts` as in `InstanceState.of`. Raises ClusterError."""
+    """Return the instances of one kind that Levelgate manages, in order. Raises: ClusterError."""
     objects = await list_if_served(cluster, kind, selector=well_known.PARENT_ID)
     return sorted((InstanceState.from_object(instance, rollouts) for instance in objects), key=lambda state: state.key)
 
 
 async def describe_suspension(cluster: Cluster, now: datetime) -> str:
-    """The word that nothing at all is written; then statuses are as they were before. Empty where nobody said so. Raises ClusterError."""
+    """Return a sentence if everything is suspended, so that statuses are not updated; else empty.
+
+    Raises: ClusterError.
+    """
     suspension = Directives.from_objects(None, await cluster.get(INSTALLATION)).active_suspension(now, "Everything is")
     return f"{suspension.message}. The states below are from before." if suspension else ""
 
@@ -126,7 +139,10 @@ async def describe_suspension(cluster: Cluster, now: datetime) -> str:
 async def list_all_instances(
     cluster: Cluster, records: Iterable[SourceRecord], rollouts: Mapping[str, RolloutState]
 ) -> list[InstanceState]:
-    """All instances of the kinds that the records of the sources name: one list for each kind. Raises ClusterError."""
+    """Return the instances of all kinds in the records of sources, with one request for each kind.
+
+    Raises: ClusterError.
+    """
     kinds = sorted({key.group_kind for record in records for key in record.scopes})
     return [
         state

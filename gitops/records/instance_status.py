@@ -1,6 +1,7 @@
-"""What one set is, in the words of its instance's status: kro's state and conditions, one row for each cause of waiting.
+"""Status of an instance: kro's state and conditions, the fields of the definition's author, and a row for each cause.
 
-`ReadyVerdict` and `Healthy` speak of what is live, `Propagated` of the target: a change that merely waits turns neither of the first two false.
+The conditions `Ready` and `Healthy` describe the live objects, `Propagated` the way to the target. So a change that
+only waits makes neither of the first two false.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ from renderer.levelgate_status import LEVELGATE_KEY, LevelgateStatus, RevisionAt
 def instance_status(
     plan: ApplySetPlan, *, commit: str, now: str, rollout_fields: Mapping[str, Any] | None = None, synced: str = ""
 ) -> dict[str, Any]:
-    """Return the status of one instance: kro's state and conditions, the definition's own fields on top, ours under `levelgate`.
+    """Return the status of one instance.
 
-    `rollout_fields` are those of `LevelgateStatus` that its rollout and people's directives have to remember. `synced` is
-    a request to reconcile now that this status answers; without one the last answer stays.
+    The author's fields and kro's state and conditions are at the top level, Levelgate's own fields under `levelgate`.
+
+    Args:
+        rollout_fields: fields of `LevelgateStatus` that store progress of the rollout and first observations of
+        directives.
+        synced: request to reconcile now that this status answers; empty keeps the last answer.
     """
     assert plan.parent is not None
     previous_status: Mapping[str, Any] = plan.parent.get("status") or {}
@@ -53,7 +58,7 @@ def instance_status(
 
 
 def not_in_git_status(stray: Object, *, now: str) -> dict[str, Any]:
-    """Status of an instance that nobody wants: it is not reconciled, and nothing else is said of it."""
+    """Return the status of an instance that no source has in Git: only the condition that says so."""
     message = "no source holds this instance; commit it, or delete it"
     condition = _condition(
         "InstanceManaged", ok=False, true_reason="", false_reason=str(Reason.NOT_IN_GIT), false_message=message
@@ -62,13 +67,16 @@ def not_in_git_status(stray: Object, *, now: str) -> dict[str, Any]:
 
 
 def is_marked_not_in_git(stray: Object) -> bool:
-    """Does its status say already that it is not in Git?"""
+    """Return whether the status of an instance already says that it is not in Git."""
     conditions = (stray.get("status") or {}).get("conditions") or []
     return any(condition.get("reason") == Reason.NOT_IN_GIT for condition in conditions)
 
 
 def is_waiting(plan: ApplySetPlan) -> bool:
-    """Is anything of this set still to come? What only waits for a held node is held as that one is."""
+    """Return whether a write or a recovery is still to come in this set.
+
+    A node that waits only for a held node counts as held, so a hold leaves its instance settled.
+    """
     held = set[str]()
     for node in plan.nodes:
         waits_for_held = (
@@ -90,6 +98,7 @@ def is_waiting(plan: ApplySetPlan) -> bool:
 
 
 def _state(plan: ApplySetPlan, blocked: Iterable[Cause]) -> str:
+    """Return kro's `state`."""
     assert plan.parent is not None
     if is_terminating(plan.parent):
         return "DELETING"
@@ -103,6 +112,7 @@ def _is_ready(node: NodePlan) -> bool:
 
 
 def _conditions(plan: ApplySetPlan, blocked: list[Cause]) -> list[dict[str, str]]:
+    """Return the conditions of kro, then `Healthy` and `Propagated`."""
     assert plan.parent is not None
     unready = next((node for node in plan.nodes if not _is_ready(node)), None)
     unhealthy = [node for node in plan.nodes if not node.node.external and not (node.exists and node.healthy)]
@@ -165,7 +175,10 @@ def _conditions(plan: ApplySetPlan, blocked: list[Cause]) -> list[dict[str, str]
 def _custom_conditions(
     plan: ApplySetPlan, built_in: list[dict[str, str]], previous_status: Mapping[str, Any]
 ) -> tuple[list[dict[str, str]], str]:
-    """The conditions of the status, and what is wrong with the author's. The author's replace kro's, ours stay (kro, "Custom conditions")."""
+    """Return the conditions of the status, and an error of the author's conditions.
+
+    The author's conditions replace kro's, and Levelgate's own stay. Source: kro, "Custom conditions".
+    """
     if plan.rendered.conditions is None:
         return built_in, ""
     custom, problem = plan.rendered.conditions.evaluate(built_in, previous_status.get("conditions") or [])
@@ -184,6 +197,7 @@ def _condition(
 
 
 def _first_message(blocked: list[Cause]) -> str:
+    """Return the message of the first cause, with the number of the others."""
     if not blocked:
         return ""
     cause = blocked[0]
@@ -194,7 +208,7 @@ def _first_message(blocked: list[Cause]) -> str:
 def _with_times(
     conditions: list[dict[str, str]], previous: list[dict[str, Any]], parent: Object, now: str
 ) -> list[dict[str, Any]]:
-    """Conditions with the generation that they speak of, and the time of their last change of status."""
+    """Return the conditions with the observed generation and the time of the last change of their status."""
     previous_by_type = {condition.get("type"): condition for condition in previous}
     generation = parent["metadata"].get("generation", 0)
     result = []
@@ -208,7 +222,7 @@ def _with_times(
 def _levelgate_status(
     plan: ApplySetPlan, blocked: list[Cause], previous: LevelgateStatus, *, commit: str, now: str
 ) -> LevelgateStatus:
-    """Return what the plan tells: how its nodes are, what it waits for, and which revision it has and is to have."""
+    """Return the fields under `levelgate`: numbers of nodes, causes, and the target, applied and settled revisions."""
     rendered = plan.rendered
     managed_nodes = [node for node in plan.nodes if not node.node.external]
     objects = {node.node.id: node.node.key for node in plan.nodes}
@@ -247,7 +261,10 @@ def _levelgate_status(
 
 
 def _current_target(plan: ApplySetPlan, previous: LevelgateStatus, commit: str) -> RevisionAtCommit:
-    """Return the definition revision, and the commit that last changed what is rendered; a commit that renders the same is no new target."""
+    """Return the rendered revision with the commit that last changed its content.
+
+    A commit that renders the same objects is not a new target.
+    """
     content = digest([[node.node.id, node.node.hash if node.node.manifest else ""] for node in plan.nodes])
     revision = plan.rendered.revision
     for candidate in map(RevisionAtCommit.from_dict, (previous.target, previous.applied)):
@@ -257,12 +274,12 @@ def _current_target(plan: ApplySetPlan, previous: LevelgateStatus, commit: str) 
 
 
 def _pending_target(revision: int, previous: LevelgateStatus, commit: str) -> RevisionAtCommit:
-    """Return the definition revision that it waits for, with the first commit at which it did."""
+    """Return the revision that the instance waits for, with the first commit at which it did."""
     target = RevisionAtCommit.from_dict(previous.target)
     is_unchanged = target.revision == revision and not target.content
     return target if is_unchanged else RevisionAtCommit(revision, commit[:12])
 
 
 def _author_fields(status: Mapping[str, Any]) -> dict[str, Any]:
-    """The author's fields of a status, to be kept when nothing could be rendered."""
+    """Return the author's fields of a status, which are kept when nothing could be rendered."""
     return {name: value for name, value in status.items() if name not in {"state", "conditions", LEVELGATE_KEY}}

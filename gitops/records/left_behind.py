@@ -1,6 +1,7 @@
-"""Members left behind: what Git no longer wants and nobody prunes, since somebody took its label off. As the record of a source keeps them.
+"""Members left behind, as the record of a source keeps them.
 
-Levelgate deletes none of them by itself: it cannot tell a mistake from a person's wish. It says how to delete or keep each.
+Such a member is no longer in Git, and pruning misses it because a person removed its `part-of` label. Levelgate deletes
+none of them: it cannot tell a mistake from an intention. It offers commands to delete or keep each.
 """
 
 from __future__ import annotations
@@ -20,32 +21,31 @@ from renderer.kinds import CRD, NAMESPACE
 from renderer.phrasing import format_count, join_names
 
 MAX_LISTED: Final = 20
-"""Members that a record names; the rest is counted."""
+"""Members that a record lists; further ones are counted."""
 
 _MAX_NAMED: Final = 5
-"""Members that a message names."""
+"""Members that a message lists."""
 
 
 class Action(NamedTuple):
-    """Something that a person can do, and the command for it."""
+    """A choice of a person, and the command for it."""
 
     description: str
     command: str
 
 
 class LeftBehindMember(NamedTuple):
-    """One of them. `set_id` is that of its set, which would prune it if it had its label; empty where no such set exists.
-
-    An instance `has_finalizer` of ours: deleted by hand, it would wait for Levelgate, which does not know it.
-    """
+    """One member left behind."""
 
     key: ObjectKey
     set_id: str
+    """Id of the set that would prune the member if it had its label; empty if no such set exists."""
     has_finalizer: bool = False
+    """An instance with Levelgate's finalizer: deleted by hand, it would wait for Levelgate for ever."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """What a person can do about it, each by one command of kubectl."""
+        """Return the choices of a person, each as one kubectl command."""
         namespace = f" -n {self.key.namespace}" if self.key.namespace else ""
         name = f"{_kubectl_type(self.key)} {quote(self.key.name)}{namespace}"
         is_container = self.key.group_kind in {NAMESPACE, CRD}
@@ -58,7 +58,7 @@ class LeftBehindMember(NamedTuple):
         keep = (
             Action("keep it as it is", f"kubectl annotate {name} {well_known.PRUNE}=disabled --overwrite")
             if self.has_finalizer
-            else Action("keep it, as nobody's: remove our record", f"kubectl annotate {name} {removed}")
+            else Action("keep it without an owner: remove the record", f"kubectl annotate {name} {removed}")
         )
         return (
             *((back,) if self.set_id else ()),
@@ -68,7 +68,7 @@ class LeftBehindMember(NamedTuple):
 
     @property
     def cause(self) -> Cause:
-        """Why it stays."""
+        """Return the cause why the member remains."""
         message = (
             f"left behind: its label {well_known.PART_OF} was taken off, and Git no longer wants it; "
             "Levelgate wrote it, and does not delete it without the label"
@@ -78,28 +78,30 @@ class LeftBehindMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
-    """Those of one source: `members` are at most `MAX_LISTED` of the `count`.
-
-    The `scope` covers all, and members of which it is not known yet whether Git wants them: no inventory need name their kinds any more.
-    """
+    """Members of one source left behind."""
 
     count: int = 0
     members: tuple[LeftBehindMember, ...] = ()
+    """At most `MAX_LISTED` of the members, in order."""
     scope: Scope = Scope()
+    """Kinds and namespaces to search: of all members left behind, and of candidates that are not decided yet.
+
+    The inventory of the set may no longer include them.
+    """
 
     @classmethod
     def from_members(cls, members: Mapping[ObjectKey, LeftBehindMember]) -> LeftBehind:
-        """Return what a record keeps of all these."""
+        """Return the record of these members."""
         return cls(len(members), tuple(members[key] for key in sorted(members))[:MAX_LISTED], scope_covering(members))
 
     def keep(self, is_left: Callable[[ObjectKey], bool]) -> LeftBehind:
-        """Return the same with only those of the listed ones that are still left behind; of the others that is not known."""
+        """Return the record without listed members that are no longer left behind; the unlisted ones stay counted."""
         members = tuple(member for member in self.members if is_left(member.key))
         count = self.count - len(self.members) + len(members)
         return replace(self, count=count, members=members)
 
     def joined(self, members: Mapping[ObjectKey, LeftBehindMember]) -> LeftBehind:
-        """Return the same with these as well, as far as they are not listed."""
+        """Return the record with further members, as far as they are not listed yet."""
         new = {key: member for key, member in members.items() if self.find(key) is None}
         if not new:
             return self
@@ -108,27 +110,28 @@ class LeftBehind:
         return LeftBehind(self.count + added.count, listed, self.scope | added.scope)
 
     def searched_in(self, scope: Scope) -> LeftBehind:
-        """Return the same, with a scope that covers this as well."""
+        """Return the record with a scope that also covers this one."""
         return replace(self, scope=self.scope | scope)
 
     def find(self, key: ObjectKey) -> LeftBehindMember | None:
-        """Return what is known of this object; None where it is none of those listed."""
+        """Return the listed member with this key; None if it is not listed."""
         return next((member for member in self.members if member.key == key), None)
 
     @property
     def cause(self) -> Cause:
-        """All of them in one sentence."""
+        """Return one cause for all members."""
         names = [str(member.key) for member in self.members[:_MAX_NAMED]]
         more = f" and {self.count - len(names)} more" if self.count > len(names) else ""
         verb = "is" if self.count == 1 else "are"
         message = (
-            f"{format_count(self.count, 'member')} {verb} left behind: {join_names(names)}{more}; their label "
-            f"{well_known.PART_OF} was taken off, and Git no longer wants them: delete them, give them back or keep them"
+            f"{format_count(self.count, 'member')} {verb} left behind: {join_names(names)}{more}; "
+            f"their label {well_known.PART_OF} was taken off, and Git no longer wants them: "
+            "delete them, give them back or keep them"
         )
         return Cause(Reason.LEFT_BEHIND, message)
 
     def to_json(self) -> dict[str, Any]:
-        """As stored."""
+        """Return the record as JSON."""
         return {
             "count": self.count,
             "members": [
@@ -145,7 +148,7 @@ class LeftBehind:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> LeftBehind:
-        """Inverse of `to_json`. What cannot be read counts as nothing: the next search finds it again."""
+        """Return the inverse of `to_json`; an unreadable value is empty, because the next search finds all members."""
         match value:
             case {"count": int(count), "members": list(rows), "kinds": list(kinds), "namespaces": list(namespaces)}:
                 scope = Scope(frozenset(map(GroupKind.parse, map(str, kinds))), frozenset(map(str, namespaces)))
@@ -159,5 +162,5 @@ class LeftBehind:
 
 
 def _kubectl_type(key: ObjectKey) -> str:
-    """The type as kubectl takes it, of whichever group: `configmap`, `deployment.apps`."""
+    """Return the type as kubectl accepts it: `configmap`, `deployment.apps`."""
     return f"{key.kind.lower()}.{key.group}" if key.group else key.kind.lower()

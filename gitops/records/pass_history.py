@@ -1,6 +1,7 @@
-"""The last passes of a source that did something, as its record keeps them: what was done to which object, which gates were met, who ordered what.
+"""History of a source: the latest reconciliations with actions, obstacles and requests, as its record keeps them.
 
-A pass that did nothing, met nothing new and heard of nothing new leaves no trace, so that a world at rest causes no write. Pure.
+A reconciliation without an action, a new obstacle or a new request adds nothing, so that a cluster at rest causes no
+write. Pure.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from renderer.identity import ObjectKey
 
 MAX_PASSES: Final = 50
 MAX_TOTAL_BYTES: Final = 256 * 1024
-"""Bytes of all passes together, where the record has room for them; the oldest go first."""
+"""Limit in bytes for all entries together; the oldest are dropped first."""
 
 MAX_LISTED_PER_PASS: Final = 300
-"""Objects, and gates, that one pass tells; the rest is counted."""
+"""Actions, and obstacles, that one entry lists; further actions are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedAction:
-    """What was done to an object of a set, or with an `error` could not be. `level` is None for parents of sets."""
+    """An action on an object of a set; with an `error` it failed. `level` is None for the parent of a set."""
 
     set: str
     object: str
@@ -44,7 +45,7 @@ class RecordedAction:
 
 @dataclass(frozen=True, slots=True)
 class RecordedObstacle:
-    """A closed gate, or a person's word, in the way of a set, or of one of its nodes."""
+    """A closed gate or a directive that blocks a set or one of its nodes."""
 
     set: str
     reason: str
@@ -54,36 +55,40 @@ class RecordedObstacle:
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """One pass: when it was, at which commit, the state of the source after it. `more` deeds are not listed. `words` are what people ordered, and
-    what was done past a window.
-    """
+    """One reconciliation of a source. The names of the fields are those of the stored JSON."""
 
     at: datetime
     commit: str = ""
     state: str = ""
+    """State of the source afterwards."""
     deeds: tuple[RecordedAction, ...] = ()
+    """Actions, at most `MAX_LISTED_PER_PASS`."""
     more: int = 0
+    """Number of actions that are not listed."""
     met: tuple[RecordedObstacle, ...] = ()
+    """Obstacles that earlier entries of the same commit do not list."""
     words: tuple[DecisionRecord, ...] = ()
+    """Requests of people, halts, proposed reverts, and changes under a break-glass."""
 
 
 SetObstacle = tuple[ObjectKey, Cause]
-"""A set, and what holds it or one of its nodes."""
+"""A set, and a cause that blocks it or one of its nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassActivity:
-    """What a pass did and met, of all sources; `mine` tells whether the set of this parent belongs to the source in question."""
+    """Actions and obstacles of one reconciliation, of all sources."""
 
     results: Sequence[Result]
     is_own: Callable[[ObjectKey], bool]
+    """Test whether the set of this parent belongs to the source whose history is written."""
     obstacles: Sequence[SetObstacle] = ()
     decisions: Sequence[DecisionRecord] = ()
     states: Mapping[str, RolloutState] = field(default_factory=dict)
 
 
 def parse_passes(text: str) -> tuple[PassRecord, ...]:
-    """The oldest first. What cannot be read counts as nothing: it only tells."""
+    """Return the stored entries, oldest first; unreadable text counts as empty, since no decision depends on it."""
     try:
         return msgspec.json.decode(text, type=tuple[PassRecord, ...]) if text else ()
     except msgspec.DecodeError:
@@ -93,8 +98,10 @@ def parse_passes(text: str) -> tuple[PassRecord, ...]:
 def append_pass(
     text: str, activity: PassActivity, *, commit: str, state: str, now: datetime, max_bytes: int = MAX_TOTAL_BYTES
 ) -> str:
-    """The passes with this one, if it is worth to be told: bounded in number and size, to `room` bytes where the record has no more. What stands in
-    passes that are dropped for it, it tells itself: or the next pass would take that for new, and so on for ever.
+    """Return the stored entries with one for this reconciliation, if it has anything new.
+
+    Old entries are dropped to keep within `MAX_PASSES` and `max_bytes`. The new entry repeats obstacles and requests of
+    dropped entries that still apply. Otherwise the next reconciliation would find them new, and write each time.
     """
     passes = parse_passes(text)
     last = passes[-1] if passes else None
@@ -123,7 +130,7 @@ def _make_record(
     state: str,
     now: datetime,
 ) -> PassRecord:
-    """What this pass has to tell beyond those that are `kept` of the `known` ones."""
+    """Return the entry of this reconciliation, with everything that the kept entries of its commit do not list."""
     same_commit_passes = [kept_pass for kept_pass in kept_passes if kept_pass.commit == commit]
     actions = list(_new_actions(activity, passes, same_commit_passes))
     recorded = {
@@ -151,7 +158,10 @@ def _make_record(
 def _new_actions(
     activity: PassActivity, passes: Sequence[PassRecord], same_commit_passes: Sequence[PassRecord]
 ) -> Iterator[RecordedAction]:
-    """Of this source; what fails as it failed before is not told again. What belongs to an instance that it deletes is the source's as well."""
+    """Yield the actions of this source, without failures that an earlier entry of the commit lists.
+
+    Actions on members of an instance that the source has deleted count as well, though their set is no longer its own.
+    """
     deleted_objects: set[str] = set()
     if not all(activity.is_own(result.set) for result in activity.results):
         deleted_objects |= {
@@ -177,7 +187,7 @@ def _new_actions(
 def _new_decisions(
     activity: PassActivity, passes: Sequence[PassRecord], same_commit_passes: Sequence[PassRecord]
 ) -> Iterator[DecisionRecord]:
-    """What people said, what halted and what was proposed of it, and what was done past a window, since the last pass that is kept; each once."""
+    """Yield each decision since the last entry that concerns people: requests, halts, proposed reverts, break-glass."""
     recorded = {
         (decision.what, decision.subject, decision.by, decision.why)
         for pass_record in same_commit_passes

@@ -1,7 +1,7 @@
-"""References as people type them: `TYPE/NAME[/NODE[/INDEX]]`, or `TYPE NAME` as kubectl has it.
+"""References as people type them: `TYPE/NAME[/NODE[/INDEX]]`, or `TYPE NAME` as with kubectl.
 
-TYPE is a kind, plural or short name of the cluster, with its group after a dot where needed, or one of our own words: `source`, `rollout`, `rgd`,
-`window`. Our words come first, so they mean the same in every cluster.
+TYPE is one of Levelgate's own types (`source`, `rollout`, `rgd`, `window`), or a kind, plural or short name that the
+cluster serves, if necessary with its group after a dot. Own types win, so they mean the same in every cluster.
 """
 
 from __future__ import annotations
@@ -34,23 +34,21 @@ _OWN_TYPES: Final = {
 
 
 class RefError(GitopsError):
-    """A reference that cannot be read, or names no kind or several; the text says what to write."""
+    """An invalid reference, or one whose type is unknown or ambiguous; the text says what to write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """What a person named: `webapp/shop`, `webapp.kro.run/shop/workers/2`, `source/platform`.
-
-    `node` is the id of a node of the instance as the program writes it: `deployment`, `workers/2`; empty for the whole.
-    """
+    """A reference to an object or a node: `webapp/shop`, `webapp.kro.run/shop/workers/2`, `source/platform`."""
 
     type: str
     name: str
     node: str = ""
+    """Id of a node of the instance: `deployment`, `workers/2`; empty for the instance itself."""
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> Ref:
-        """One word `TYPE/NAME[/NODE[/INDEX]]`, or TYPE and the rest. Raises RefError."""
+        """Return the reference of one word, or of TYPE and the rest as two words. Raises: RefError."""
         text = " ".join(words)
         parts = "/".join(words).split("/")
         if not 1 <= len(words) <= 2 or (len(words) == 2 and "/" in words[0]) or len(parts) < 2 or not all(parts):
@@ -60,22 +58,22 @@ class Ref:
             raise RefError(f"{text!r}: a {ref.own_type} has no nodes; write {ref.own_type}/{ref.name}")
         if len(parts) > 4 or (len(parts) == 4 and not parts[3].isdecimal()):
             raise RefError(
-                f"{text!r}: after the name come the id of a node and, in a collection, a number: webapp/shop/workers/2"
+                f"{text!r}: write the id of a node after the name and, in a collection, a number: webapp/shop/workers/2"
             )
         return ref
 
     @property
     def own_type(self) -> str:
-        """Which of our own words the type is: `source`, `rollout`, `rgd` or `window`; empty for a kind of the cluster."""
+        """Return the own type `source`, `rollout`, `rgd` or `window`; empty for a kind of the cluster."""
         return _OWN_TYPES.get(self.type.lower(), "")
 
     def __str__(self) -> str:
         return "/".join(filter(None, (self.own_type or self.type, self.name, self.node)))
 
     def resolve_key(self, discovery: Discovery, namespace: str) -> ObjectKey:
-        """The object that is meant, for a node its instance; `namespace` for kinds that have one.
+        """Return the key of the object, for a node that of its instance; `namespace` applies to namespaced kinds.
 
-        Raises RefError, also for what is no single object: a window, and a definition, which `find_key` finds.
+        Raises: RefError, also for a window or a definition; `find_key` resolves a definition.
         """
         match self.own_type:
             case "source":
@@ -104,7 +102,10 @@ class Ref:
 
 
 async def find_key(cluster: Cluster, ref: Ref, namespace: str) -> ObjectKey:
-    """As `Ref.key`, asking the cluster; a definition is its CRD. Raises RefError, ClusterError."""
+    """Return the key of the object in this cluster, for a definition that of its CRD.
+
+    Raises: RefError, ClusterError.
+    """
     if ref.own_type != DEFINITION:
         return ref.resolve_key(await cluster.discover(), namespace)
     crds = await cluster.list(CRD, selector=f"{well_known.IS_PARENT_TYPE}=true", metadata_only=True)
@@ -116,7 +117,10 @@ async def find_key(cluster: Cluster, ref: Ref, namespace: str) -> ObjectKey:
 
 
 async def get_object(cluster: Cluster, ref: Ref, key: ObjectKey) -> Object:
-    """The object that was named, which `key` is. Raises RefError with what was probably meant, ClusterError."""
+    """Return the live object of a reference with this key.
+
+    Raises: RefError, with a similar name, if it does not exist; ClusterError.
+    """
     live = await cluster.get(key)
     if live is None:
         place = f" in namespace {key.namespace}" if key.namespace and not ref.own_type else ""
@@ -125,7 +129,10 @@ async def get_object(cluster: Cluster, ref: Ref, key: ObjectKey) -> Object:
 
 
 async def suggest_name(cluster: Reader, ref: Ref, key: ObjectKey) -> str:
-    """`; did you mean 'shop'?`, of what there is of this type where `key` is not; empty where nothing is close, or one may not look."""
+    """Return a hint such as `; did you mean 'shop'?` for a key that does not exist.
+
+    The hint is empty if no name is similar or the objects cannot be listed.
+    """
     prefix = key.name.removesuffix(ref.name)
     try:
         objects = await cluster.list(key.group_kind, key.namespace or None, metadata_only=True)
@@ -136,5 +143,6 @@ async def suggest_name(cluster: Reader, ref: Ref, key: ObjectKey) -> str:
 
 
 def _has_name(resource: Resource, typed_name: str) -> bool:
+    """Return whether a person can name the resource so."""
     names = {resource.kind.lower(), resource.plural, *resource.short_names}
     return typed_name in names or typed_name in {f"{name}.{resource.group}" for name in names}

@@ -1,7 +1,7 @@
-"""What people order, as annotations of one object: what each order writes and takes away. kubectl can write the same. Pure.
+"""Requests of people as annotations of one object: the annotations that each request writes or removes. Pure.
 
-Who may patch the object may give the order. What is ordered here by hand lapses by itself, or is taken back by the other half of its pair: hold and
-release, suspend and resume, halt and resume.
+kubectl can write the same, so RBAC `patch` on the object is the right to request. Each request ends by itself or has an
+opposite: hold and release, suspend and resume, halt and resume, pin and unpin.
 """
 
 from __future__ import annotations
@@ -34,21 +34,23 @@ _LAPSE_NOTE: Final = "ends with the next {}; it cannot be withdrawn before"
 
 
 class RequestError(GitopsError):
-    """The order makes no sense for this object; the text says what would."""
+    """A request that is not possible for this object; the text says what is."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSubject:
-    """What an order is about: the object that carries it, as it is, and the REF that named it (None: everything). `by` gives the order, empty where
-    the server does not say who that is. `is_instance`: it is in a rollout, so that there are others that pass it.
-    """
+    """Subject of a request, with its author."""
 
     key: ObjectKey
     live: Object
+    """Object that carries the annotations."""
     ref: Ref | None
+    """Reference that named the subject; None for everything."""
     by: str
+    """User that the API server reports; empty if it does not."""
     now: datetime
     is_instance: bool
+    """The subject is in a rollout, whose other instances do not wait for it."""
 
     def __str__(self) -> str:
         if self.ref is None:
@@ -58,7 +60,7 @@ class RequestSubject:
         return title(self.key)
 
     def format_command(self, verb: str) -> str:
-        """The command of this verb for the same thing."""
+        """Return the `levelgate` command of this verb for the same subject."""
         namespace_option = (
             f" -n {self.key.namespace}" if self.ref and not self.ref.own_type and self.key.namespace else ""
         )
@@ -67,28 +69,31 @@ class RequestSubject:
 
 @dataclass(frozen=True, slots=True)
 class PersonRequest:
-    """Annotations to be written on the object, None to take one away. `told` says what holds once it is heard, `undo` what takes it back (empty:
-    nothing has to). In `signed` it says who gave it; empty: nowhere. In Git the annotations stand on the object itself, those of `definition` on the
-    definition of a rollout; what no annotation says there is done by `git_alternative`.
-    """
+    """A request of a person, ready to be written or printed."""
 
     subject: RequestSubject
     annotations: Mapping[str, str | None]
+    """Annotations to write; None removes one."""
     outcome: str
+    """Sentence about the effect."""
     undo: str
+    """Command or sentence about the way back; empty if none is needed."""
     author_annotation: str = well_known.REQUESTED_BY
+    """Annotation for the author's name; empty for none."""
     definition_annotations: Mapping[str, str | None] | None = None
+    """Annotations that ask for the same on a definition in Git; None if there are none."""
     git_alternative: str = ""
+    """Instruction for the same effect by a commit, where no annotation in Git has it."""
 
     @property
     def patch(self) -> Object:
-        """A merge patch; it goes only to the very object that was looked at."""
+        """Return the merge patch; its UID lets it change only the object that was read."""
         author = {self.author_annotation: (self.subject.by or None) if any(self.annotations.values()) else None}
         annotations = {**self.annotations, **(author if self.author_annotation else {})}
         return {"metadata": {"uid": self.subject.live["metadata"]["uid"], "annotations": annotations}}
 
     def format_kubectl_command(self, discovery: Discovery, options: Sequence[str]) -> str:
-        """The command that writes the same; `options` choose the cluster."""
+        """Return the kubectl command that writes the same; `options` select the cluster."""
         key, resource = self.subject.key, discovery.resources[self.subject.key.group_kind]
         plural = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         namespace_arguments = ["-n", key.namespace] if key.namespace else []
@@ -98,7 +103,7 @@ class PersonRequest:
         )
 
     def format_git_change(self) -> str:
-        """What to commit instead, with the file where that is known. Raises RequestError for what is not in Git."""
+        """Return the lines to commit instead, with their file. Raises: RequestError if the subject is not in Git."""
         ref, annotations, title = self.subject.ref, self.annotations, str(self.subject)
         if ref is None or ref.own_type:
             if self.definition_annotations is None:
@@ -112,6 +117,7 @@ class PersonRequest:
 
 
 def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
+    """Return the request to keep the subject as it is applied."""
     annotations = {well_known.HOLD: why, well_known.HOLD_UNTIL: optional_timestamp(until)}
     if subject.is_instance:
         place, others = "at its revision", " The others of its rollout pass it."
@@ -122,18 +128,22 @@ def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonReq
 
 
 def release(subject: RequestSubject) -> PersonRequest:
-    """Raises RequestError where nobody but Git holds it."""
+    """Return the request to end a hold. Raises: RequestError if there is none, or Git declares it."""
     return _withdraw_request(subject, (well_known.HOLD, well_known.HOLD_UNTIL), "held", "hold")
 
 
 def suspend(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
+    """Return the request to stop all writes to the subject."""
     annotations = {well_known.SUSPEND: why, well_known.SUSPEND_UNTIL: optional_timestamp(until)}
     outcome = f"No writes to {subject}{_format_until(until)}: no change, no healing, no pruning."
     return PersonRequest(subject, annotations, outcome, subject.format_command("resume"))
 
 
 def resume(subject: RequestSubject, why: str) -> PersonRequest:
-    """Of a rollout what it halts, of anything else the suspension. Raises RequestError, RefusedOrder where there is nothing to resume."""
+    """Return the request to end the halt of a rollout, or the suspension of another subject.
+
+    Raises: RequestRefused or RequestError if there is nothing to resume.
+    """
     if subject.ref is None or subject.ref.own_type != "rollout":
         return _withdraw_request(subject, (well_known.SUSPEND, well_known.SUSPEND_UNTIL), "suspended", "suspend")
     requests.resume(_rollout_state(subject), {}, by=subject.by, why=why, now=subject.now)
@@ -148,7 +158,7 @@ def resume(subject: RequestSubject, why: str) -> PersonRequest:
 
 
 def halt(subject: RequestSubject, why: str) -> PersonRequest:
-    """Raises RequestRefused where nothing is under way."""
+    """Return the request to halt a rollout. Raises: RequestRefused if nothing is being rolled out."""
     requests.halt(_rollout_state(subject), by=subject.by, why=why, now=subject.now)
     outcome = f"No further instance moves in {subject}. Instances in flight continue."
     undo = f"{subject.format_command('resume')} --reason ..."
@@ -156,8 +166,11 @@ def halt(subject: RequestSubject, why: str) -> PersonRequest:
 
 
 def approve(subject: RequestSubject, after: str, why: str) -> PersonRequest:
-    """That a rollout goes on after a wave or a number. Raises RequestError where that has been approved, RefusedOrder where nobody asks for it; of a
-    rollout of which nothing is told yet that is not known.
+    """Return the approval that a rollout continues after a wave or a number of items.
+
+    A rollout without recorded progress is not checked for approval points.
+
+    Raises: RequestError if it is approved already; RequestRefused if the policy requires no approval there.
     """
     state = _rollout_state(subject)
     if state.waves:
@@ -171,8 +184,11 @@ def approve(subject: RequestSubject, after: str, why: str) -> PersonRequest:
 
 
 def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
-    """That a source does all its commit says. Raises RequestError unless it is at that commit, given by at least seven characters of its id. Where
-    none was ever taken no record says which one is offered, and any may be named.
+    """Return the approval that a source applies all of a commit, given by at least seven characters of its id.
+
+    A source without an accepted commit has no record of the offered one, so any commit can be approved.
+
+    Raises: RequestError if the source is neither at that commit nor offered it.
     """
     record = SourceRecord.from_object(subject.live)
     target = record.offered or record.target or (commit if COMMIT_PATTERN.fullmatch(commit) else "")
@@ -181,7 +197,10 @@ def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
         raise RequestError(
             f"{subject} {position}; approve that one, by {MIN_COMMIT_CHARACTERS} characters of its id or more"
         )
-    outcome = f"{subject} may move to commit {target[:12]} and apply all of it, even where history or the deletion brake held it."
+    outcome = (
+        f"{subject} may move to commit {target[:12]} and apply all of it, "
+        "even where history or the deletion brake held it."
+    )
     alternative = "no commit approves itself; `ref: {commit: ...}` in levelgate.yaml does"
     return PersonRequest(
         subject,
@@ -193,7 +212,7 @@ def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
 
 
 def break_glass(subject: RequestSubject, why: str, until: datetime) -> PersonRequest:
-    """Raises RequestError for longer than is allowed."""
+    """Return the request to bypass windows. Raises: RequestError if it would last too long."""
     if until > subject.now + MAX_BREAK_GLASS_DURATION:
         raise RequestError(f"a break-glass lasts at most {format_duration(MAX_BREAK_GLASS_DURATION)}")
     annotations = {well_known.BREAK_GLASS_REASON: why, well_known.BREAK_GLASS_UNTIL: timestamp(until)}
@@ -208,11 +227,17 @@ def break_glass(subject: RequestSubject, why: str, until: datetime) -> PersonReq
 
 
 def pin(subject: RequestSubject, commit: str, why: str, until: datetime | None) -> PersonRequest:
-    """That a source stays at a commit, given by at least seven characters of its id. Raises RequestError for anything else."""
+    """Return the request to keep a source at a commit, given by at least seven characters of its id.
+
+    Raises: RequestError if the text is not a commit.
+    """
     if not COMMIT_PATTERN.fullmatch(commit):
         raise RequestError(f"{commit!r} is not a commit; write {MIN_COMMIT_CHARACTERS} characters of its id or more")
     annotations = {well_known.PIN: commit, well_known.PIN_REASON: why, well_known.PIN_UNTIL: optional_timestamp(until)}
-    outcome = f"{subject} stays at commit {commit[:12]}{_format_until(until)}, whatever its ref names. The deletion brake still applies."
+    outcome = (
+        f"{subject} stays at commit {commit[:12]}{_format_until(until)}, whatever its ref names. "
+        "The deletion brake still applies."
+    )
     alternative = "revert, or set `ref: {commit: ...}` in levelgate.yaml"
     return PersonRequest(
         subject,
@@ -225,7 +250,7 @@ def pin(subject: RequestSubject, commit: str, why: str, until: datetime | None) 
 
 
 def unpin(subject: RequestSubject) -> PersonRequest:
-    """Raises RequestError where it is not pinned."""
+    """Return the request to end a pin. Raises: RequestError if there is none."""
     return _withdraw_request(
         subject,
         (well_known.PIN, well_known.PIN_REASON, well_known.PIN_UNTIL, well_known.PIN_BY),
@@ -246,6 +271,14 @@ def reconcile(subject: RequestSubject) -> PersonRequest:
 
 
 def _withdraw_request(subject: RequestSubject, names: Sequence[str], state_word: str, verb: str) -> PersonRequest:
+    """Return the request to remove these annotations, the first of which must be present.
+
+    Args:
+        state_word: state that they cause, such as `held`.
+        verb: command that wrote them.
+
+    Raises: RequestError if there is nothing to withdraw, or only Git declares it.
+    """
     present = [name for name in names if name in (subject.live["metadata"].get("annotations") or {})]
     if names[0] not in present:
         git_hint = (

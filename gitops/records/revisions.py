@@ -1,7 +1,8 @@
-"""Definition revisions, accepted rules and packs of applied pairs as they are stored: ControllerRevisions in Levelgate's own namespace (apps/v1).
+"""Archive of definition revisions, accepted rules and packs of applied snapshots, stored as ControllerRevisions.
 
-A ControllerRevision never changes, so its metadata (which says of what it is, its number and its digest) is all that a pass lists; contents are
-read where they are needed. A revision is written before anything of it is applied, an applied pair after all its nodes are.
+A ControllerRevision never changes. So a reconciliation lists only the metadata, which holds owner, number and digest,
+and reads contents where it needs them. A revision is written before any of its objects is applied, and an applied
+snapshot after all its nodes are.
 """
 
 from __future__ import annotations
@@ -25,25 +26,29 @@ from renderer.render.model import NewRevision
 from renderer.render.revisions import AppliedSnapshot, DefinitionRevision, StoredRevisions, definition_of
 
 DEFINITION, RULES = "definition", "rules"
-"""Values of the label `internal.levelgate.dev/record`."""
+"""Values of the label `internal.levelgate.dev/record` for definition revisions and accepted rules."""
 
 MAX_UNUSED_REVISIONS = 5
-"""Revisions of a definition that are kept beside the newest and those in use."""
+"""Unused revisions of a definition that are kept, besides the newest one."""
 
 
 @dataclass(frozen=True)
 class RevisionArchive:
-    """Stored records by name, with or without their content; `refused` are kinds whose newest revision could not be written. Of the applied pairs
-    those of these `instances` are looked at alone; None: all.
-    """
+    """Stored records, with or without their contents."""
 
     records: Mapping[str, Object] = field(default_factory=dict)
+    """Records by name."""
     write_errors: Mapping[GroupKind, str] = field(default_factory=dict)
+    """Error by kind whose newest revision could not be written."""
     instances: frozenset[ObjectKey] | None = None
+    """Instances whose applied snapshots the archive reveals; None for all."""
 
     @classmethod
     async def observe(cls, cluster: Reader, previous: RevisionArchive | None = None) -> RevisionArchive:
-        """List the metadata of all records; contents that were read `before` are kept, as they never change. Raises ClusterError."""
+        """List the metadata of all records, with the contents that `previous` has already read.
+
+        Raises: ClusterError.
+        """
         objects = await cluster.list(KIND, OWN_NAMESPACE, selector=well_known.RECORD, metadata_only=True)
         with_content = (
             {obj["metadata"].get("uid"): obj for obj in previous.records.values() if "data" in obj} if previous else {}
@@ -52,36 +57,37 @@ class RevisionArchive:
         return cls({obj["metadata"]["name"]: with_content.get(obj["metadata"]["uid"], obj) for obj in live})
 
     async def with_contents(self, cluster: Reader, names: Iterable[str]) -> RevisionArchive:
-        """The same with the content of these records; one that is gone is left out. Raises ClusterError."""
+        """Return the archive with the contents of these records, without the deleted ones. Raises: ClusterError."""
         sorted_names = sorted(names)
         objects = await asyncio.gather(*(cluster.get(ObjectKey(*KIND, OWN_NAMESPACE, name)) for name in sorted_names))
         others = {name: obj for name, obj in self.records.items() if name not in sorted_names}
         return replace(self, records=others | {obj["metadata"]["name"]: obj for obj in objects if obj is not None})
 
     async def with_rules_contents(self, cluster: Reader, sources: Iterable[str]) -> RevisionArchive:
-        """The same with the contents of the accepted rules of these sources. Raises ClusterError."""
+        """Return the archive with the contents of the accepted rules of these sources. Raises: ClusterError."""
         unread = [obj for source in sources for obj in self._rules_records(source) if "data" not in obj]
         return await self.with_contents(cluster, [obj["metadata"]["name"] for obj in unread])
 
     def accepted_rules(self, source: str) -> Mapping[str, Any]:
-        """The rules of a source that were accepted last; empty where there were none."""
+        """Return the last accepted rules of a source; empty if there are none."""
         rules_records = self._rules_records(source)
         return (rules_records[-1].get("data") or {}) if rules_records else {}
 
     def _rules_records(self, source: str) -> list[Object]:
+        """Return the records of accepted rules of a source, oldest first."""
         rules_records = [obj for obj in self.records.values() if label(obj, well_known.RECORD) == RULES]
         return sorted(
             (obj for obj in rules_records if annotation(obj, well_known.RECORD_SOURCE) == source), key=_sequence
         )
 
     def with_pending_revisions(self, new_revisions: Iterable[NewRevision]) -> RevisionArchive:
-        """As if these revisions were stored."""
+        """Return the archive as if these revisions were stored."""
         bodies = [definition_body(new_revision) for new_revision in new_revisions]
         return replace(self, records={**self.records, **{body["metadata"]["name"]: body for body in bodies}})
 
     @cached_property
     def stored_revisions(self) -> StoredRevisions:
-        """As the renderer takes it. A record that does not say what it is counts as absent."""
+        """Return revisions and applied snapshots for the renderer, without records that lack their metadata."""
         revisions: dict[GroupKind, list[DefinitionRevision]] = {}
         for obj in self.records.values():
             owner_parts = annotation(obj, well_known.RECORD_OF).split("/")
@@ -104,13 +110,17 @@ class RevisionArchive:
 
     @property
     def _applied(self) -> Mapping[ObjectKey, AppliedSnapshot]:
+        """Return the applied snapshot of each instance."""
         packs = (obj for obj in self.records.values() if label(obj, well_known.RECORD) == APPLIED)
         newest = newest_packs(map(AppliedPack.from_record, packs))
         keys = newest.keys() if self.instances is None else newest.keys() & self.instances
         return {key: newest[key].snapshot(key) for key in sorted(keys) if not newest[key].entries[key].is_gone}
 
     async def read_newest_definitions(self, cluster: Reader) -> dict[str, Definition]:
-        """The newest revision of each kind, by name, but for what this version of the program cannot read. Raises ClusterError."""
+        """Return the newest revision of each definition by name, without those that this version cannot compile.
+
+        Raises: ClusterError.
+        """
         stored = self.stored_revisions
         newest = [revision.record for kind in stored.revisions if (revision := stored.newest(kind))]
         contents = (await self.with_contents(cluster, newest)).stored_revisions
@@ -123,7 +133,7 @@ class RevisionArchive:
         return definitions
 
     def select_instances(self, instances: Collection[ObjectKey], packs: Mapping[str, Object]) -> RevisionArchive:
-        """What is stored of definitions and rules, and of applied pairs those of these instances, which these packs hold."""
+        """Return the archive with the applied snapshots of these instances only, which `packs` hold."""
         return replace(self, records={**self._shared_records, **packs}, instances=frozenset(instances))
 
     @cached_property
@@ -131,7 +141,7 @@ class RevisionArchive:
         return {name: obj for name, obj in self.records.items() if label(obj, well_known.RECORD) != APPLIED}
 
     def new_rules(self, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Object]:
-        """Bodies of the `rules` in force by source, where they are not stored yet."""
+        """Yield the manifests of records for `rules` in force, by source, that are not stored yet."""
         for source, accepted in sorted(rules.items()):
             rules_records = self._rules_records(source)
             if accepted != self.accepted_rules(source):
@@ -140,12 +150,12 @@ class RevisionArchive:
                 yield record_body(f"policies-{source}-{sequence}", RULES, annotations, sequence, dict(accepted))
 
     def with_stored(self, objects: Iterable[Object]) -> RevisionArchive:
-        """With those of these objects that are records, as they were stored."""
+        """Return the archive with the records among these objects, which the API server has returned."""
         new_records = {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == KIND.kind}
         return replace(self, records={**self.records, **new_records}) if new_records else self
 
     def obsolete_records(self, plan: Plan, deleted_instances: Collection[ObjectKey]) -> list[Object]:
-        """Revisions and rules that nothing needs any more; an instance that has `vanished` needs none."""
+        """Return the revisions and rules that no instance or source needs; deleted instances need none."""
         stored = self.stored_revisions
         obsolete: set[str] = set()
         in_use = {
@@ -163,12 +173,12 @@ class RevisionArchive:
 
 
 def _sequence(obj: Object) -> int:
-    """The number at the end of a record's name; of two of one source the higher is the newer."""
+    """Return the number at the end of a record's name; the highest of a source is the newest."""
     return number(obj["metadata"]["name"].rpartition("-")[2].removeprefix("r")) or 0
 
 
 def definition_body(new_revision: NewRevision) -> Object:
-    """The record of a new revision."""
+    """Return the manifest of the record of a new revision."""
     name = f"{new_revision.kind.kind.lower()}.{new_revision.kind.group}-r{new_revision.number}"
     annotations = {
         well_known.RECORD_OF: "/".join(new_revision.kind),

@@ -1,7 +1,8 @@
-"""Records of rollouts as they are stored: a ConfigMap for each, in Levelgate's own namespace.
+"""Records of rollouts, one ConfigMap each.
 
-A record is written before anything that it decides is acted on, and only over the version that was read: what a person wrote meanwhile wins. The
-write that records what became of people's requests takes these away. Data is text, and equal states give equal text.
+A record is written before a decision in it takes effect. The write fails if the record has changed since it was read,
+so that no request of a person is lost. The write that records the answers to requests removes their annotations. Equal
+states have equal text.
 """
 
 from __future__ import annotations
@@ -28,23 +29,26 @@ ROLLOUT = "rollout"
 """Value of the label `internal.levelgate.dev/record`."""
 
 _NONEXISTENT_VERSION: Final = "1"
-"""A version that no object has, since the first that is stored is the second of the store: an apply with it creates, and overwrites nothing."""
+"""A `resourceVersion` that no object can have. An apply with it creates the object, and fails if it exists."""
 
 
 def rollout_key(name: str) -> ObjectKey:
-    """The record of the rollout of this name: a definition's, or DEFINITION.POLICY under a policy for some of its instances."""
+    """Return the key of a rollout's record.
+
+    The name is that of the definition, or DEFINITION.POLICY under a policy that selects instances.
+    """
     return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{PREFIX}{name}")
 
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """Stored rollouts by name, as read."""
+    """Records of rollouts by the name of the rollout."""
 
     records: Mapping[str, Object] = field(default_factory=dict)
 
     @classmethod
     async def observe(cls, cluster: Cluster) -> Rollouts:
-        """Read all. Raises ClusterError."""
+        """Read all records. Raises: ClusterError."""
         objects = await cluster.list(
             GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=f"{well_known.RECORD}={ROLLOUT}"
         )
@@ -52,26 +56,30 @@ class Rollouts:
 
     @classmethod
     def from_objects(cls, records: Iterable[Object]) -> Rollouts:
-        """Those among our own records."""
+        """Return the records of rollouts among these objects."""
         rollout_records = [obj for obj in records if label(obj, well_known.RECORD) == ROLLOUT]
         return cls({obj["metadata"]["name"].removeprefix(PREFIX): obj for obj in rollout_records})
 
     def states(self, now: datetime) -> dict[str, RolloutState]:
+        """Return the stored states by name; an unreadable one is halted since `now`."""
         return {name: decode_rollout(obj.get("data") or {}, now=now) for name, obj in self.records.items()}
 
     @property
     def requests(self) -> dict[str, tuple[RolloutRequest, ...]]:
-        """What people ask of each rollout; those of which nothing is asked are left out."""
+        """Return the requests by name of each rollout that has any."""
         return {
             name: rollout_requests for name, obj in self.records.items() if (rollout_requests := parse_requests(obj))
         }
 
     def with_stored(self, objects: Iterable[Object]) -> Rollouts:
-        """With those of these objects that are records of rollouts, as they were stored."""
+        """Return the records with those among these objects, which the API server has returned."""
         return Rollouts({**self.records, **Rollouts.from_objects(objects).records})
 
     def changed_names(self, states: Mapping[str, RolloutState], *, includes_report: bool) -> list[str]:
-        """Names of the records that these states change or answer; of what is only told (`TOLD`) where it `is_told` now."""
+        """Return the names of the records that differ from these states, or have a request that a state answers.
+
+        Differences in `REPORT_FIELDS` count only with `includes_report`.
+        """
         pending_requests, ignored_keys = self.requests, frozenset() if includes_report else REPORT_FIELDS
         return [
             name
@@ -82,14 +90,17 @@ class Rollouts:
         ]
 
     async def write(self, cluster: Cluster, *, name: str, state: RolloutState) -> Object:
-        """Write one, and take away the requests that it answers. Raises ClusterError; StaleWrite where somebody else has written since."""
+        """Write one record, and remove the requests that its state answers.
+
+        Raises: StaleWrite if the record has changed since it was read; ClusterError.
+        """
         key, data = rollout_key(name), encode_rollout(state)
         if (previous := self.records.get(name)) is None:
             body = rollout_body(name, state)
             body["metadata"]["resourceVersion"] = _NONEXISTENT_VERSION
             return await cluster.apply(body, manager=PARENT_MANAGER, force=True)
         metadata: Object = {"labels": {well_known.RECORD: ROLLOUT}}
-        # A merge, because an apply cannot take away what somebody else has written.
+        # A merge patch, because server-side apply cannot remove the annotations of other field managers.
         metadata |= {field: previous["metadata"][field] for field in ("uid", "resourceVersion")}
         annotations = previous["metadata"].get("annotations") or {}
         if answered_keys := [name for name in REQUEST_KEYS if name in annotations]:
@@ -99,7 +110,7 @@ class Rollouts:
             key, {"metadata": metadata, "data": {**removed_data, **data}}, manager=PARENT_MANAGER
         )
         if stored is None:
-            raise StaleWrite(f"{key}: it was deleted meanwhile")
+            raise StaleWrite(f"{key} was deleted while it was to be written")
         return stored
 
 
@@ -115,9 +126,9 @@ def encode_rollout(state: RolloutState) -> dict[str, str]:
 
 
 def decode_rollout(data: Mapping[str, str], *, now: datetime) -> RolloutState:
-    """Return the inverse of `encode_rollout`; keys that it does not know are passed over.
+    """Return the inverse of `encode_rollout`; unknown keys are ignored.
 
-    A record that cannot be read comes back halted, whatever the target, because a halt may be what it said.
+    An unreadable record yields a halt for every target, because it may have held one.
     """
     try:
         stored = {name: orjson.loads(text) for name, text in data.items() if name in RolloutState.__slots__}
@@ -132,7 +143,7 @@ def _drop_none(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def rollout_body(name: str, state: RolloutState) -> Object:
-    """The record as it is made."""
+    """Return the manifest of a new record."""
     key = rollout_key(name)
     metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.RECORD: ROLLOUT}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": encode_rollout(state)}

@@ -1,7 +1,7 @@
-"""What a source's ConfigMap says beyond its ApplySet keys: the commit, the state, and the scope of every instance.
+"""Record of a source: the data of its ConfigMap, such as commits, state and the scopes of instances.
 
-The scopes outlive the instances' own objects, so that a set is found again when somebody deleted its parent by hand. Data is text; a record that
-cannot be read counts as empty, because everything in it can be found again.
+The scope of an instance is stored here as well, so that its set is found after its object was deleted by hand.
+Unreadable parts count as empty, because a full reconciliation finds everything again.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey, source_parent
 
 MIN_COMMIT_CHARACTERS: Final = 7
-"""So many characters of a commit's id are needed to approve it."""
+"""Characters of a commit's id that an approval or a pin needs at least."""
 
 MAX_DATA_BYTES: Final = 1 << 20
-"""Bytes that the API server takes as the data of one ConfigMap."""
+"""Limit of the API server for the data of one ConfigMap."""
 
 MAX_SCOPES_BYTES: Final = 832 * 1024
-"""Bytes of them for the scopes of instances: those of 50,000 whose names have 14 characters. The rest is for what waits, and for passes."""
+"""Part of them for scopes: enough for 50,000 instances with names of 14 characters.
+
+The rest is for causes and history.
+"""
 
 MAX_LISTED_OBJECTS: Final = 100
-"""Objects that a record tells of those that a source wants and another set has."""
+"""Objects that a record lists in `claims`, and in `prune_candidates`."""
 
 _CONFIG_MAP: Final = GroupKind("", "ConfigMap")
 _WITHOUT_COMMIT_SELECTOR: Final = f"{well_known.MANAGED_BY}={TOOL},!{well_known.PARENT_ID}"
@@ -42,27 +45,31 @@ _SCOPES_TOO_LARGE: Final = (
 
 
 class UnreadableSource(NamedTuple):
-    """A source that cannot be read from Git: since when (RFC 3339), and what Git said last. It stands in an annotation of the record, since it is
-    told where no pass is run."""
+    """Failure to read a source from Git.
+
+    It is stored in an annotation, because the fetcher writes it without a reconciliation.
+    """
 
     since: str
+    """RFC 3339."""
     why: str
+    """Last error of Git."""
 
     @classmethod
     def from_record(cls, parent: Object) -> UnreadableSource | None:
-        """As the record tells it; None where the source can be read."""
+        """Return the failure on a record; None if the source can be read."""
         stored = load_mapping(annotation(parent, well_known.UNREADABLE))
         return cls(str(stored.get("since", "")), str(stored["why"])) if stored.get("why") else None
 
     def encode(self) -> str:
-        """As stored."""
+        """Return the value of the annotation."""
         return dump_json(self._asdict())
 
 
 class InstanceScopes(Mapping[ObjectKey, Scope]):
-    """Scopes by instance. There may be thousands: the text that stores them is read, or made, only where somebody asks for the other form.
+    """Scopes by instance, parsed from their text, or encoded, only on demand: there may be thousands.
 
-    Nearly all instances of a kind have the same one, so the text tells each scope once, with the names of those that have it:
+    Nearly all instances of a kind share a scope. So the text contains each scope once, with the names of its instances:
     `[{"kinds": [...], "namespaces": [...], "of": {"kro.run/WebApp": {"prod": ["cart", "shop"]}}}]`.
     """
 
@@ -72,7 +79,7 @@ class InstanceScopes(Mapping[ObjectKey, Scope]):
 
     @property
     def text(self) -> str:
-        """As stored; equal scopes give equal text."""
+        """Return the stored form; equal scopes have equal text."""
         if self._text is None:
             rows = map(_scope_row, _group_by_scope(self).items())
             self._text = dump_json(sorted(rows, key=lambda row: (row["kinds"], row["namespaces"])))
@@ -80,68 +87,76 @@ class InstanceScopes(Mapping[ObjectKey, Scope]):
 
     @property
     def overflow_message(self) -> str:
-        """Why a record cannot hold them; empty where it can."""
+        """Return a message if the scopes are too large for a record; else empty."""
         size = len(self.text.encode())
         return "" if size <= MAX_SCOPES_BYTES else _SCOPES_TOO_LARGE.format(number=len(self), size=size)
 
     @property
-    def _parse_scopes(self) -> Mapping[ObjectKey, Scope]:
+    def _scopes(self) -> Mapping[ObjectKey, Scope]:
         if self._parsed is None:
             self._parsed = dict(_parse_scopes(_parse_rows(self._text or "")))
         return self._parsed
 
     def __getitem__(self, key: ObjectKey) -> Scope:
-        return self._parse_scopes[key]
+        return self._scopes[key]
 
     def __iter__(self) -> Iterator[ObjectKey]:
-        return iter(self._parse_scopes)
+        return iter(self._scopes)
 
     def __len__(self) -> int:
-        return len(self._parse_scopes)
+        return len(self._scopes)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """`applied` is the newest commit that everything was brought to, `own` the newest to which the source's own objects were, whatever instances
-    wait for; `target` is the commit being worked on since `since` (RFC 3339), `offered` a newer one that waits for a person's word, `version`
-    the tag that `target` was taken by, where a range of versions is followed.
-
-    `causes` are rows (`causes.py`) of what waits or fails outside instances, the worst first; `claims` is what it or its instances want and another
-    set has, `leaves` what Git no longer wants of them and is still there, each at most `MAX_LISTED_OBJECTS`;
-    `requests` tells since when people ask something of the source or of a plain object of it, by the object: `{"hold": {"said": ..., "since": ...}}`.
-    `passes` is the text of `passes.py`, `synced`
-    the last request to look now that was answered, `unpinned` the commit that it was at when somebody pinned it to
-    another. It `is_prune_disabled` everything
-    where it deletes nothing (`prune: false`). `kinds` are those of the members of its set, by the inventory. `left_behind` are
-    members of it and of its instances that the last search found without their label.
-    """
+    """Record of one source, as the last reconciliation or the fetcher has written it."""
 
     url: str = ""
     path: str = ""
     ref: str = ""
     target: str = ""
+    """Commit that is being applied."""
     offered: str = ""
+    """Newer commit that waits for an approval."""
     applied: str = ""
+    """Newest commit to which all objects of the source were brought."""
     own_objects_commit: str = ""
+    """Newest commit to which the objects in Git were brought, whatever the nodes of instances wait for."""
     since: str = ""
+    """Time since which `target` is being applied, RFC 3339."""
     state: str = ""
+    """`DisplayState` of the source."""
     counts: Mapping[str, int] = field(default_factory=dict)
     causes: tuple[Mapping[str, Any], ...] = ()
+    """Rows (`cause_rows`) of causes outside instances, the worst first."""
     scopes: InstanceScopes = field(default_factory=InstanceScopes)
     requests: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """First observations of directives on the source and its plain objects, by object.
+
+    Each is of the form `{"hold": {"said": ..., "since": ...}}`.
+    """
     passes: str = ""
+    """Text of `pass_history`."""
     claims: tuple[ObjectKey, ...] = ()
+    """Objects that the source or its instances want, and that belong to another set."""
     prune_candidates: tuple[ObjectKey, ...] = ()
+    """Objects that are no longer in Git and still in the cluster."""
     synced: str = ""
+    """Last answered request to reconcile."""
     commit_before_pin: str = ""
+    """Commit that the source was at when it was pinned to another."""
     version: str = ""
+    """Tag of `target`, if the source follows a range of versions."""
     is_prune_disabled: bool = False
+    """The source deletes nothing (`prune: false`)."""
     unreadable: UnreadableSource | None = None
     kinds: tuple[str, ...] = ()
+    """Kinds of the members of its set, from the inventory."""
     left_behind: LeftBehind = LeftBehind()
 
     @classmethod
     def from_object(cls, parent: Object) -> SourceRecord:
+        """Return the record on a ConfigMap."""
         data = parent.get("data") or {}
         return cls(
             url=data.get("url", ""),
@@ -170,7 +185,10 @@ class SourceRecord:
         )
 
     def data(self) -> dict[str, str]:
-        """As stored; equal records give equal text. `unreadable` and `kinds` stand beside it."""
+        """Return the data of the ConfigMap; annotations hold `unreadable` and `kinds`.
+
+        Equal records have equal data.
+        """
         return {
             "url": self.url,
             "path": self.path,
@@ -197,7 +215,7 @@ class SourceRecord:
 
     @property
     def passes_budget_bytes(self) -> int:
-        """Bytes that are left for passes."""
+        """Return the bytes that the other data leaves for `passes`."""
         return MAX_DATA_BYTES - sum(len(text.encode()) for name, text in self.data().items() if name != "passes")
 
 
@@ -206,24 +224,25 @@ def _parse_keys(text: str) -> tuple[ObjectKey, ...]:
 
 
 def causes_of(parent: Object) -> tuple[Mapping[str, Any], ...]:
-    """The rows of a record, alone: the scopes in it may be long."""
+    """Return only the rows of causes, without parsing the rest of a record."""
     return tuple(_parse_rows((parent.get("data") or {}).get("causes", "")))
 
 
 def requests_of(parent: Object) -> dict[str, Mapping[str, Any]]:
-    """What people ask of a source and its plain objects, and since when, by the object; alone, as the scopes may be long."""
+    """Return only `requests` of a record, without parsing the rest."""
     rows = load_mapping((parent.get("data") or {}).get("asked", ""))
     return {key: row for key, row in rows.items() if isinstance(row, dict)}
 
 
 def is_approval(prefix: str, commit: str) -> bool:
-    """Does this annotation of a source approve the commit? By its id, or by at least so much of it that no other can be meant."""
+    """Return whether an annotation approves a commit: it is the id, or at least `MIN_COMMIT_CHARACTERS` of it."""
     return len(prefix) >= MIN_COMMIT_CHARACTERS and commit.startswith(prefix.lower())
 
 
 def is_approved(record: Object | None, commit: str, path: str) -> bool:
-    """Has a person approved this commit of the source, as it is read now? What was approved below another path says nothing of this one,
-    and where nothing was taken yet there is no other.
+    """Return whether a person has approved this commit of the source.
+
+    An approval given while the source had another `path` does not count, because other objects were approved then.
     """
     if record is None or not is_approval(annotation(record, well_known.APPROVED_COMMIT), commit):
         return False
@@ -232,48 +251,49 @@ def is_approved(record: Object | None, commit: str, path: str) -> bool:
 
 
 async def read_own_configmaps(cluster: Reader) -> list[Object]:
-    """All ConfigMaps of our namespace: records of sources and rollouts, and the calendar."""
+    """Return all ConfigMaps in Levelgate's namespace: records of sources and rollouts, windows, the installation."""
     return await cluster.list(_CONFIG_MAP, OWN_NAMESPACE)
 
 
 async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
-    """The sources that this cluster knows, by name."""
+    """Return name and record of each source with an accepted commit, in order."""
     return list(source_records(await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID)).items())
 
 
 def source_records(configmaps: Iterable[Object]) -> dict[str, SourceRecord]:
-    """The same, by name, among these ConfigMaps of our namespace."""
+    """Return the records of sources by name, among these ConfigMaps of Levelgate's namespace."""
     parents = _source_parents(configmaps)
     return {name: SourceRecord.from_object(parents[name]) for name in sorted(parents)}
 
 
 async def read_records_without_commit(cluster: Reader) -> dict[str, SourceRecord]:
-    """Sources of which nothing was ever written, by name: they could not be read, or wait for others."""
+    """Return the records, by name, of sources without an accepted commit: unreadable, or waiting for other sources."""
     configmaps = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=_WITHOUT_COMMIT_SELECTOR)
     return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): SourceRecord.from_object(obj) for obj in configmaps}
 
 
 async def read_source_names(cluster: Reader) -> list[str]:
-    """Sources that have an object here which tells of them, whether anything was written of them or not."""
+    """Return the names of all sources with a record, with or without an accepted commit."""
     configmaps = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, metadata_only=True)
     names = sorted(obj["metadata"]["name"] for obj in configmaps)
     return [name.removeprefix(SOURCE_PREFIX) for name in names if name.startswith(SOURCE_PREFIX)]
 
 
 def initial_source_body(source: str) -> Object:
-    """The object that tells of a source before it has an inventory."""
+    """Return the manifest of the record of a source before it has an inventory."""
     key = source_parent(source)
     metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.MANAGED_BY: TOOL}}
     return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
 
 
 async def read_names_by_set_id(cluster: Reader) -> dict[str, str]:
-    """The same sources, by the ids of their sets."""
+    """Return the name of each source with an accepted commit, by the id of its set."""
     configmaps = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID, metadata_only=True)
     return {label(obj, well_known.PARENT_ID): name for name, obj in _source_parents(configmaps).items()}
 
 
 def _source_parents(configmaps: Iterable[Object]) -> dict[str, Object]:
+    """Return the parents of sources by name, without ApplySets of other tools."""
     own_parents = (
         obj
         for obj in configmaps
@@ -295,7 +315,7 @@ def _group_by_scope(scopes: Mapping[ObjectKey, Scope]) -> Mapping[Scope, list[Ob
 
 
 def _scope_row(scope_instances: tuple[Scope, Iterable[ObjectKey]]) -> dict[str, Any]:
-    """A scope with the names of those that have it, by kind and namespace."""
+    """Return the stored row of a scope, with the names of its instances by kind and namespace."""
     scope, instances = scope_instances
     names_by_kind: dict[str, dict[str, list[str]]] = {}
     for key in sorted(instances):
@@ -304,7 +324,7 @@ def _scope_row(scope_instances: tuple[Scope, Iterable[ObjectKey]]) -> dict[str, 
 
 
 def _parse_scopes(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[ObjectKey, Scope]]:
-    """Scopes by instance; what cannot be read of them is left out, since everything in a record can be found again."""
+    """Yield instance and scope of each readable row."""
     for row in rows:
         match row:
             case {"kinds": list(kinds), "namespaces": list(namespaces), "of": dict(of)}:

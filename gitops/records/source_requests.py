@@ -3,8 +3,8 @@
 A pin is its own approval of that commit, whatever the history; the brake on deletions still counts. When it ends, the
 source continues from the commit before, or from the pinned one.
 
-A request to reconcile opens no gate. Once the server has answered and a reconciliation has ended, the record of the source,
-or the status of the instance, repeats its value. Pure.
+A request to reconcile opens no gate. Once the server has answered and a reconciliation has ended, the record of the
+source, or the status of the instance, repeats its value. Pure.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from renderer.identity import SOURCE_PREFIX, ObjectKey
 from renderer.levelgate_status import LevelgateStatus
 
 COMMIT_PATTERN: Final = re.compile(r"[0-9a-f]{7,64}")
-"""What one can be pinned to: the id of a commit, or so much of it that no other can be meant."""
+"""Id of a commit, or at least its first seven characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """`revision` is the id of the commit, or its beginning."""
+    """Pin of a source to a commit."""
 
     commit: str
+    """Id of the commit, or its beginning."""
     until: datetime | None
     why: str
     by: str
 
     @property
     def cause(self) -> Cause:
-        """What the source says of itself meanwhile."""
+        """Return the cause that the source reports while it is pinned."""
         return Cause(Reason.HELD, str(self), until=self.until)
 
     def __str__(self) -> str:
@@ -50,7 +51,7 @@ class Pin:
 
 
 def pin_of(record: Object | None, now: datetime) -> Pin | None:
-    """The pin of a source that holds now. A time that cannot be read does not end it."""
+    """Return the pin of a source that applies now; an unreadable end does not end it."""
     commit = annotation(record, well_known.PIN).strip().lower() if record else ""
     if not record or not commit:
         return None
@@ -62,11 +63,11 @@ def pin_of(record: Object | None, now: datetime) -> Pin | None:
 
 
 SyncRequests = dict[str, dict[ObjectKey, str]]
-"""By source, what is asked on which object."""
+"""Value of the request by source and by object."""
 
 
 def find_sync_requests(sets: Iterable[ApplySetPlan]) -> SyncRequests:
-    """Those that are not answered yet."""
+    """Return the requests to reconcile that are not answered yet."""
     pending: SyncRequests = {}
     for set_plan in sets:
         value = annotation(set_plan.parent, well_known.SYNC_REQUESTED_AT) if set_plan.parent else ""
@@ -76,6 +77,6 @@ def find_sync_requests(sets: Iterable[ApplySetPlan]) -> SyncRequests:
 
 
 def last_answered_request(obj: Object) -> str:
-    """The last request that was answered, on the record of a source or on an instance; empty where there was none."""
+    """Return the last answered request on the record of a source or on an instance; empty if there is none."""
     is_record = obj["kind"] == "ConfigMap" and obj["metadata"]["name"].startswith(SOURCE_PREFIX)
     return SourceRecord.from_object(obj).synced if is_record else LevelgateStatus.from_instance(obj).synced

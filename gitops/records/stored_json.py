@@ -1,4 +1,4 @@
-"""JSON in the data and the annotations of our records: equal values give equal text, and what cannot be read counts as nothing."""
+"""JSON in the data and annotations of records. Equal values have equal text; unreadable text counts as empty."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import orjson
 
 
 def dump_json(value: Any) -> str:
-    """Return the text that stores a value."""
+    """Return a value as text, with sorted keys."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def load_json(text: str) -> Any:
-    """Return what a text stores; None where it is empty, or no JSON."""
+    """Return the value of a text; None if it is empty or not JSON."""
     try:
         return orjson.loads(text) if text else None
     except orjson.JSONDecodeError:
@@ -21,6 +21,6 @@ def load_json(text: str) -> Any:
 
 
 def load_mapping(text: str) -> dict[str, Any]:
-    """Return the mapping that a text stores; an empty one where it stores none."""
+    """Return the JSON object of a text; an empty one if it holds none."""
     value = load_json(text)
     return value if isinstance(value, dict) else {}

@@ -1,7 +1,7 @@
-"""What has changed between what a record said before a pass and what it says after it: the stuff of events and notifications. Pure.
+"""Transitions between a record before a reconciliation and after it, for Events and notifications. Pure.
 
-A transition is told once, by whoever writes the record that makes it known; what that record said already is none. So nothing is told again after a
-restart, and a world at rest tells nothing.
+A transition is reported once, by the process that writes the record with the change. So a restart repeats nothing, and
+a cluster at rest reports nothing.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from renderer.levelgate_status import LevelgateStatus
 from renderer.phrasing import join_names
 
 MAX_TRANSITIONS: Final = 100
-"""Transitions that one pass tells; warnings come first."""
+"""Transitions that one reconciliation reports; warnings come first."""
 
 _UNREPORTED_REASONS: Final = frozenset(
     {Reason.PROGRESSING, Reason.BAKING, Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.DEPENDENCY_NOT_READY}
     | {Reason.WAITING_FOR_DATA, Reason.HALTED, Reason.SETTLED}
 )
-"""Of these no instance tells by itself: time ends them, or the rollout tells it once for all."""
+"""Reasons that instances do not report: they end by themselves, or their rollout reports them once for all."""
 
 _WARNING_REASONS: Final = frozenset(
     {
@@ -45,7 +45,7 @@ _WARNING_REASONS: Final = frozenset(
         Reason.DEADLOCKED,
     }
 )
-"""Beside failures: somebody has to act."""
+"""Reasons besides failures for which a person has to act."""
 
 _ACTION_EVENTS: Final = {
     "created": EventReason.UPDATED,
@@ -61,34 +61,39 @@ _MAX_LISTED_OBJECTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """`word` is a `EventReason`, or where something went wrong the `Reason`; `key`, `version` and `uid` are those of the instance or of the record of
-    the source. `commit` is that of the source, `reason` why something is blocked; `state` is how all of the source is, where it tells;
-    `others` counts those for which this one speaks, too.
-    """
+    """One change that is worth an Event."""
 
     event_reason: EventReason | Reason
+    """Reason of the Event; for a problem the `Reason` of its cause."""
     message: str
     key: ObjectKey
+    """Instance, or record of the source."""
     api_version: str
     uid: str
     source: str
     commit: str
+    """Commit of the source."""
     reason: Reason | None = None
+    """Reason of the cause that blocks."""
     state: str = ""
+    """State of the whole source, if the transition is one of the source."""
     others_count: int = 0
+    """Number of further transitions for which this one stands."""
 
     @property
     def is_of_source(self) -> bool:
+        """Return whether the transition is one of the source itself."""
         return self.key == source_parent(self.source)
 
     @property
     def is_warning(self) -> bool:
+        """Return whether the Event has the type Warning."""
         return isinstance(self.event_reason, Reason) or self.event_reason is EventReason.BREAK_GLASS_USED
 
 
 @dataclass(frozen=True, slots=True)
 class TransitionSubject:
-    """Whom transitions are about: an instance, or the record of a source."""
+    """Subject of transitions: an instance, or the record of a source. A call makes one of its transitions."""
 
     parent: Object
     source: str
@@ -104,7 +109,7 @@ class TransitionSubject:
 def instance_transitions(
     subject: TransitionSubject, old_status: Mapping[str, Any], new_status: Mapping[str, Any], results: Sequence[Result]
 ) -> Iterator[Transition]:
-    """`before` and `after` are statuses, `results` what was done in its set."""
+    """Yield the transitions of an instance between two statuses; `results` are those of its set."""
     yield from _action_transitions(subject, results)
     old_rows, new_rows = (
         LevelgateStatus.from_status(old_status).blocked,
@@ -120,7 +125,7 @@ def instance_transitions(
 def source_transitions(
     subject: TransitionSubject, old_record: SourceRecord, new_record: SourceRecord, results: Sequence[Result]
 ) -> Iterator[Transition]:
-    """`results` is what was done in the source's own set."""
+    """Yield the transitions of a source between two records; `results` are those of its own set."""
     if new_record.target != old_record.target:
         yield subject(EventReason.UPDATED, f"moves to commit {new_record.target[:12]}")
     yield from _action_transitions(subject, results)
@@ -142,14 +147,14 @@ def source_transitions(
 
 
 def limit_transitions(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
-    """At most `MOST`, the warnings first, and for each source one that tells how many more there are."""
+    """Return at most `MAX_TRANSITIONS`, warnings first, and for each source one more that counts the rest."""
     ordered = sorted(transitions, key=lambda transition: not transition.is_warning)
     overflow_groups = groupby(sorted(ordered[MAX_TRANSITIONS:], key=_source_name), _source_name)
     return (*ordered[:MAX_TRANSITIONS], *(_summarize(list(group)) for _, group in overflow_groups))
 
 
 def _summarize(transitions: Sequence[Transition]) -> Transition:
-    """The worst of them speaks for the others."""
+    """Return the first transition with the number of the others."""
     worst, others_count = transitions[0], len(transitions) - 1
     message = f"{worst.message} (and {others_count} more, not reported one by one)"
     return replace(worst, message=message, others_count=others_count) if others_count else worst
@@ -160,7 +165,7 @@ def _source_name(transition: Transition) -> str:
 
 
 def _action_transitions(subject: TransitionSubject, results: Sequence[Result]) -> Iterator[Transition]:
-    """One for each kind of thing that was done, however many objects it was done to."""
+    """Yield one transition for each sort of action, whatever the number of objects."""
     descriptions: dict[EventReason, list[str]] = {}
     for result in results:
         if result.error is None and result.action in _ACTION_EVENTS:
@@ -175,7 +180,7 @@ def _action_transitions(subject: TransitionSubject, results: Sequence[Result]) -
 def _cause_transitions(
     subject: TransitionSubject, old_rows: Iterable[Mapping[str, Any]], new_rows: Iterable[Mapping[str, Any]]
 ) -> Iterator[Transition]:
-    """What stands in the way now and did not before; and that nothing does any more."""
+    """Yield one transition for each new cause, or one if the last cause has gone."""
     old_keys = {(row.node, row.reason) for row in map(parse_row, old_rows) if row.reason not in _UNREPORTED_REASONS}
     reported_rows = [row for row in map(parse_row, new_rows) if row.reason not in _UNREPORTED_REASONS]
     for row in reported_rows:
@@ -187,10 +192,11 @@ def _cause_transitions(
                 event_reason, f"{node}{row.message}" if is_problem else f"{row.reason}: {node}{row.message}", row.reason
             )
     if old_keys and not reported_rows:
-        yield subject(EventReason.UNBLOCKED, "nothing blocks it any more")
+        yield subject(EventReason.UNBLOCKED, "nothing blocks it any longer")
 
 
 def _propagated_reason(status: Mapping[str, Any]) -> str:
+    """Return the reason of the condition `Propagated`; for an instance that is not in Git that of `InstanceManaged`."""
     reasons_by_type = {
         condition.get("type"): condition.get("reason", "") for condition in status.get("conditions") or ()
     }

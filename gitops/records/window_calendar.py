@@ -1,7 +1,7 @@
-"""The calendar in force as the cluster holds it: the ConfigMap `windows`, for people to read and for whoever asks without the repository.
+"""Windows in force, stored in the ConfigMap `windows` for people and for commands without the repository.
 
-For each source one YAML stream of its windows, as in Git, each with the file and line where it stands; with them the policy that says how windows
-are read. The iCalendar files that windows name lie beside it, as one JSON object by path.
+For each source it holds a YAML stream: the windows as in Git, each with its file and line, and the policy with rules
+for windows. The iCalendar files that windows name are in a JSON object by path, under a key of their own.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from renderer.render.model import id_in_definition
 
 CONFIGMAP_KEY: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "windows")
 _STREAM, _CALENDARS = ".yaml", ".calendars.json"
-"""After the name of the source."""
+"""Suffixes of the data keys, which begin with the name of the source."""
 
 
 def calendar_data(rules: Mapping[str, StoredRules]) -> dict[str, str]:
-    """The data of the ConfigMap for the rules in force, by source; a source without windows is left out."""
+    """Return the data of the ConfigMap for the rules in force, by source; a source without windows has no entry."""
     return {name: text for source, stored in sorted(rules.items()) for name, text in _source_entries(source, stored)}
 
 
 def _source_entries(source: str, stored: StoredRules) -> Iterator[tuple[str, str]]:
+    """Yield the data entries of one source."""
     listed_rules = [_with_location(rule) for rule in stored.get("rules") or () if _is_listed(rule["manifest"])]
     if listed_rules:
         yield f"{source}{_STREAM}", documents.dump(listed_rules)
@@ -44,22 +45,27 @@ def _source_entries(source: str, stored: StoredRules) -> Iterator[tuple[str, str
 
 
 def _is_listed(manifest: Manifest) -> bool:
+    """Return whether a rule is a window, or the policy with rules for windows."""
     return manifest["kind"] == WINDOW or "windows" in (manifest.get("spec") or {})
 
 
 def _with_location(rule: Mapping[str, Any]) -> Manifest:
+    """Return the manifest of a stored rule, with file and line as an annotation."""
     metadata = rule["manifest"]["metadata"]
     annotations = {**(metadata.get("annotations") or {}), well_known.FILE: f"{rule['file']}:{rule['line']}"}
     return {**rule["manifest"], "metadata": {**metadata, "annotations": annotations}}
 
 
 def find_configmap(records: Iterable[Object]) -> Object | None:
-    """The ConfigMap among our own records."""
+    """Return the ConfigMap of windows among these objects; None if it is missing."""
     return next((obj for obj in records if ObjectKey.from_manifest(obj) == CONFIGMAP_KEY), None)
 
 
 def updated_configmap(rules: Mapping[str, StoredRules], live: Object | None) -> Object | None:
-    """The ConfigMap that is to be applied, None where it says so already. What it says of sources that this pass has not read stays."""
+    """Return the ConfigMap to apply; None if the live one is up to date.
+
+    Entries of sources without `rules` are kept.
+    """
     previous_data = (live or {}).get("data") or {}
     own_keys = {f"{source}{suffix}" for source in rules for suffix in (_STREAM, _CALENDARS)}
     data = {**{name: text for name, text in previous_data.items() if name not in own_keys}, **calendar_data(rules)}
@@ -76,13 +82,13 @@ def updated_configmap(rules: Mapping[str, StoredRules], live: Object | None) -> 
 
 
 async def read_rules(cluster: Cluster) -> list[SourceRules]:
-    """The windows in force, by source in the order of names; those of a source that says none are not there. Raises ClusterError."""
+    """Return the windows in force of each source that has any, ordered by name. Raises: ClusterError."""
     live = await cluster.get(CONFIGMAP_KEY)
     return list(parse_rules((live or {}).get("data") or {}))
 
 
 def parse_rules(data: Mapping[str, str]) -> Iterator[SourceRules]:
-    """Inverse of `published`."""
+    """Yield the rules of each source; inverse of `calendar_data`."""
     for name, text in sorted(data.items()):
         if name.endswith(_STREAM):
             source = name.removesuffix(_STREAM)
@@ -94,7 +100,7 @@ def parse_rules(data: Mapping[str, str]) -> Iterator[SourceRules]:
 
 
 def _is_rule(document: Mapping[str, Any]) -> bool:
-    """Somebody may have edited the ConfigMap; the next pass puts it right."""
+    """Return whether a document is a rule: a person may have edited the ConfigMap before it is restored."""
     return document.get("kind") in RULE_KINDS and "name" in (document.get("metadata") or {})
 
 
@@ -106,7 +112,10 @@ def _parse_rule(manifest: Manifest) -> dict[str, Any]:
 async def list_targets(
     cluster: Cluster, records: Sequence[tuple[str, SourceRecord]], cluster_name: str
 ) -> dict[str, list[WindowTarget]]:
-    """What is live of each source, as windows select it. One list of metadata for each kind. Raises ClusterError."""
+    """Return the live objects of each source as targets of windows.
+
+    Lists the metadata of each kind once. Raises: ClusterError.
+    """
     discovery = await cluster.discover()
     parents = await asyncio.gather(*(cluster.get(source_parent(name), metadata_only=True) for name, _ in records))
     scopes = [read_scope(parent) for parent in parents if parent]

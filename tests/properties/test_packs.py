@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from applier.cluster import Object
-from gitops.records import applied_packs
-from gitops.records.applied_packs import AppliedPack, AppliedPacks, newest_packs
+from gitops.records import applied_packs, pack_store
+from gitops.records.applied_packs import AppliedPack, newest_packs
+from gitops.records.pack_store import AppliedPacks
 from gitops.records.revisions import RevisionArchive
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet
@@ -174,10 +175,11 @@ class History:
 @contextmanager
 def small_packs() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(applied_packs, "MAX_PAIRS", PAIRS)
+        for module in (applied_packs, pack_store):
+            patch.setattr(module, "MAX_ENTRIES", PAIRS)
+            patch.setattr(module, "MIN_ENTRY_BYTES", PACK_BYTES // PAIRS)
         patch.setattr(applied_packs, "MAX_PACK_BYTES", PACK_BYTES)
-        patch.setattr(applied_packs, "MIN_PAIR_BYTES", PACK_BYTES // PAIRS)
-        patch.setattr(applied_packs, "GONE_BYTES", 2)
+        patch.setattr(pack_store, "GONE_BYTES", 2)
         yield
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from applier.cluster import CONTENT_MANAGER
 from applier.state.observed import label
-from gitops.records.applied_packs import pairs_in
+from gitops.records.applied_packs import pack_entries
 from renderer import well_known
 from renderer.definition.crd import key_of
 from renderer.identity import GroupKind, ObjectKey, applyset_id
@@ -164,7 +164,7 @@ def test_a_revision_that_cannot_be_stored_moves_nothing(platform: CheckedPlatfor
 def pairs(platform: CheckedPlatform) -> dict[str, int]:
     """The sequences of all pairs that are stored, by the instance; of one with several the highest."""
     packs = [obj for key, obj in platform.cluster.objects.items() if key.kind == "ControllerRevision"]
-    found = sorted((key.name, entry.sequence) for pack in packs for key, entry in pairs_in(pack).items())
+    found = sorted((key.name, entry.sequence) for pack in packs for key, entry in pack_entries(pack).items())
     return dict(found)
 
 

@@ -23,7 +23,7 @@ from gitops.reconcile.incremental.interests import root_instance
 from gitops.reconcile.set_summaries import SetSummary
 from gitops.reconcile.sources import SourceState
 from gitops.reconcile.statuses import statuses
-from gitops.records.applied_packs import AppliedPacks
+from gitops.records.pack_store import AppliedPacks
 from gitops.records.revisions import RevisionArchive
 from gitops.records.rollout_records import Rollouts
 from gitops.rollouts.outlook import progress_of

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 import pytest
 
 from applier.cluster import Object
-from gitops.records.applied_packs import MAX_PACK_BYTES, MAX_PAIRS, AppliedPacks, pairs_in
+from gitops.records.applied_packs import MAX_ENTRIES, MAX_PACK_BYTES, pack_entries
+from gitops.records.pack_store import AppliedPacks
 from gitops.records.revisions import RevisionArchive
 from renderer import well_known
 from renderer.identity import ObjectKey, key_hash
@@ -77,7 +78,7 @@ class Server:
         return {one.name: (pair.manifest or {})["spec"]["text"] for one, pair in self.applied.items()}
 
     def sizes(self) -> list[int]:
-        return sorted(len(pairs_in(record)) for record in self.records.values())
+        return sorted(len(pack_entries(record)) for record in self.records.values())
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def server() -> Server:
     return Server()
 
 
-def test_a_pass_stores_its_pairs_in_packs_of_one_hundred(server: Server) -> None:
+def test_a_pass_stores_its_pack_entries_packs_of_one_hundred(server: Server) -> None:
     server.deploy(server.observed(), range(250))
     assert server.sizes() == [50, 100, 100]
     assert server.texts() == {key(number).name: "one" for number in range(250)}
@@ -112,7 +113,7 @@ def test_large_pairs_fill_a_pack_sooner_and_one_may_be_larger_than_a_pack(server
 
 def test_the_longest_names_leave_room_in_the_annotations(server: Server) -> None:
     packs = server.observed()
-    for number in range(MAX_PAIRS):
+    for number in range(MAX_ENTRIES):
         name = f"{number:03}" + "n" * 250
         one = ObjectKey("g" * 253, "K" * 63, "s" * 63, name)
         packs.note_applied(RenderedApplySet(one, {}, source="s" * 63, revision=10**9))
@@ -207,7 +208,7 @@ def test_a_copy_never_hides_a_newer_pair(server: Server) -> None:
     packs.note_applied(rendered(199, "four"))
     assert packs.take_sparse([SOURCE]) == [], "somebody does so already"
     second = packs.compose((), in_flight)
-    assert [list(pairs_in(body)) for body in second] == [[key(199)]]
+    assert [list(pack_entries(body)) for body in second] == [[key(199)]]
     for bodies in (second, first):
         server.store(packs, bodies)
     server.conclude(packs)
@@ -238,9 +239,9 @@ def test_a_pair_that_was_not_stored_is_taken_along_by_whoever_stores_next(server
     [refused] = packs.compose((), ())
     packs.note_applied(rendered(2))
     [beside] = packs.compose((), {refused["metadata"]["name"]})
-    assert list(pairs_in(beside)) == [key(2)]
+    assert list(pack_entries(beside)) == [key(2)]
     [both] = packs.compose((), ())
-    assert list(pairs_in(both)) == [key(1), key(2)]
+    assert list(pack_entries(both)) == [key(1), key(2)]
 
 
 def test_a_pair_whose_answer_was_lost_does_not_hide_the_next(server: Server) -> None:
