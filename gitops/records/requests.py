@@ -120,10 +120,10 @@ def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonReq
     """Return the request to keep the subject as it is applied."""
     annotations = {well_known.HOLD: why, well_known.HOLD_UNTIL: optional_timestamp(until)}
     if subject.is_instance:
-        place, others = "at its revision", " The others of its rollout pass it."
+        place, effect = "at its revision", " Other instances of its rollout do not wait for it."
     else:
-        place, others = "as it is", " Nothing new of it is applied, and nothing of it is pruned."
-    outcome = f"{subject} stays {place}{_format_until(until)}, and is still healed.{others}"
+        place, effect = "as it is", " Nothing new of it is applied, and nothing of it is pruned."
+    outcome = f"{subject} stays {place}{_format_until(until)}, and is still healed.{effect}"
     return PersonRequest(subject, annotations, outcome, subject.format_command("release"))
 
 

@@ -47,7 +47,8 @@ def test_a_game_developer_keeps_their_environment_while_they_play(fleet: LinkPla
     told = typed(fleet, "hold", "link/b", "--until", "4h", "--reason", "a game is running")
     assert told.splitlines() == [
         "Cluster prod-eu, Fri 2026-11-20 13:00 CET",
-        "Link default/b stays at its revision until 2026-11-20T16:00:00Z, and is still healed. The others of its rollout pass it.",
+        "Link default/b stays at its revision until 2026-11-20T16:00:00Z, and is still healed. "
+        "Other instances of its rollout do not wait for it.",
         "Written: levelgate.dev/hold=a game is running, levelgate.dev/hold-until=2026-11-20T16:00:00Z",
         "Undo: levelgate release link/b -n default",
     ]

@@ -1,4 +1,4 @@
-"""What people order of rollouts, in whole passes: annotations of the record, carried out or refused once (docs/rollouts.md, "Orders")."""
+"""What people order of rollouts, in whole passes: annotations of the record, carried out or refused once (docs/rollouts.md, "Requests")."""
 
 from __future__ import annotations
 
