@@ -1,8 +1,8 @@
 """Packs of applied snapshots: ControllerRevisions with the snapshots of a source that a reconciliation applied.
 
 A pack never changes. An index in its metadata lists its entries, so contents are read only where an instance is
-rendered from them. An entry is current if no other entry of its instance, in any pack, has a higher sequence; of copies
-with equal sequences the one of the latest generation is current.
+rendered from them. The current entry of an instance is the one with the highest sequence in any pack. Of copies with
+equal sequences the one of the latest generation is current.
 
 A pack is deleted when none of its entries is current, and after the entries that replace them are stored. So concurrent
 writers lose nothing, and a process that has seen only some packs deletes nothing that is needed.

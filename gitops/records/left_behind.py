@@ -35,7 +35,7 @@ class Action(NamedTuple):
 
 
 class LeftBehindMember(NamedTuple):
-    """One member left behind."""
+    """Member of a set that was left behind."""
 
     key: ObjectKey
     set_id: str

@@ -52,7 +52,7 @@ class AppliedPacks:
     """Name of the pack with the current entry, by instance."""
     _holders: dict[ObjectKey, set[str]] = field(default_factory=dict)
     """Names of all packs with an entry of an instance."""
-    _counting_bytes: dict[str, int] = field(default_factory=dict)
+    _current_bytes: dict[str, int] = field(default_factory=dict)
     """Bytes of current entries by pack."""
     _dead: set[str] = field(default_factory=set)
     """Packs without a current entry that are not deleted yet."""
@@ -67,7 +67,7 @@ class AppliedPacks:
         packs = [AppliedPack.from_record(obj) for obj in records if label(obj, well_known.RECORD) == APPLIED]
         self._packs = {pack.name: pack for pack in packs}
         self._newest = {key: pack.name for key, pack in newest_packs(packs).items()}
-        self._holders, self._counting_bytes = {}, {}
+        self._holders, self._current_bytes = {}, {}
         self._dead, self._sparse, self._rewritten = set(), set(), set()
         for pack in packs:
             for key in pack.entries:
@@ -105,7 +105,7 @@ class AppliedPacks:
         changed: set[str] = set()
         for name in names:
             pack = self._packs.pop(name, None)
-            self._counting_bytes.pop(name, None)
+            self._current_bytes.pop(name, None)
             self._dead.discard(name)
             self._sparse.discard(name)
             for key in pack.entries if pack else ():
@@ -154,8 +154,8 @@ class AppliedPacks:
     def _classify(self, name: str) -> None:
         """Update the size of a pack's current entries, and whether it is dead or sparse."""
         pack = self._packs[name]
-        counting = self._counting_bytes[name] = sum(pack.entries[key].size for key in self._current_keys(pack))
-        for names, belongs in ((self._dead, not counting), (self._sparse, 0 < counting * SPARSE <= pack.size)):
+        current_size = self._current_bytes[name] = sum(pack.entries[key].size for key in self._current_keys(pack))
+        for names, belongs in ((self._dead, not current_size), (self._sparse, 0 < current_size * SPARSE <= pack.size)):
             (names.add if belongs else names.discard)(name)
 
     # ---- entries to store
@@ -177,8 +177,8 @@ class AppliedPacks:
     def note_gone(self, gone: Collection[ObjectKey], wanted: Collection[ObjectKey]) -> None:
         """Make tombstones pending for deleted instances, and drop pending entries of instances that are not wanted.
 
-        A pack whose current entries are all of deleted instances needs no tombstone where no other pack has an entry:
-        it is deleted as a whole.
+        No tombstone is needed for the only entry of an instance in a pack without other current entries: that pack is
+        deleted as a whole.
         """
         before = self.pending
         self.pending = {key: pending for key, pending in before.items() if key in wanted or pending.entry.is_gone}
@@ -218,10 +218,10 @@ class AppliedPacks:
                 replaced[name] += self._packs[name].entries[key].size
         found, waste = set(), 0
         for name in (self._sparse | replaced.keys()) - self._rewritten:
-            pack, counting = self._packs[name], self._counting_bytes[name] - replaced[name]
-            if pack.source in sources and 0 < counting * SPARSE <= pack.size:
+            pack, current_size = self._packs[name], self._current_bytes[name] - replaced[name]
+            if pack.source in sources and 0 < current_size * SPARSE <= pack.size:
                 found.add(name)
-                waste += pack.size - counting
+                waste += pack.size - current_size
         return found if waste >= MAX_ENTRIES * MIN_ENTRY_BYTES else set()
 
     def _find_tombstone_packs(self, sources: Collection[str]) -> set[str]:
@@ -235,7 +235,7 @@ class AppliedPacks:
             for name, pack in (self._packs.items() if merged else ())
             if pack.source in merged
             and len(pack.entries) < MAX_ENTRIES
-            and self._counting_bytes[name]
+            and self._current_bytes[name]
             and all(entry.is_gone for entry in pack.entries.values())
             and name not in self._rewritten
         }

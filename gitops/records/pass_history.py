@@ -55,7 +55,7 @@ class RecordedObstacle:
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """One reconciliation of a source. The names of the fields are those of the stored JSON."""
+    """Entry for a reconciliation of a source. The names of the fields are those of the stored JSON."""
 
     at: datetime
     commit: str = ""
@@ -112,6 +112,7 @@ def append_pass(
         return text
     raw_passes = msgspec.json.decode(text, type=tuple[msgspec.Raw, ...]) if passes else ()
     stored_texts = [bytes(raw_pass).decode() for raw_pass in raw_passes]
+    # Each turn drops one more of the oldest entries, until the rest fits.
     for first_kept in range(max(0, len(passes) + 1 - MAX_PASSES), len(passes) + 1):
         if first_kept:
             record = _make_record(activity, passes, passes[first_kept:], commit=commit, state=state, now=now)

@@ -1,7 +1,7 @@
 """References as people type them: `TYPE/NAME[/NODE[/INDEX]]`, or `TYPE NAME` as with kubectl.
 
-TYPE is one of Levelgate's own types (`source`, `rollout`, `rgd`, `window`), or a kind, plural or short name that the
-cluster serves, if necessary with its group after a dot. Own types win, so they mean the same in every cluster.
+TYPE is one of Levelgate's own types: `source`, `rollout`, `rgd`, `window`. Or it is a kind, plural or short name that
+the cluster serves, if necessary with its group after a dot. Own types win, so they mean the same in every cluster.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ _MAX_LISTED_OBJECTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One change that is worth an Event."""
+    """A change of an instance or a source that is reported as an Event."""
 
     event_reason: EventReason | Reason
     """Reason of the Event; for a problem the `Reason` of its cause."""

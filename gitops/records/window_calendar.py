@@ -1,7 +1,7 @@
 """Windows in force, stored in the ConfigMap `windows` for people and for commands without the repository.
 
-For each source it holds a YAML stream: the windows as in Git, each with its file and line, and the policy with rules
-for windows. The iCalendar files that windows name are in a JSON object by path, under a key of their own.
+For each source it holds the windows as in Git, each with its file and line, and the policy with rules for windows, as
+one YAML stream. The iCalendar files that windows name are in a JSON object by path, under a key of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from applier.applyset.inventory import Scope, read_scope
-from applier.cluster import Cluster, Object, list_if_served
+from applier.cluster import Cluster, Discovery, Object, list_if_served
 from applier.state.observed import annotation, label
 from gitops.records.source_record import SourceRecord
 from gitops.rollouts.source_rules import SourceRules, StoredRules, restore_rules
@@ -125,22 +125,33 @@ async def list_targets(
         *(list_if_served(cluster, kind, selector=well_known.PART_OF, metadata_only=True) for kind in kinds)
     )
     members = {ObjectKey.from_manifest(obj): obj for objects in lists for obj in objects}
-    plurals = {f"{resource.plural}.{resource.group}": kind for kind, resource in discovery.resources.items()}
-    definitions = {
-        plurals[key.name]: name
-        for key, obj in members.items()
-        if key.group_kind == CRD and key.name in plurals and (name := annotation(obj, well_known.DEFINITION))
-    }
-    owners: dict[str, tuple[str, ObjectKey | None]] = {}
-    for source, record in records:
-        owners[applyset_id(source_parent(source))] = source, None
-        owners |= {applyset_id(instance): (source, instance) for instance in record.scopes}
+    definitions = _definitions_by_kind(discovery, members)
+    owners = _owners_by_set_id(records)
     targets_by_source: dict[str, list[WindowTarget]] = {source: [] for source, _ in records}
     for key, obj in members.items():
         if owner := owners.get(label(obj, well_known.PART_OF)):
             source, instance = owner
             targets_by_source[source].append(_target(key, obj, instance, members, definitions, cluster_name))
     return targets_by_source
+
+
+def _definitions_by_kind(discovery: Discovery, members: Mapping[ObjectKey, Object]) -> dict[GroupKind, str]:
+    """Return the name of the definition of each kind, from the CRDs among the members."""
+    kinds = {f"{resource.plural}.{resource.group}": kind for kind, resource in discovery.resources.items()}
+    return {
+        kinds[key.name]: name
+        for key, obj in members.items()
+        if key.group_kind == CRD and key.name in kinds and (name := annotation(obj, well_known.DEFINITION))
+    }
+
+
+def _owners_by_set_id(records: Iterable[tuple[str, SourceRecord]]) -> dict[str, tuple[str, ObjectKey | None]]:
+    """Return source and instance of each set; the instance is None for the set of the source itself."""
+    owners: dict[str, tuple[str, ObjectKey | None]] = {}
+    for source, record in records:
+        owners[applyset_id(source_parent(source))] = source, None
+        owners |= {applyset_id(instance): (source, instance) for instance in record.scopes}
+    return owners
 
 
 def _target(
@@ -151,6 +162,7 @@ def _target(
     definitions: Mapping[GroupKind, str],
     cluster_name: str,
 ) -> WindowTarget:
+    """Return the target of a member; `instance` owns it, unless it belongs to the set of the source."""
     kind = key.group_kind
     selected_instance = instance or (key if kind in definitions else None)
     if selected_instance:

@@ -54,9 +54,11 @@ class RolloutSnapshot:
     """Cause by name of each wave whose own windows are closed."""
 
     def target(self, wave: Wave) -> TargetRevision:
+        """Return the revision that a wave moves to."""
         return self.state.targets[wave.name]
 
     def counters(self, wave: Wave) -> Counters:
+        """Return the counters of a wave."""
         return self.collection.waves[wave.name].counters
 
     def limit(self, wave: Wave, counters: Counters) -> int:

@@ -74,7 +74,7 @@ _PERSON_REASONS: Final = frozenset({Reason.HELD, Reason.SUSPENDED})
 
 @dataclass(frozen=True, slots=True)
 class RolloutItem:
-    """One instance, node of a collection or cluster, compared with the target of its wave."""
+    """Item of a rollout: an instance, a node of a collection or a cluster, compared with the target of its wave."""
 
     key: str
     labels: Mapping[str, str] = field(default_factory=dict)

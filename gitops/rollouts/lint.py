@@ -1,8 +1,8 @@
 """Lint of policies: open time, equally specific policies, instances without a wave, selectors without a match.
 
 `availability` of the default policy requires a minimum of open time in every period of the coming year, in intervals of
-a minimum length. The minimum over all periods is reached at a period that begins where an interval ends or becomes too
-short, or that ends where an interval begins or becomes long enough. So only these periods are computed.
+a minimum length. Only some periods are computed: those that begin where an interval ends or becomes too short, and
+those that end where an interval begins or becomes long enough. One of them has the least open time of all periods.
 """
 
 from __future__ import annotations

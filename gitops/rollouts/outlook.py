@@ -103,7 +103,7 @@ def _instance_refs(names: Sequence[str], causes: Mapping[str, Cause]) -> Iterato
 
 @dataclass(frozen=True)
 class _WaveView:
-    """One wave as its items see it."""
+    """View of a wave from its items: what each of them waits for."""
 
     snapshot: RolloutSnapshot
     wave: Wave

@@ -87,6 +87,7 @@ class PolicySelector:
     """Labels of instances; None for all."""
 
     def matches(self, definition: str, labels: Mapping[str, str]) -> bool:
+        """Return whether an instance of this definition, with these labels, is selected."""
         return matches_any(self.rgds or None, definition) and (self.instances is None or self.instances.matches(labels))
 
     def rank(self, definition: str) -> tuple[int, bool]:

@@ -46,7 +46,7 @@ GIT_AUTHOR: Final = "Git"
 
 @dataclass(frozen=True, slots=True)
 class RolloutRequest:
-    """One request to a rollout."""
+    """Request to a rollout, from one annotation of its record."""
 
     key: str
     """Key of the annotation."""

@@ -1,8 +1,8 @@
 """Shapes of a rollout, which limit the items in flight; counts and percentages.
 
 A shape is a frontier F(s) over N items: at most F(s) items may be in flight or settled while s have settled. F never
-decreases and is at least min(N, s + 1), so a rollout ends if its items settle. The arithmetic is integer: in floating
-point ceil(log 125 / log 5) is 4 instead of 3, and factor 5 would allow 625 items instead of 125.
+decreases and is at least min(N, s + 1), so a rollout ends if its items settle. The arithmetic is integer. In floating
+point ceil(log 125 / log 5) is 4 instead of 3, so factor 5 would allow 625 items instead of 125.
 """
 
 from __future__ import annotations

@@ -66,6 +66,8 @@ def _assign_in_order(policy: Policy, state: RolloutState, newest_revision: Targe
     """Return the target of each wave for `Finish` and `Pipeline`."""
     max_in_flight = policy.pipeline_max if policy.on_new_revision is OnNewRevision.PIPELINE else 1
     first, *others = (wave.name for wave in policy.all_waves)
+    # In flight are the targets that later waves have yet to complete, and the one that the first wave has completed and
+    # that they take next.
     in_flight = {state.targets[name] for name in others if not _is_free(state, name)}
     if in_flight and (passed_target := state.passed.get(first)):
         in_flight.add(passed_target)

@@ -31,7 +31,7 @@ class CalendarError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CalendarEvent:
-    """One event in local time. A zone of None means the time zone of the window."""
+    """Event in local time. A zone of None means the time zone of the window."""
 
     start: datetime
     start_zone: ZoneInfo | None
@@ -43,7 +43,7 @@ class CalendarEvent:
 
 @dataclass(frozen=True, slots=True)
 class _Property:
-    """One unfolded line, `NAME;PARAMETERS:VALUE`."""
+    """Unfolded line of a calendar, `NAME;PARAMETERS:VALUE`."""
 
     line: int
     name: str

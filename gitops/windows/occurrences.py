@@ -117,7 +117,7 @@ class Repeating:
     def _find_occurrences(self, day: date) -> tuple[Interval, ...]:
         """Return the merged occurrences that open on one of the days.
 
-        On a day without exceptions and clock changes, openings that touch are converted as one run: for `* * * * *`
+        On a day without exceptions and clock changes, openings that touch are converted as one run. For `* * * * *`
         that is one conversion instead of 1,440.
         """
         midnight = datetime.combine(day, time())

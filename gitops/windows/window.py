@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # The compiler imports the YAML parser, which commands withou
 
 
 class WindowKind(StrEnum):
+    """Effect of a window while it is active: changes may start, or may not."""
+
     ALLOW = "Allow"
     DENY = "Deny"
 
@@ -95,6 +97,7 @@ class WindowSelector:
     instances: LabelSelector | None = None
 
     def matches(self, target: WindowTarget) -> bool:
+        """Return whether every field of the selector matches the target."""
         return (
             matches_any(self.clusters, target.cluster)
             and matches_any(self.namespaces, target.namespace)

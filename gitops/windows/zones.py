@@ -75,6 +75,7 @@ def _both_instants(local_time: datetime, time_zone: ZoneInfo) -> tuple[datetime,
 
 def _clock_change_instant(earlier: datetime, later: datetime, time_zone: ZoneInfo) -> datetime:
     """Return the instant of the clock change between two instants, to the second."""
+    # Seconds before the change have the old offset and all later ones the new, so a binary search finds it.
     new = later.astimezone(time_zone).utcoffset()
     seconds = range(int((later - earlier).total_seconds()) + 1)
     return earlier + timedelta(
