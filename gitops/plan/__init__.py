@@ -1,1 +1,1 @@
-"""What a commit would do, as a value that people review: the report of a plan, and the forms in which it is shown."""
+"""Plans of a commit for people: its changes, when they start, what they wait for, and what deserves a warning."""

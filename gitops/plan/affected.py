@@ -1,7 +1,7 @@
-"""Of two commits only what the second can change: what both say alike, and nothing that differs can touch, needs no plan.
+"""Restriction of two commits to the objects that the second commit can affect.
 
-Invariant: a plan of what is left says the same as one of all. Where that would take counting what is left out (the brake on deletions counts all
-that is live), nothing is left out.
+Most commits change little of a large source, and only that part needs a plan. Invariant: the plan of the part says the
+same as a plan of the whole. Where it might not, the whole is planned: the deletion brake counts all live objects.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ from renderer.render.model import RenderedApplySet, Rendering
 def restrict_to_affected(
     base: Catalog, head: Catalog, base_rendering: Rendering, head_rendering: Rendering, brake: DeletionBrake
 ) -> tuple[Catalog, Catalog] | None:
-    """Both catalogs without what cannot differ; None where all of it counts. The bundles are their renderings, made with one memo."""
+    """Return both catalogs without the objects that the commit cannot affect; None if the whole has to be planned.
+
+    Both renderings are made with one `RenderCache`, so that equal nodes are identical and compared at no cost.
+    """
     if len(_node_keys(base_rendering) - _node_keys(head_rendering)) > brake.deletions:
         return None
     source = source_parent(head.source)
+    # Kept is a member that differs; an instance that reads an object outside of it or contains a difference; an object
+    # that instances refer to; and the direct dependencies and dependents of all these.
     affected_keys = set(_differing_members(base_rendering, head_rendering, source))
     with_descendants = affected_keys.union(*(_descendants(owner, head_rendering) for owner in affected_keys))
     for rendering in (base_rendering, head_rendering):
@@ -44,7 +49,7 @@ def _node_keys(rendering: Rendering) -> set[ObjectKey]:
 
 
 def _differing_members(base_rendering: Rendering, head_rendering: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
-    """Members of the source's set that differ, or whose definition does, or something below them."""
+    """Yield the members of the source's set that differ, that have another definition, or contain a difference."""
     old, new = (
         {node.key: node for applyset in side.sources.values() for node in applyset.nodes}
         for side in (base_rendering, head_rendering)
@@ -83,13 +88,14 @@ def _is_same(applyset: RenderedApplySet, other: RenderedApplySet) -> bool:
 
 
 def _outermost_instance(key: ObjectKey, rendering: Rendering, source: ObjectKey) -> ObjectKey:
-    """The instance in the source's set that a nested one belongs to."""
+    """Return the instance in the source's set that contains a nested instance."""
     while (rendered := rendering.instances.get(key)) and rendered.owner and rendered.owner != source:
         key = rendered.owner
     return key
 
 
 def _descendants(key: ObjectKey, rendering: Rendering) -> Iterator[ObjectKey]:
+    """Yield the members of an instance and of the instances nested in it."""
     if rendered := rendering.instances.get(key):
         for node in rendered.nodes:
             if node.key and not node.external:
@@ -98,7 +104,7 @@ def _descendants(key: ObjectKey, rendering: Rendering) -> Iterator[ObjectKey]:
 
 
 def _referenced_members(rendering: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
-    """What of the commit is referred to by instances, or what makes it."""
+    """Yield the members that instances refer to; for a node of an instance, its outermost instance."""
     referenced = {
         node.key for applyset in rendering.instances.values() for node in applyset.nodes if node.external and node.key
     }
@@ -109,7 +115,7 @@ def _referenced_members(rendering: Rendering, source: ObjectKey) -> Iterator[Obj
 
 
 def _adjacent_members(affected_keys: set[ObjectKey], source: RenderedApplySet) -> Iterator[ObjectKey]:
-    """What members of the source's set use and are used by, one step."""
+    """Yield the direct dependencies and dependents of the affected members."""
     by_id = {node.id: node for node in source.nodes}
     for node in source.nodes:
         dependency_keys = [
@@ -122,7 +128,10 @@ def _adjacent_members(affected_keys: set[ObjectKey], source: RenderedApplySet) -
 
 
 def _restrict_catalog(catalog: Catalog, affected_keys: set[ObjectKey]) -> Catalog:
-    """By kind and name, of any namespace: what it would be put in is not known here, and one more changes nothing."""
+    """Keep the objects with the kind and name of an affected key.
+
+    The namespace is ignored: an object without one gets it later. An object too many does not change the plan.
+    """
     names = {(key.group_kind, key.name) for key in affected_keys}
     return replace(
         catalog,

@@ -1,7 +1,7 @@
-"""A commit as if it had been brought about: the objects that a cluster would hold, with all that Levelgate records on them.
+"""Objects that a cluster would hold after a commit was applied, with the records that Levelgate keeps on them.
 
-Whatever the commit says is there and nothing else; what waits for values that only a cluster gives as far as they are known, and not at all where not
-even its name is. So a plan against it says what the next commit changes, and no cluster is asked.
+A plan against these objects tells what the next commit changes, without a cluster. They are exactly the objects of the
+commit. An object that waits for values of a cluster is included with the fields that are known, if its name is known.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ASSUMED_CREATION_TIME = "2000-01-01T00:00:00Z"
 def assume_applied(
     catalog: Catalog, rendering: Rendering, version: str, rollouts: Iterable[Object]
 ) -> Mapping[ObjectKey, Object]:
-    """Objects by key; `bundle` is the rendering of the catalog alone, `rollouts` are records of these."""
+    """Return the objects by key. *rendering* is of this catalog alone, *rollouts* are from `completed_rollouts`."""
     records = RevisionArchive().with_pending_revisions(rendering.issued).records.values()
     rules = RevisionArchive().new_rules({catalog.source: resolve_rules(catalog, {}).accepted})
     packs = AppliedPacks()
@@ -47,7 +47,7 @@ def assume_applied(
 
 
 def completed_rollouts(catalog: Catalog, rendering: Rendering) -> Sequence[Object]:
-    """Records of rollouts that are over: every instance is at the one revision that there is."""
+    """Return the record of each rollout, completed: every instance is at the only revision of its definition."""
     policies = tuple(read_policies(catalog).rules.values())
     numbers = {new_revision.kind: new_revision.number for new_revision in rendering.issued}
     records: dict[str, Object] = {}
@@ -62,6 +62,7 @@ def completed_rollouts(catalog: Catalog, rendering: Rendering) -> Sequence[Objec
 
 
 def _present_nodes(applyset: RenderedApplySet) -> Iterator[tuple[RenderedNode, Collection[str]]]:
+    """Yield the nodes that exist once the set is applied, with the ids of their dependencies."""
     dependencies = applyset.member_dependencies
     present = (node for node in applyset.nodes if node.key and (node.writable or (node.waiting and not node.external)))
     return ((node, dependencies[node.id]) for node in present)
@@ -96,7 +97,10 @@ def _with_server_metadata(body: Object) -> Object:
 
 
 def _managed_fields_entry(body: Object) -> Object:
-    """The managed fields of one who applied all of it; what is owned whole is owned with all its parts."""
+    """Return the `managedFields` entry of a field manager that applied the whole object.
+
+    Owning a field without subfields owns everything below it, so that top-level fields are enough.
+    """
     metadata: Object = {
         f"f:{name}": {f"f:{key}": {} for key in value} if name in {"labels", "annotations"} else {}
         for name, value in body["metadata"].items()

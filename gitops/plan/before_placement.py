@@ -1,4 +1,7 @@
-"""Plans of a source with a fleet that ask no cluster: what changes in Git, before placements, overrides and namespace maps."""
+"""Plans in Git alone, for a source that is placed on the clusters of a fleet.
+
+Such a plan asks no cluster. It shows changes before placements, overrides and namespace maps are applied.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,24 @@ from renderer.catalog.catalog import Catalog
 
 BEFORE_PLACEMENT: Final = PlanWarning(
     WarningKind.NOT_COMPARED,
-    "the configuration has a fleet, and no cluster was asked: this is what changes in Git, before placements, overrides and "
-    "namespace maps; what each cluster gets of it: levelgate plan PATH --config FILE --cluster all",
+    "the configuration has a fleet, and no cluster was asked: this is what changes in Git, before placements, "
+    "overrides and namespace maps; what each cluster gets of it: levelgate plan PATH --config FILE --cluster all",
 )
-"""Of a plan which knows nothing of clusters."""
+"""Warning of every plan that asks no cluster although there is a fleet."""
 
 
 def warn_before_placement(report: Report) -> Report:
-    """Return the report of a plan between commits with the warning that placements are not in it: a commit may change nothing but these."""
+    """Return the report with the warning that placements are not in it.
+
+    The warning stands in an empty report as well: a commit may change nothing but placements.
+    """
     return replace(report, warnings=(*report.warnings, BEFORE_PLACEMENT))
 
 
 def strip_placement(catalog: Catalog, fleet_source: str) -> Catalog:
-    """Return the catalog without its clusters and placements, which nobody obeys in such a plan; what is wrong with them is among its problems."""
+    """Return the catalog without its clusters and placements, with their problems added.
+
+    *fleet_source* is the name of the source that may declare clusters.
+    """
     problems = read_fleet_objects(catalog, {}, fleet_source=fleet_source).problems
     return replace(catalog, destinations=(), problems=tuple(sorted({*catalog.problems, *problems})))

@@ -1,24 +1,25 @@
-"""Changes for reviewers, from the preview of a reconciliation: field diffs, masked, with the obstacles of each change."""
+"""Planned changes of a preview, each with its masked field diff, its obstacles and the reason for its action."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field
-from itertools import chain
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from applier.applyset import adoption
 from applier.applyset.member import Member
 from applier.causes import Cause, Reason
 from applier.errors import ClusterError, Immutable
-from applier.plan.model import ApplySetPlan, Barrier, CandidateChange, NodeAction, NodePlan, Operation, Plan
+from applier.plan.model import ApplySetPlan, Barrier, CandidateChange, NodeAction, NodePlan, Operation
 from applier.plan.prune import PruneCandidate, PruneOutcome
-from applier.state.observed import annotation, is_terminating, label
+from applier.state.observed import Observed, annotation, is_terminating, label
 from applier.state.structural_diff import FieldDiff
+from gitops.plan.comparison_base import ComparisonBase
 from gitops.plan.dependency_waits import add_dependency_waits
-from gitops.plan.field_diff import creation_diff, diff_objects, field_value, intended_diff
+from gitops.plan.field_diff import creation_diff, diff_objects, intended_diff, removal_diff
 from gitops.plan.foreign_sources import ForeignSources
 from gitops.plan.masking import SecretMasks, has_snapshot_masks
+from gitops.plan.obstacles import FindTurn, ObstacleFinder, hold_obstacles
 from gitops.plan.report import Obstacle, PlannedAction, PlannedChange
 from gitops.reconcile.context import EventualPlan
 from renderer import well_known
@@ -43,66 +44,81 @@ _PRUNE_ACTIONS = {
     PruneOutcome.KEEP: PlannedAction.KEEP,
 }
 
-FindTurn = Callable[[ApplySetPlan, ObjectKey], Cause | None]
-
-BaseManifests = Mapping[tuple[ObjectKey, str], Manifest]
-"""What nodes were in the base that could not be rendered to their end there, by set and id."""
-
 
 @dataclass
 class ChangeCollector:
-    """Of one prospect. `turn` says why something is not done to an object before its instance has its turn; nothing but healing is done to the
-    instances in `frozen`. `unresolved`, without a cluster, are nodes of the base whose values nobody knows: what equals them is unchanged. `levels`
-    are those of the source's own objects, where the preview has only some of them. `refused` is what the schemas of the commit itself refuse. Data of
-    objects in `hidden` are not known. `files` are those of the commit.
-    `deletions` say why objects that somebody deleted are still there. `unchanged` counts, once all changes are made.
-    """
+    """Changes of one prospect of a preview: all that is due, or all that is done before instances move."""
 
     eventual_plan: EventualPlan
     masks: SecretMasks
     neighbours: ForeignSources
+    comparison: ComparisonBase
     barriers: Mapping[ObjectKey, Barrier]
+    """Barriers of instances that wait for more than their dependencies."""
+
     files: Collection[str]
+    """Files of the commit."""
+
     deletions: Mapping[ObjectKey, Cause]
+    """Causes for which objects with a `deletionTimestamp` still exist."""
+
+    refused: Mapping[ObjectKey, ClusterError]
+    """Refusals by the schemas of the commit itself."""
+
     turn: FindTurn = lambda _, __: None
     frozen: Collection[ObjectKey] = ()
-    unresolved: BaseManifests | None = None
-    levels: Mapping[ObjectKey, int] = field(default_factory=dict)
-    refused: Mapping[ObjectKey, ClusterError] = field(default_factory=dict)
-    hidden: Collection[ObjectKey] = ()
-    unchanged: int = 0
+    """Instances that are only healed."""
 
-    def __post_init__(self) -> None:
-        self._observed = self.eventual_plan.situation.observed
-        self._declared_at = {
-            node.key: node.origin for applyset in self.eventual_plan.bundle.sources.values() for node in applyset.nodes
-        }
-        self._failing = {
-            node_plan.node.key
-            for set_plan in self.eventual_plan.plan.sets
-            for node_plan in set_plan.nodes
-            if node_plan.node.error
-        }
-        self._users = {
+    hidden: Collection[ObjectKey] = ()
+    """Objects whose `data` is unknown and does not count as a difference."""
+
+    unchanged: int = 0
+    """Number of objects without a change, complete once `collect` has returned."""
+
+    @cached_property
+    def _observed(self) -> Observed:
+        return self.eventual_plan.situation.observed
+
+    @cached_property
+    def _obstacles(self) -> ObstacleFinder:
+        return ObstacleFinder(self.eventual_plan, self.deletions, self.turn)
+
+    @cached_property
+    def _declared_at(self) -> Mapping[ObjectKey | None, SourceLocation]:
+        sources = self.eventual_plan.bundle.sources.values()
+        return {node.key: node.origin for applyset in sources for node in applyset.nodes}
+
+    @cached_property
+    def _failing(self) -> Collection[ObjectKey | None]:
+        plans = (node_plan for set_plan in self.eventual_plan.plan.sets for node_plan in set_plan.nodes)
+        return {node_plan.node.key for node_plan in plans if node_plan.node.error}
+
+    @cached_property
+    def _users(self) -> Mapping[ObjectKey, Sequence[ObjectKey]]:
+        return {
             candidate.member.key: candidate.users
             for set_plan in self.eventual_plan.plan.sets
             for candidate in set_plan.prune_candidates
         }
 
     def collect(self) -> tuple[PlannedChange, ...]:
-        """The source's own objects, then instances, each with its own object: written before its nodes, deleted after them."""
+        """Return the changes: first the source's own objects, then each instance with its nodes.
+
+        The object of an instance comes before its nodes if it is written, and after them if it is deleted.
+        """
         return tuple(
             add_dependency_waits(
                 self._ordered_changes(),
                 self.eventual_plan.plan,
                 self._users_of,
                 self.barriers,
-                self.unresolved,
+                self.comparison.unresolved,
                 self.masks.mask_text,
             )
         )
 
     def _ordered_changes(self) -> list[PlannedChange]:
+        """Return all changes in the order of `collect`, without what they wait for."""
         source_changes: list[PlannedChange] = []
         by_instance: dict[ObjectKey, tuple[list[PlannedChange], list[PlannedChange], list[PlannedChange]]] = {}
         for set_plan in self.eventual_plan.plan.sets:
@@ -117,6 +133,7 @@ class ChangeCollector:
         return [*source_changes, *(change for parts in by_instance.values() for part in parts for change in part)]
 
     def _set_changes(self, set_plan: ApplySetPlan) -> Iterator[PlannedChange]:
+        """Yield the changes of one set: a set without nodes that failed, nodes, prune candidates, handovers."""
         if set_plan.error and set_plan.error.reason.is_failure and not set_plan.nodes:
             key, message = set_plan.rendered.parent, self.masks.mask_text(set_plan.error.message)
             if key.group_kind not in self.neighbours.hidden_kinds and key not in self._failing:
@@ -139,64 +156,50 @@ class ChangeCollector:
         yield from self._handovers(set_plan)
 
     def _node_change(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> PlannedChange | None:
+        """Return the change of a node; None if a reader would see no difference."""
         if node_plan.action in {NodeAction.NONE, NodeAction.RECORD} and not (
             node_plan.live and is_terminating(node_plan.live)
         ):
             return None
-        rendered_node = node_plan.node
+        node = node_plan.node
         action, message = self._action(set_plan, node_plan)
-        if (
-            action is PlannedAction.UNKNOWN
-            and (self.unresolved or {}).get((set_plan.rendered.parent, rendered_node.id)) == rendered_node.manifest
-        ):
+        if action is PlannedAction.UNKNOWN and self._base_manifest(set_plan, node) == node.manifest:
             return None
-        origin = self._source_location(set_plan, rendered_node)
-        candidate_change = (
-            CandidateChange(
-                set_plan.rendered,
-                rendered_node.key,
-                _operation(set_plan, node_plan),
-                _node_id(set_plan, rendered_node.id),
-                rendered_node.level,
-                live=node_plan.live,
-            )
-            if rendered_node.key
-            else None
-        )
-        failure = self._observed.failures.get(rendered_node.key) if rendered_node.key else None
+        origin = self._source_location(set_plan, node)
+        candidate_change = _candidate_change(set_plan, node_plan)
+        failure = self._observed.failures.get(node.key) if node.key else None
         difference = self._diff(set_plan, node_plan, action)
-        if rendered_node.key in self.hidden:
+        if node.key in self.hidden:
             difference = tuple(field_diff for field_diff in difference if not field_diff.path.startswith("data"))
-        if (
-            action is PlannedAction.UPDATE
-            and not (difference or message)
-            and self._is_recorded_only(set_plan, node_plan)
-        ):
+        is_same_content = action is PlannedAction.UPDATE and not difference and not message
+        if is_same_content and self._is_recorded_only(set_plan, node_plan):
             return None
         return PlannedChange(
             action,
-            rendered_node.key and self.masks.mask_key(rendered_node.key),
-            str(rendered_node.group_kind),
-            self._instance(set_plan, rendered_node.key),
-            _node_id(set_plan, rendered_node.id),
-            self._level(set_plan, rendered_node.key, rendered_node.level),
+            node.key and self.masks.mask_key(node.key),
+            str(node.group_kind),
+            self._instance(set_plan, node.key),
+            _node_id(set_plan, node.id),
+            self._level(set_plan, node.key, node.level),
             origin.file,
             origin.line,
             difference,
-            self._obstacles_of(set_plan, candidate_change, node_plan, action)
+            self._obstacles.of_node(set_plan, node_plan, candidate_change, action)
             if candidate_change and action.is_change
             else (),
             tuple(cause.field for cause in failure.causes) if isinstance(failure, Immutable) else (),
-            message=self.masks.mask_text("; ".join(filter(None, (message, self._describe_override(candidate_change))))),
+            message=self.masks.mask_text(_join_notes(message, self._obstacles.describe_override(candidate_change))),
         )
 
-    def _describe_override(self, candidate_change: CandidateChange | None) -> str:
-        """Who lets a change past a window that is closed, and why; empty where nobody does."""
-        entry = self.eventual_plan.overrides(candidate_change) if candidate_change else None
-        return f"passes closed windows by the break-glass of {entry.by}: {entry.why}" if entry else ""
+    def _base_manifest(self, set_plan: ApplySetPlan, node: RenderedNode) -> Manifest | None:
+        """Return the manifest of a node in the base, where it waits for values there as well."""
+        return (self.comparison.unresolved or {}).get((set_plan.rendered.parent, node.id))
 
     def _source_location(self, set_plan: ApplySetPlan, node: RenderedNode) -> SourceLocation:
-        """Where the commit says it: of what a definition of another source makes, or a revision before, that is the instance."""
+        """Return the file and line of the commit that declare a node.
+
+        Where the commit lacks the definition (another source, an earlier revision), the outermost instance counts.
+        """
         if set_plan.rendered.is_source or node.origin.file in self.files:
             return node.origin
         instance = set_plan.rendered
@@ -205,25 +208,25 @@ class ChangeCollector:
         return self._declared_at.get(instance.parent, node.origin)
 
     def _is_recorded_only(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> bool:
-        """Of what does not differ: is it written only to record what it was written from? A member is, if the server was asked, or could not be
-        asked as what is there is masked.
+        """Return whether an update without a difference only records what the object was written from.
+
+        A dry run proves it for a member of this set. Against masked values no dry run is possible.
         """
         return has_snapshot_masks(node_plan.live) or (
             node_plan.node.key in self.eventual_plan.answers and node_plan.live_set_id == set_plan.rendered.id
         )
 
     def _action(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> tuple[PlannedAction, str]:
+        """Return the action on a node, and the reason where the action alone does not tell it."""
         if owner := self.neighbours.hidden_kinds.get(node_plan.node.group_kind):
-            advice = f"no revision of it that this version can read is recorded in the cluster; run levelgate explain source/{owner}"
-            return PlannedAction.UNKNOWN, f"its definition is in source {owner}, and {advice}"
+            gap = f"its definition is in source {owner}, and no revision of it that this version can read is recorded"
+            return PlannedAction.UNKNOWN, f"{gap} in the cluster; run levelgate explain source/{owner}"
         deletion = self.deletions.get(node_plan.node.key) if node_plan.node.key else None
         if node_plan.node.error:
-            return PlannedAction.FAILED, "; ".join([node_plan.node.error, *([deletion.message] if deletion else [])])
+            return PlannedAction.FAILED, _join_notes(node_plan.node.error, deletion.message if deletion else "")
         if node_plan.node.waiting:
-            return (
-                PlannedAction.UNKNOWN,
-                f"waits for {', '.join(node_plan.node.waiting)}{self._describe_unknown_children(node_plan.node)}",
-            )
+            children = self._describe_unknown_children(node_plan.node)
+            return PlannedAction.UNKNOWN, f"waits for {', '.join(node_plan.node.waiting)}{children}"
         if node_plan.blocked and node_plan.blocked.reason.is_failure:
             return PlannedAction.FAILED, f"{node_plan.blocked.reason}: {node_plan.blocked.message}"
         if node_plan.node.key and (refusal := self.refused.get(node_plan.node.key)):
@@ -234,59 +237,46 @@ class ChangeCollector:
             return PlannedAction.REPLACE, deletion.message if deletion else ""
         lost = _describe_lost_fields(node_plan) if node_plan.action is NodeAction.HEAL else ""
         if node_plan.action is NodeAction.UPDATE and node_plan.live_set_id not in {"", set_plan.rendered.id}:
-            return (
-                PlannedAction.UPDATE,
-                f"handed over by {annotation(node_plan.live or {}, well_known.INSTANCE) or 'a source'}",
-            )
+            previous_owner = annotation(node_plan.live or {}, well_known.INSTANCE) or "a source"
+            return PlannedAction.UPDATE, f"handed over by {previous_owner}"
         return _ACTIONS[node_plan.action], lost
 
     def _describe_unknown_children(self, node: RenderedNode) -> str:
-        """What nobody can count of a nested instance that is not known yet."""
+        """Name the nodes of a nested instance that cannot be rendered yet; empty for other nodes."""
         definition = self.eventual_plan.bundle.definitions.get(node.group_kind)
         if definition is None:
             return ""
-        return (
-            f"; the outcome for its {join_names([child.id for child in definition.nodes], limit=5)} is known only then"
-        )
+        names = join_names([child.id for child in definition.nodes], limit=5)
+        return f"; the outcome for its {names} is known only then"
 
     def _diff(self, set_plan: ApplySetPlan, node_plan: NodePlan, action: PlannedAction) -> tuple[FieldDiff, ...]:
+        """Return the masked field diff of a node: from a dry run where the server answered, else from its manifest."""
         key, manifest = node_plan.node.key, node_plan.node.manifest
         match action:
             case PlannedAction.CREATE:
                 return creation_diff(self.masks.mask_object(manifest))
-            case PlannedAction.UNKNOWN if old := (self.unresolved or {}).get(
-                (set_plan.rendered.parent, node_plan.node.id)
-            ):
+            case PlannedAction.UNKNOWN if old := self._base_manifest(set_plan, node_plan.node):
                 return diff_objects(self.masks.mask_object(old), self.masks.mask_object(manifest))
             case PlannedAction.REPLACE if node_plan.live:
                 return intended_diff(node_plan.live, manifest, self.masks)
         answer = self.eventual_plan.answers.get(key) if key else None
         if answer is None:
-            return (
-                intended_diff(node_plan.live, manifest, self.masks)
-                if node_plan.live and action is PlannedAction.UPDATE
-                else ()
-            )
+            is_update = action is PlannedAction.UPDATE
+            return intended_diff(node_plan.live, manifest, self.masks) if node_plan.live and is_update else ()
         live, _ = answer
         diff = diff_objects(*map(self.masks.mask_object, answer))
         if action is not PlannedAction.ADOPT:
             return diff
+        # Adoption also removes fields of the previous owner, and no dry run shows that.
         removed_paths = {
             path.removeprefix(".")
             for path in adoption.undeclared_fields(live, manifest, node_plan.adoption.manager_prefixes)
         }
         masked_live = self.masks.mask_object(live)
-        removed = (
-            (path, field_value(masked_live, path))
-            for path in sorted(removed_paths.difference(field_diff.path for field_diff in diff))
-        )
-        return (
-            *diff,
-            *(FieldDiff(path, "(set by its previous owner)" if old is None else old) for path, old in removed),
-        )
+        return (*diff, *removal_diff(masked_live, removed_paths.difference(field_diff.path for field_diff in diff)))
 
     def _handovers(self, set_plan: ApplySetPlan) -> Iterator[PlannedChange]:
-        """Members that are no longer wanted here, and that another source waits for."""
+        """Yield the members that this set no longer wants and another source waits for."""
         wanted_keys, live = {node_plan.node.key for node_plan in set_plan.nodes}, self._observed.objects
         for key, name in self.neighbours.claims.items():
             if key not in wanted_keys and label(live.get(key, {}), well_known.PART_OF) == set_plan.rendered.id:
@@ -308,35 +298,29 @@ class ChangeCollector:
             live=self._observed.objects.get(member.key),
         )
         action = _PRUNE_ACTIONS[candidate.outcome]
-        hold_obstacles = [obstacle_of(candidate.blocked)] if candidate.blocked and candidate.is_held else []
         if action is PlannedAction.KEEP:
             message = self.masks.mask_text(candidate.blocked.message) if candidate.blocked else ""
-            return self._member_change(set_plan, member, action, obstacles=tuple(hold_obstacles), message=message)
-        hold_obstacles += self._turn_obstacles(set_plan, member.key)
+            return self._member_change(set_plan, member, action, obstacles=hold_obstacles(candidate), message=message)
         if action is PlannedAction.RELEASE:
-            return self._member_change(set_plan, member, action, obstacles=tuple(hold_obstacles))
-        causes = (
-            () if member.is_terminating else self.eventual_plan.hindrances(candidate_change)
-        )  # somebody did it already
+            obstacles = (*hold_obstacles(candidate), *self._obstacles.of_turn(set_plan, member.key))
+            return self._member_change(set_plan, member, action, obstacles=obstacles)
         deletion = self.deletions.get(member.key)
-        hold_obstacles += [obstacle_of(deletion)] if deletion else []
-        obstacles = tuple(dict.fromkeys([*hold_obstacles, *map(obstacle_of, causes)]))
         notes = (
             self._describe_deleted_children(member.key),
-            self.masks.mask_text(self._describe_override(candidate_change)),
+            self.masks.mask_text(self._obstacles.describe_override(candidate_change)),
         )
         return self._member_change(
             set_plan,
             member,
             action,
-            obstacles=obstacles,
+            obstacles=self._obstacles.of_prune(set_plan, candidate, candidate_change),
             users=tuple(sorted(map(str, self._users_of(member.key)))),
             readers=candidate.going_readers,
-            message=self.masks.mask_text(deletion.message) if deletion else "; ".join(filter(None, notes)),
+            message=self.masks.mask_text(deletion.message) if deletion else _join_notes(*notes),
         )
 
     def _describe_deleted_children(self, key: ObjectKey) -> str:
-        """What goes with an instance of which nobody knows without a cluster what it is made of."""
+        """Name the nodes that are deleted with an instance, where the plan does not know its members; else empty."""
         definition = self.eventual_plan.bundle.definitions.get(key.group_kind)
         if definition is None or key in self.eventual_plan.situation.plans:
             return ""
@@ -353,7 +337,7 @@ class ChangeCollector:
         readers: tuple[ObjectKey, ...] = (),
         message: str = "",
     ) -> PlannedChange:
-        """What becomes of a live member that its set no longer wants."""
+        """Return the change of a live member that its set no longer wants."""
         file, line = _recorded_location(self._observed.objects.get(member.key))
         return PlannedChange(
             action,
@@ -373,56 +357,14 @@ class ChangeCollector:
     def _users_of(self, key: ObjectKey) -> Sequence[ObjectKey]:
         return self._users.get(key, ())
 
-    def _obstacles_of(
-        self, set_plan: ApplySetPlan, candidate_change: CandidateChange, node_plan: NodePlan, action: PlannedAction
-    ) -> tuple[Obstacle, ...]:
-        """What people have said of it, its turn, and the gates. What is replaced is created again, and has to be allowed to."""
-        hold_obstacles = [obstacle_of(node_plan.blocked)] if node_plan.blocked and node_plan.is_held else []
-        if deletion := self.deletions.get(candidate_change.key):
-            hold_obstacles.append(obstacle_of(deletion))
-        judged_changes = (
-            (candidate_change, candidate_change._replace(operation=Operation.CREATE))
-            if action is PlannedAction.REPLACE
-            else (candidate_change,)
-        )
-        return tuple(
-            dict.fromkeys(
-                [
-                    *hold_obstacles,
-                    *self._turn_obstacles(set_plan, candidate_change.key),
-                    *map(obstacle_of, chain.from_iterable(map(self.eventual_plan.hindrances, judged_changes))),
-                ]
-            )
-        )
-
-    def _turn_obstacles(self, set_plan: ApplySetPlan, key: ObjectKey) -> list[Obstacle]:
-        cause = self.turn(set_plan, key)
-        return [obstacle_of(cause)] if cause else []
-
     def _level(self, set_plan: ApplySetPlan, key: ObjectKey | None, level: int | None) -> int | None:
-        return self.levels.get(key, level) if set_plan.rendered.is_source and key else level
+        return self.comparison.levels.get(key, level) if set_plan.rendered.is_source and key else level
 
     def _instance(self, set_plan: ApplySetPlan, key: ObjectKey | None) -> ObjectKey | None:
-        """The instance that a change is shown with: its own object is one of the source's."""
+        """Return the instance under which a change is shown, also for the object of the instance itself."""
         if not set_plan.rendered.is_source:
             return set_plan.rendered.parent
         return key if key in self.eventual_plan.situation.plans else None
-
-
-def blocked_deletions(plan: Plan) -> Mapping[ObjectKey, Cause]:
-    """Return why objects that somebody deleted are still there, where that is not a matter of time alone."""
-    nodes = ((node.node.key, node.blocked) for one in plan.sets for node in one.nodes)
-    candidates = (
-        (one.member.key, one.blocked)
-        for set_plan in plan.sets
-        for one in set_plan.prune_candidates
-        if one.member.is_terminating
-    )
-    return {
-        key: cause
-        for key, cause in chain(nodes, candidates)
-        if key and cause and cause.reason is Reason.DELETION_BLOCKED
-    }
 
 
 def _operation(set_plan: ApplySetPlan, node_plan: NodePlan) -> Operation:
@@ -433,14 +375,20 @@ def _node_id(set_plan: ApplySetPlan, node_id: str) -> str:
     return "" if set_plan.rendered.is_source else node_id
 
 
-def obstacle_of(cause: Cause) -> Obstacle:
-    name = cause.references[0].name if cause.references else ""
-    is_of_items = not (cause.details.get("position") or {"wave": "any"})["wave"]
-    return Obstacle(cause.reason, cause.message, name, cause.until, is_of_items)
+def _candidate_change(set_plan: ApplySetPlan, node_plan: NodePlan) -> CandidateChange | None:
+    node = node_plan.node
+    if not node.key:
+        return None
+    node_id, operation = _node_id(set_plan, node.id), _operation(set_plan, node_plan)
+    return CandidateChange(set_plan.rendered, node.key, operation, node_id, node.level, live=node_plan.live)
+
+
+def _join_notes(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
 
 
 def _describe_lost_fields(node_plan: NodePlan) -> str:
-    """Return what others changed and is healed, and what stays a conflict after that."""
+    """Return the fields that are healed, and those that remain in conflict with another field manager."""
     healed = join_names(node_plan.lost_fields, limit=3, separator="; ")
     contested = join_names(node_plan.contested_fields, limit=3, separator="; ")
     return f"{healed}; {Reason.CONFLICT}: {contested}, and stays so" if contested else healed

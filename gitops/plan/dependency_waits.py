@@ -1,7 +1,8 @@
-"""What a change waits for that is no gate of its own: what it uses has to be brought about before it, and what uses it has to be gone.
+"""Waits of a change for other objects: its dependencies come first, and its dependents are deleted first.
 
-A closed gate holds its node and the node's descendants (S0-9), and so does what is live, does not change and is not ready. In the other direction,
-what a held deletion still uses stays, and what a held node may still be is not pruned. A policy may ask for more (`barrier`).
+A held node also holds its descendants (S0-9), and so does a live node that does not change and is not ready. In the
+other direction, an object stays while a held deletion uses it. A member is not pruned while a held node could turn out
+to be the same object. A policy may ask for more (`Barrier`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from renderer.identity import ObjectKey
 from renderer.render.model import RenderedNode
 
 FindUsers = Callable[[ObjectKey], Collection[ObjectKey]]
-"""The live objects that record that they use this one."""
+"""Return the live objects that record a dependency on an object."""
 
 
 def add_dependency_waits(
@@ -33,8 +34,11 @@ def add_dependency_waits(
     unresolved: Container[tuple[ObjectKey, str]] | None,
     mask_text: Callable[[str], str],
 ) -> Iterator[PlannedChange]:
-    """The changes, each with what it waits for as one more gate. `barriers` are those of instances that wait for more than what they depend on.
-    `unresolved`, of a plan without a cluster, are nodes, by set and id, that have got in the base what it does not know; what the base has is ready.
+    """Yield the changes; a change that waits for another object gets one more obstacle.
+
+    *barriers* are those of instances that wait for more than their dependencies. *unresolved* is None if a cluster is
+    known. Else it names the nodes, by parent and id, that wait for values in the base commit as well. They hold
+    nothing, since all objects of the base are assumed to be ready.
     """
     stuck_actions = {PlannedAction.FAILED, PlannedAction.KEEP}
     held_changes = dict(_waiting_for_data(full_plan, unresolved or ()))
@@ -80,14 +84,14 @@ def add_dependency_waits(
 
 
 def _is_later(change: PlannedChange, obstacle: Obstacle) -> bool:
-    """Where gates of its own hold a change anyway, only what opens later than they do."""
+    """Return whether the obstacle says more than the change's own obstacles: it ends later, or they are none."""
     return not change.obstacles or (
         obstacle.until is not None and (change.until is None or obstacle.until > change.until)
     )
 
 
 def _is_same_turn(change: PlannedChange, other: PlannedChange) -> bool:
-    """A turn is one for all of an instance, and no news for its other nodes."""
+    """Return whether both changes wait for the same turn: all nodes of an instance move together."""
     is_same_instance = change.instance is not None and change.instance == other.instance
     return is_same_instance and bool(other.obstacles) and all(obstacle.is_turn for obstacle in other.obstacles)
 
@@ -95,7 +99,10 @@ def _is_same_turn(change: PlannedChange, other: PlannedChange) -> bool:
 def _waiting_for_data(
     full_plan: Plan, unresolved: Container[tuple[ObjectKey, str]]
 ) -> Iterator[tuple[ObjectKey, PlannedChange]]:
-    """Nodes that wait for data, and what is referred to and not there: until it comes nothing starts that waits for them."""
+    """Yield the nodes that wait for values, and external references without an object, as held changes.
+
+    Their dependents cannot start before the values exist.
+    """
     for set_plan in full_plan.sets:
         parent = set_plan.rendered.parent
         for node in (node_plan.node for node_plan in set_plan.nodes if node_plan.node.waiting):
@@ -108,7 +115,7 @@ def _waiting_for_data(
 
 
 def _unready_nodes(full_plan: Plan, mask_text: Callable[[str], str]) -> Iterator[tuple[ObjectKey, PlannedChange]]:
-    """What is live and as it is to be, and keeps waiting what depends on it; with why."""
+    """Yield the live nodes that do not change and are not ready, as held changes with the reason."""
     for set_plan in full_plan.sets:
         for node_plan in set_plan.nodes:
             if node_plan.live and node_plan.is_applied and not (node_plan.ready or is_terminating(node_plan.live)):
@@ -121,12 +128,12 @@ def _unready_nodes(full_plan: Plan, mask_text: Callable[[str], str]) -> Iterator
 
 
 def _object_key(set_plan: ApplySetPlan, node: RenderedNode) -> ObjectKey:
-    """Its key; for one whose name is not known yet what no object can be called."""
+    """Return the key of a node; if its name is unknown, a key that no object can have (a name with a space)."""
     return node.key or set_plan.rendered.parent._replace(name=f"{set_plan.rendered.parent.name} {node.id}")
 
 
 def _independent_nodes(full_plan: Plan) -> Iterator[ObjectKey]:
-    """Nodes that keep no others waiting."""
+    """Yield the nodes annotated with `wait-for: none`, for which dependents do not wait."""
     for set_plan in full_plan.sets:
         for node_plan in set_plan.nodes:
             if annotation(node_plan.node.manifest, well_known.WAIT_FOR) == "none":
@@ -134,7 +141,11 @@ def _independent_nodes(full_plan: Plan) -> Iterator[ObjectKey]:
 
 
 def _all_waits(full_plan: Plan, users_of: FindUsers) -> dict[ObjectKey, list[ObjectKey]]:
-    """Members of an instance that goes follow it once it is deleted, and it is gone after them, and after what others take over of it."""
+    """Return, for each object, the objects that have to be written or deleted before it.
+
+    The deletion of an instance begins before that of its members and ends after it. So the members wait for what the
+    instance waits for, and the instance for them and for the members that other sets take over.
+    """
     handed_over: dict[str, list[ObjectKey]] = {}
     for set_plan in full_plan.sets:
         for node_plan in set_plan.nodes:
@@ -151,7 +162,7 @@ def _all_waits(full_plan: Plan, users_of: FindUsers) -> dict[ObjectKey, list[Obj
 
 
 def _deleted_owners(full_plan: Plan) -> Iterator[tuple[ObjectKey, ObjectKey]]:
-    """Members of instances that go, each with its instance: while that is held they stay as well."""
+    """Yield the members of pruned instances, each with its instance: a held instance holds its members."""
     pruned_keys = {candidate.member.key for set_plan in full_plan.sets for candidate in set_plan.prune_candidates}
     for set_plan in full_plan.sets:
         if set_plan.rendered.parent in pruned_keys:
@@ -165,7 +176,7 @@ def _enclosing_instances(key: ObjectKey, owners: Mapping[ObjectKey, ObjectKey]) 
 
 
 def _set_waits(set_plan: ApplySetPlan, users_of: FindUsers) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:
-    """Of each object of a set, what has to be done before."""
+    """Yield each object of a set with the objects that have to be written or deleted before it."""
     by_id = {node_plan.node.id: _object_key(set_plan, node_plan.node) for node_plan in set_plan.nodes}
     for node_plan in set_plan.nodes:
         dependencies = [key for name in node_plan.node.depends_on if (key := by_id.get(name))]
@@ -175,6 +186,8 @@ def _set_waits(set_plan: ApplySetPlan, users_of: FindUsers) -> Iterator[tuple[Ob
             if set_plan.rendered.is_source or _is_existing_parent(set_plan)
             else [*dependencies, set_plan.rendered.parent],
         )
+    # A prune candidate also waits for nodes that may turn out to be the same object: a node of the same id whose name
+    # has changed, or an unwritten node of the same kind that replaces no other candidate.
     pruned_node_ids = {candidate.member.node_id for candidate in set_plan.prune_candidates}
     for candidate in set_plan.prune_candidates:
         possible_keys = [
@@ -195,15 +208,17 @@ def _set_waits(set_plan: ApplySetPlan, users_of: FindUsers) -> Iterator[tuple[Ob
 
 
 def _is_existing_parent(set_plan: ApplySetPlan) -> bool:
-    """Is the instance there, and a parent, so that nodes may be written whatever holds its own object?"""
+    """Return whether the instance exists and is a parent: then its nodes do not wait for its own object."""
     return set_plan.parent is not None and bool(label(set_plan.parent, well_known.PARENT_ID))
 
 
 def _barrier_waits(
     full_plan: Plan, barriers: Mapping[ObjectKey, Barrier], stopped: Collection[ObjectKey]
 ) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:
-    """Of nodes behind a barrier what counts of the levels before: all, or what failed or waits for data; a node at a gate keeps only its own
-    descendants (S0-26).
+    """Yield the nodes behind a barrier, each with the nodes of earlier levels that hold it.
+
+    `Barrier.ALL` waits for all of them, other barriers for those that failed or wait for values. A node at a gate holds
+    only its own descendants (S0-26).
     """
     for set_plan in full_plan.sets:
         barrier, earlier_keys = barriers.get(set_plan.rendered.parent), list[ObjectKey]()
@@ -216,7 +231,7 @@ def _barrier_waits(
 
 
 def _dependency_obstacle(blockers: Sequence[PlannedChange]) -> Obstacle:
-    """Behind the one that opens last, as far as that is known."""
+    """Return the obstacle for the blocker that ends last; blockers without a known end count as the earliest."""
     latest = max(blockers, key=lambda blocker: blocker.until.timestamp() if blocker.until else 0.0)
     name = latest.node or latest.ref
     is_unplanned = latest.action is PlannedAction.UNKNOWN

@@ -1,8 +1,8 @@
 """A recorded cluster that also answers dry runs: the objects of a commit, or of a snapshot.
 
-An embedded API server that knows the kinds of the record judges each dry run. For a commit the answer is the intent
-itself: defaults of a server are the same before and after, and unknown. For a cluster it is the object with the intent
-applied. New kinds are judged by the schemas of the same commit. Nothing can be written.
+An embedded API server judges each dry run by the recorded kinds, and new kinds by the schemas of the commit. For a
+commit the result is the manifest itself, since the defaults of a server are unknown. For a snapshot it is the live
+object with the manifest applied. Nothing can be written.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ _CLIENT_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
 
 @dataclass
 class DryRunCluster(RecordedCluster):
-    """`crds` describe the custom kinds that are to be judged by. Of a cluster, `is_whole`, `discovery` has all kinds that it serves, and objects hold
-    what the server and others filled in as well.
+    """Read-only cluster of recorded objects, with dry runs.
+
+    `crds` are the schemas by which custom objects are judged.
     """
 
     discovery: Discovery = NOTHING_SERVED
     crds: Mapping[GroupKind, Object] = field(default_factory=dict)
     is_whole: bool = False
+    """True for the record of a cluster: `discovery` has all its kinds, and objects hold defaults and foreign fields."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,7 +46,7 @@ class DryRunCluster(RecordedCluster):
 
     @cached_property
     def _api_server(self) -> Cluster:
-        """Nobody is asked beside a server that answers itself, unless the commit brings kinds; so it is made, and loaded, when it is asked."""
+        """Return the embedded API server, created at its first use: many plans need none, and loading it takes time."""
         from applier.sandbox.endpoints.transport import cluster_of
         from gitops.sandbox import create_sandbox
 
@@ -67,10 +69,11 @@ class DryRunCluster(RecordedCluster):
         return await self.apply_dry_run(manifest, self.objects.get(ObjectKey.from_manifest(manifest)), force=force)
 
     async def apply_dry_run(self, manifest: Object, live: Object | None = None, *, force: bool = True) -> Object:
-        """The object after the manifest was applied to `live`, or created. What no schema describes passes as it stands.
+        """Return the object after *manifest* is applied to *live*, or created. A kind without a schema is not judged.
 
-        Raises ClusterError where a server would not store it, or without *force* refuses it for the sake of others,
-        KindNotServed where a cluster was seen not to have the kind, and Unavailable where nobody can say.
+        Raises ClusterError if a server would refuse it: as invalid, or without *force* for a conflict with another
+        field manager. Raises KindNotServed if the recorded cluster does not serve the kind. Raises Unavailable if the
+        live object cannot be loaded, so that the result is unknown.
         """
         key = ObjectKey.from_manifest(manifest)
         if self.is_whole and key.group_kind not in self.discovery.resources:
@@ -89,7 +92,10 @@ class DryRunCluster(RecordedCluster):
         return result if self.is_whole and live is not None else manifest
 
     async def _load(self, obj: Object) -> bool:
-        """False where the judge would not take it itself: it is masked, or was made under other rules, by another version of Kubernetes."""
+        """Store an object in the embedded server; return False if that refuses it.
+
+        Masked values may be invalid, and another version of Kubernetes may have accepted more.
+        """
         self._loaded_keys.add(ObjectKey.from_manifest(obj))
         try:
             await self._api_server.apply(_without_server_fields(obj), manager=CONTENT_MANAGER, force=True)
@@ -105,7 +111,7 @@ class DryRunCluster(RecordedCluster):
 
 
 def _infer_resource(kind: GroupKind, obj: Object) -> Resource:
-    """How a kind is served that only its objects tell of."""
+    """Return the API resource of a kind, guessed from one of its objects."""
     version = obj["apiVersion"].rpartition("/")[2]
     namespaced = bool(obj["metadata"].get("namespace"))
     return Resource(kind.group, version, kind.kind, plural(kind.kind), namespaced, frozenset({"get", "list"}))
@@ -116,13 +122,16 @@ def _namespace_object(key: ObjectKey) -> Object | None:
 
 
 def _without_server_fields(obj: Object) -> Object:
-    """As somebody applies it for the first time."""
+    """Return an object with the fields that a client sends."""
     metadata = {name: value for name, value in obj["metadata"].items() if name in _CLIENT_METADATA}
     return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": metadata}
 
 
 async def find_refusals(plan: Plan, head: Catalog, schema_cluster: DryRunCluster) -> Mapping[ObjectKey, ClusterError]:
-    """What would be refused of custom objects that the commit describes, by object."""
+    """Return, by object, why the schemas of the commit refuse a custom object.
+
+    Judged are new objects, and changed objects of kinds whose schema changes: the live cluster has the old schema.
+    """
     described_kinds = head.types.described
     changed_kinds = set(redefined_kinds(plan))
     errors: dict[ObjectKey, ClusterError] = {}
@@ -150,5 +159,5 @@ def _writable_nodes(plan: Plan) -> Iterator[NodePlan]:
 
 
 def create_schema_cluster(head: Catalog) -> DryRunCluster:
-    """A server that holds nothing and knows the kinds of the commit."""
+    """Return a cluster without objects that knows the kinds of the commit."""
     return DryRunCluster(parse_cluster_name(CONTENT_MANAGER), {}, crds=head.types.crds)

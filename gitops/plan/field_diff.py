@@ -1,8 +1,8 @@
-"""What differs between an object as it is and as it would be, field by field, and how a field is written for people."""
+"""Field diffs of objects, and the text in which people see a field."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -16,33 +16,33 @@ from renderer.identity import Manifest, is_same
 _SERVER_METADATA = frozenset(
     {"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink", "deletionTimestamp"}
 )
-"""What the server writes into metadata."""
+"""Metadata fields that the server writes."""
 
 _IDENTITY_FIELDS = frozenset({"apiVersion", "kind", "metadata", "status"})
 _RECORD_KEYS = frozenset(
     {well_known.PART_OF, well_known.NODE, well_known.INSTANCE, well_known.COMMIT, well_known.FILE, well_known.REVISION}
 )
 _RECORD_KEY_PREFIXES = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
-"""Records of the program on what it writes: they change with every commit, and tell nothing of what is deployed."""
+"""Levelgate's own records on members: they change with every commit and say nothing of the deployed content."""
 
 _ITEM_NAME_FIELDS = ("name", "containerPort", "mountPath", "port", "key", "type", "ip")
-"""Fields by which the items of a list are told apart, if they do; a path then names the item instead of its place."""
+"""Fields that may name the items of a list, in order of preference; a path then has the name instead of an index."""
 
 MAX_SHOWN_CHARACTERS = 300
-"""So many characters of a value or a message are shown to people; JSON gives all of it."""
+"""Characters of a value or message that people see; JSON has the whole."""
 
 
 def diff_objects(old: Any, new: Any) -> tuple[FieldDiff, ...]:
-    """Of two objects, without status and without what the server and the program write for themselves; in the order of paths."""
+    """Return the differences of two objects by path. Status, server fields and Levelgate's records do not count."""
     return tuple(
         diff_values(strip_recorded_fields(old), strip_recorded_fields(new), is_equal=_is_equal, pair_items=_pair_items)
     )
 
 
 def intended_diff(live: Object, manifest: Manifest, masks: SecretMasks) -> tuple[FieldDiff, ...]:
-    """Return the fields of a manifest that are not so, for a change that no server could be asked about.
+    """Return the fields of a manifest that the live object lacks or has otherwise, where no dry run was possible.
 
-    Which fields go is not known then.
+    Removed fields are missing: only the server knows which fields its own defaults filled.
     """
     return tuple(
         field_diff
@@ -52,13 +52,21 @@ def intended_diff(live: Object, manifest: Manifest, masks: SecretMasks) -> tuple
 
 
 def creation_diff(obj: Mapping[str, Any]) -> tuple[FieldDiff, ...]:
-    """What a new object is made of, beside what it is called."""
+    """Return the top-level fields of a new object, without the fields that identify it."""
     return tuple(FieldDiff(name, None, item) for name, item in sorted(obj.items()) if name not in _IDENTITY_FIELDS)
 
 
+def removal_diff(masked_live: Any, paths: Iterable[str]) -> Iterator[FieldDiff]:
+    """Yield the removal of fields that adoption takes from the previous owner of an object."""
+    for path in sorted(paths):
+        old = field_value(masked_live, path)
+        yield FieldDiff(path, "(set by its previous owner)" if old is None else old)
+
+
 def field_value(obj: Any, path: str) -> Any:
-    """The value of a field whose path goes through maps alone (`metadata.labels.app.kubernetes.io/name`), and through no list; None where there is
-    none.
+    """Return the value at a path through maps only, such as `metadata.labels.app.kubernetes.io/name`; None if absent.
+
+    Field names may contain dots, so that every prefix of the path is tried as a name.
     """
     if not path or not isinstance(obj, dict):
         return None if path else obj
@@ -69,7 +77,7 @@ def field_value(obj: Any, path: str) -> Any:
 
 
 def strip_recorded_fields(obj: Any) -> Any:
-    """An object without what is not content."""
+    """Return an object without status, server fields and Levelgate's records."""
     metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name not in _SERVER_METADATA}
     for name in ("labels", "annotations"):
         entries = {key: value for key, value in (metadata.pop(name, None) or {}).items() if not _is_record(key)}
@@ -81,21 +89,21 @@ def strip_recorded_fields(obj: Any) -> Any:
 
 
 def diff_lines(difference: FieldDiff) -> Iterator[str]:
-    """`- old` and `+ new`, as far as they exist."""
+    """Yield `- old` and `+ new`; a side without a value is left out."""
     for mark, value in (("-", difference.old), ("+", difference.new)):
         if value is not None:
             yield f"{mark} {format_value(value)}"
 
 
 def format_value(value: Any) -> str:
-    """A value on one line: text as it is, if it has one line, all else as JSON; cut where it is long."""
+    """Return a value on one line: printable text as it is, anything else as JSON; long text is cut."""
     is_printable = isinstance(value, str) and value.isprintable()
     text = value if is_printable else orjson.dumps(value).decode()
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}... ({len(text)} characters)"
 
 
 def shorten(text: str) -> str:
-    """A message cut in its middle: what is wrong stands at the beginning, what to do at the end."""
+    """Return a message, cut in its middle if long: the fault stands at its beginning, the advice at its end."""
     half = MAX_SHOWN_CHARACTERS // 2
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
@@ -109,7 +117,10 @@ def _is_equal(old: Any, new: Any) -> bool:
 
 
 def _pair_items(old: Sequence[Any], new: Sequence[Any]) -> ItemPairs:
-    """Items by what names them, else by their places if there are as many; None where the lists can only be shown whole."""
+    """Pair the items of two lists by name, or by index if no field names them.
+
+    Return None for lists of plain values, and for lists that cannot be paired: those are shown whole.
+    """
     for field in _ITEM_NAME_FIELDS:
         old_by_name, new_by_name = _items_by_field(field, old), _items_by_field(field, new)
         if old_by_name is not None and new_by_name is not None:
@@ -121,5 +132,6 @@ def _pair_items(old: Sequence[Any], new: Sequence[Any]) -> ItemPairs:
 
 
 def _items_by_field(field: str, items: Sequence[Any]) -> dict[str, Any] | None:
+    """Return the items by the value of a field; None unless every item has it and all values differ."""
     by_name = {str(item[field]): item for item in items if isinstance(item, dict) and field in item}
     return by_name if len(by_name) == len(items) else None

@@ -1,6 +1,7 @@
-"""Plan a commit against the clusters of a fleet: placed by the commit's own clusters and placements, each cluster asked by itself.
+"""Plans of a commit against the clusters of a fleet.
 
-As the daemon sees the commit: what it cannot say of clusters and placements is as what is in force. Nothing is written, to no hub and no cluster.
+The commit's own clusters and placements say which objects each cluster gets; where they cannot be read, those in force
+count, as for the daemon. Each cluster is planned against itself. Neither the hub nor a cluster is written to.
 """
 
 from __future__ import annotations
@@ -44,25 +45,25 @@ CONCURRENCY: Final = 16
 """Requests to one cluster at the same time."""
 
 UNREACHABLE_SECONDS: Final = 5.0
-"""Seconds for which a call to a cluster that cannot be reached is tried again."""
+"""Seconds for which a call to an unreachable cluster is repeated."""
 
 ANSWER_SECONDS: Final = 10.0
-"""Seconds within which a cluster has to say who it is."""
+"""Seconds within which a cluster has to answer with its identity."""
 
 ALL_CLUSTERS: Final = "all"
 
 
 class UnknownPlanTarget(GitopsError):
-    """The commit declares no cluster of this name."""
+    """A cluster name that the commit does not declare."""
 
 
 class NotPlanned(GitopsError):
-    """A cluster does not say who it is, or is not the one that the hub has recorded."""
+    """A cluster without an answer, or with another identity than the hub has recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedSource:
-    """One source as the clusters of a fleet get it. `in_force` are the clusters that the hub knew before."""
+    """Objects of one source for each cluster of a fleet. `in_force` are the clusters that the hub has accepted."""
 
     catalog: Catalog
     projections: FleetProjections
@@ -74,13 +75,15 @@ class PlacedSource:
 
     @property
     def removed(self) -> frozenset[ClusterName]:
+        """Return the clusters that the commit no longer declares."""
         return removed_clusters(self.in_force.keys(), self.projections)
 
     def describe_removal(self, cluster: ClusterName) -> str:
-        """Say what becomes of a cluster that the commit removes."""
+        """Return what happens to the objects of a cluster that the commit removes."""
         return f"removed by this commit; {self.in_force[cluster].on_remove.outcome}"
 
     def state_of(self, cluster: ClusterName) -> SourceState:
+        """Return the source as this cluster gets it."""
         states = self.projections.states_of(cluster)
         return next(state for state in states if state.catalog.source == self.source)
 
@@ -88,7 +91,10 @@ class PlacedSource:
 def place_source(
     state: SourceState, *, fleet_source: str, accepted: Mapping[str, StoredRules], scopes: Mapping[GroupKind, bool]
 ) -> PlacedSource:
-    """Return what each cluster gets of this source. The clusters of another source are those in force, since that is not read."""
+    """Place the objects of a source.
+
+    If another source declares the clusters, its clusters in force count: a plan does not read that source.
+    """
     projections = FleetProjections(fleet_source, dict(accepted))
     states = [state]
     if state.catalog.source != fleet_source:
@@ -101,7 +107,7 @@ def place_source(
 
 
 async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> PlacedSource:
-    """Return what each cluster gets of this source, beside what is in force in the hub. Raises ClusterError."""
+    """Place the objects of a source, with the clusters that are in force in the hub. Raises ClusterError."""
     accepted, discovery = await asyncio.gather(read_accepted(hub), hub.discover())
     scopes = {kind: resource.namespaced for kind, resource in discovery.resources.items()}
     return place_source(state, fleet_source=fleet_source, accepted=accepted, scopes=scopes)
@@ -109,7 +115,7 @@ async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> P
 
 @dataclass(frozen=True, slots=True)
 class _StillClock:
-    """All clusters are planned at one moment, so that equal plans have equal times."""
+    """Clock that always shows one moment: all clusters are planned for it, so that equal plans have equal times."""
 
     moment: datetime
 
@@ -122,7 +128,10 @@ class _StillClock:
 
 @dataclass
 class FleetPlanner:
-    """`hub_name` is the name by which windows select the hub's own cluster; other clusters have their own. `knows_deletions` is as in `Report`."""
+    """Planner of one commit for the clusters of a fleet.
+
+    Windows select the hub's own cluster by `hub_name`, other clusters by their own names.
+    """
 
     hub: Cluster
     hub_name: str
@@ -130,16 +139,18 @@ class FleetPlanner:
     clock: Clock
     facts: planner.Facts | None
     knows_deletions: bool
-    _turns: asyncio.Semaphore = field(init=False)
+    """As in `Report`."""
+
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CLUSTERS_AT_ONCE), init=False)
     _records: Mapping[ClusterName, StoredClusterRecord] = field(default_factory=dict, init=False)
     _numbers: NumbersBySource = field(default_factory=dict, init=False)
     _hub_id: str = field(default="", init=False)
 
-    def __post_init__(self) -> None:
-        self._turns = asyncio.Semaphore(MAX_CLUSTERS_AT_ONCE)
-
     async def plan(self, placed: PlacedSource, wanted: str, other_sources: Collection[str]) -> FleetReport:
-        """Plan the cluster with this name, or `all`. Raises UnknownPlanTarget, and ClusterError where the hub cannot be read."""
+        """Plan the cluster *wanted*, or `all`. *other_sources* are the sources that the plan does not read.
+
+        Raises UnknownPlanTarget, and ClusterError if the hub cannot be read.
+        """
         names = _choose(placed, wanted)
         self._records, self._numbers, self._hub_id = await asyncio.gather(
             read_cluster_records(self.hub), read_numbers(self.hub), read_cluster_uid(self.hub)
@@ -161,6 +172,7 @@ class FleetPlanner:
         )
 
     async def _plan_cluster(self, placed: PlacedSource, name: ClusterName, clock: Clock) -> ClusterPlan:
+        """Plan one cluster. A cluster that cannot be planned has the reason in its plan, except the hub itself."""
         is_added = name not in placed.in_force and name in placed.projections.clusters
         spec = placed.projections.clusters.get(name)
         if spec is not None and spec.is_paused:
@@ -193,7 +205,7 @@ class FleetPlanner:
         return replace(report, moves=tuple(_numbered_moves(report.moves, state.catalog, self._numbers)))
 
     async def _identify(self, cluster: Cluster, name: ClusterName) -> None:
-        """Raise NotPlanned where it is not the cluster that the hub has recorded, which the daemon would not write to."""
+        """Check the identity of a cluster. Raises NotPlanned if it is not the recorded one, as the daemon refuses it."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 seen_uid = await read_cluster_uid(cluster)
@@ -211,7 +223,7 @@ class FleetPlanner:
 def _numbered_moves(
     moves: Iterable[RevisionMove], catalog: Catalog, numbers: NumbersBySource
 ) -> Iterator[RevisionMove]:
-    """Yield the moves with the numbers that the hub would give, of which the cluster alone knows nothing."""
+    """Yield the moves with the revision numbers that the hub would issue: a cluster knows only its own numbers."""
     definitions = {definition.name: definition for definition in catalog.definitions.values()}
     for move in moves:
         if (definition := definitions.get(move.name)) is None:
@@ -223,6 +235,7 @@ def _numbered_moves(
 
 
 def _choose(placed: PlacedSource, wanted: str) -> Sequence[ClusterName]:
+    """Return the clusters to plan, `local` first. Raises UnknownPlanTarget."""
     others = sorted(name for name in placed.projections.clusters if name != LOCAL_CLUSTER)
     names = [LOCAL_CLUSTER, *others]
     if wanted == ALL_CLUSTERS:
@@ -233,17 +246,19 @@ def _choose(placed: PlacedSource, wanted: str) -> Sequence[ClusterName]:
         if name == wanted:
             raise UnknownPlanTarget(f"cluster {wanted} is {placed.describe_removal(name)}")
     raise UnknownPlanTarget(
-        f"no cluster {wanted!r}{suggestion_or_names(wanted, names)}; declare it in source {placed.projections.fleet_source}, or use all"
+        f"no cluster {wanted!r}{suggestion_or_names(wanted, names)}; "
+        f"declare it in source {placed.projections.fleet_source}, or use all"
     )
 
 
 def _notes(placed: PlacedSource, other_sources: Collection[str]) -> Iterator[str]:
-    """Yield what cannot be told without the definitions of other sources."""
+    """Yield a note if placements may select by definitions of other sources, which the plan does not read."""
     catalog = placed.catalog
     known = catalog.definitions.keys() | catalog.broken.keys() | scopes_in(catalog).keys()
     foreign = [kind for kind in catalog.kinds - known if "." in kind.group and not kind.group.endswith("k8s.io")]
     if other_sources and foreign:
         yield (
-            f"definitions of other sources ({join_names(sorted(other_sources), limit=8)}) are not read: where a placement selects their "
-            f"instances by `rgds`, these are missing here ({join_names(map(str, sorted(foreign)), limit=8)})"
+            f"definitions of other sources ({join_names(sorted(other_sources), limit=8)}) are not read: "
+            "where a placement selects their instances by `rgds`, "
+            f"these are missing here ({join_names(map(str, sorted(foreign)), limit=8)})"
         )

@@ -1,4 +1,4 @@
-"""What a commit would change in each cluster of a fleet. Values only; clusters with equal differences are one block."""
+"""Report of a commit's changes in each cluster of a fleet. Clusters with equal differences form one block."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from renderer.phrasing import join_names
 
 _NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NAMES: Final = 20
-"""Clusters that are named in the title of a block; of more, how many there are."""
+"""Most clusters that the title of a block names; further ones are counted."""
 
 
 class PlanOutcome(StrEnum):
-    """Whether a cluster was planned, and if not, why."""
+    """Outcome for a cluster: planned, or the reason why not."""
 
     PLANNED = "Planned"
     UNKNOWN = "Unknown"
@@ -32,32 +32,34 @@ class PlanOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """One cluster. `report` is None unless it was planned; `message` says why it was not.
-
-    `since` is from when on the hub has not reached it, None where the hub does not say. `is_added`: the commit declares it for the first time.
-    """
+    """Plan of one cluster, or the reason why there is none."""
 
     cluster: ClusterName
     outcome: PlanOutcome
     is_added: bool
+    """Whether the commit declares the cluster for the first time."""
+
     report: Report | None = None
     message: str = ""
+    """Reason why there is no report."""
+
     since: datetime | None = None
+    """Time since when the hub does not reach the cluster, if it knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetReport:
-    """The plans of the clusters that were asked for, in the order of their names, `local` first.
-
-    `problems` are those of the whole source where `local`, whose plan tells them, is not among the clusters. `notes` say what was not looked at.
-    """
+    """Plans of the requested clusters, in the order of their names, `local` first."""
 
     source: str
     head: str
     at: datetime
     clusters: tuple[ClusterPlan, ...]
     problems: tuple[Problem, ...]
+    """Problems of the source, unless `local` is planned, whose report has them."""
+
     notes: tuple[str, ...]
+    """Statements of what the plans do not cover."""
 
     @property
     def has_unknown(self) -> bool:
@@ -73,7 +75,7 @@ class FleetReport:
 
 
 def group_clusters(plans: Iterable[ClusterPlan]) -> list[list[ClusterPlan]]:
-    """Return the plans in order; those with equal differences are together, and each that was not planned is alone."""
+    """Group the plans with equal differences, in order of their first. A cluster without a plan stands alone."""
     groups: list[list[ClusterPlan]] = []
     for plan in plans:
         alike = (group for group in groups if plan.report and _is_alike(group[0].report, plan.report))
@@ -85,9 +87,8 @@ def group_clusters(plans: Iterable[ClusterPlan]) -> list[list[ClusterPlan]]:
 
 
 def _is_alike(first: Report | None, second: Report) -> bool:
-    return (
-        first is not None and first.hash == second.hash and _without_cluster(first) == _without_cluster(second)
-    )  # the hash says at once of most that they differ
+    # The hash comes first because it is cheap and differs in most cases.
+    return first is not None and first.hash == second.hash and _without_cluster(first) == _without_cluster(second)
 
 
 def _without_cluster(report: Report) -> Report:
@@ -95,7 +96,7 @@ def _without_cluster(report: Report) -> Report:
 
 
 def block_title(group: list[ClusterPlan], since_text: str = "") -> str:
-    """Return the line over a block, such as `eu-1, eu-2: the same`; `since_text` is the time of `since` for people."""
+    """Return the title of a block, such as `eu-1, eu-2: the same`. *since_text* is `since` of its plan, formatted."""
     first, added = group[0], [plan.cluster for plan in group if plan.is_added]
     if first.outcome is PlanOutcome.UNKNOWN:
         since = f" since {since_text}" if since_text else ""
@@ -113,7 +114,7 @@ def block_title(group: list[ClusterPlan], since_text: str = "") -> str:
 
 
 def fleet_as_json(report: FleetReport) -> dict[str, Any]:
-    """JSON values only. `sameAs` names the first cluster with equal differences; `plan` is as of a single cluster."""
+    """Return the report as JSON values. `sameAs` names the first cluster with equal differences."""
     same_as = {plan.cluster: group[0].cluster for group in group_clusters(report.clusters) for plan in group[1:]}
     return {
         "source": report.source,

@@ -1,7 +1,6 @@
-"""Sources outside of a plan, as far as their records tell of its objects.
+"""Sources outside of a plan, as far as their records in the cluster mention objects of the plan.
 
-Nothing is guessed: the claim of another source is known once a reconciliation has recorded it, and as far as its record
-has room.
+A claim of another source is known once a reconciliation has recorded it. A record has room for a limited number.
 """
 
 from __future__ import annotations
@@ -18,18 +17,20 @@ from renderer.phrasing import join_names
 
 @dataclass(frozen=True, slots=True)
 class ForeignSources:
-    """What the records of sources outside of a plan say about its objects.
-
-    `hidden_kinds` are kinds that others define and of which no readable revision is recorded; `claims` are the objects that
-    others wait for; each with the name of the source. The records of `incomplete_sources` had no room for all their claims.
-    """
+    """Statements about the objects of a plan in the records of other sources."""
 
     hidden_kinds: Mapping[GroupKind, str]
+    """Kinds that another source defines without a readable recorded revision, with the name of that source."""
+
     claims: Mapping[ObjectKey, str]
+    """Objects that another source waits to take over, with the name of that source."""
+
     incomplete_sources: tuple[str, ...]
+    """Sources whose records had no room for all claims."""
 
     @classmethod
     def from_preview(cls, preview: Preview) -> ForeignSources:
+        """Return the statements of all records that the preview read."""
         records, rendering = preview.neighbours, preview.due.bundle
         return cls(
             {
@@ -42,8 +43,11 @@ class ForeignSources:
         )
 
     def handover_warnings(self, changes: tuple[PlannedChange, ...]) -> tuple[PlanWarning, ...]:
-        """Return a warning of objects that are shown as deleted and may be handed over instead."""
+        """Return a warning if objects that are shown as deleted may be handed over instead."""
         if not self.incomplete_sources or all(change.action is not PlannedAction.DELETE for change in changes):
             return ()
-        detail = f"{join_names(self.incomplete_sources)} may want objects that are shown as deleted here: more waits there than its record holds"
-        return (PlanWarning(WarningKind.NOT_COMPARED, f"source {detail}; the objects that it wants are handed over"),)
+        message = (
+            f"source {join_names(self.incomplete_sources)} may want objects that are shown as deleted here: "
+            "more waits there than its record holds; the objects that it wants are handed over"
+        )
+        return (PlanWarning(WarningKind.NOT_COMPARED, message),)

@@ -1,4 +1,4 @@
-"""Changes as people read them: by instance, in the order in which they happen, and instances with the same change once."""
+"""Groups of changes for people: by instance, in their order, with equal changes shown once."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from renderer.render.model import id_in_definition
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """The `instances` whose `changes` are alike, of which those of the first are given; none for the objects of the source itself."""
+    """Instances with alike changes; `changes` are those of the first instance.
+
+    `instances` is empty for objects that the source declares itself.
+    """
 
     instances: tuple[ObjectKey, ...]
     changes: tuple[PlannedChange, ...]
 
     @property
     def is_instance_deleted(self) -> bool:
-        """Is the instance itself deleted?"""
+        """Return whether the object of an instance is deleted, and not only nodes of it."""
         return any(change.action is PlannedAction.DELETE and change.key in self.instances for change in self.changes)
 
 
 def group_changes(report: Report) -> Iterator[ChangeGroup]:
-    """The source's own objects first, then instances in the order in which they stand in the report."""
+    """Yield the group of the source's own objects, then instances in the order of the report."""
     source_changes = [change for change in report.changes if change.instance is None]
     if source_changes:
         yield ChangeGroup((), tuple(source_changes))
@@ -44,19 +47,19 @@ def group_changes(report: Report) -> Iterator[ChangeGroup]:
 
 @dataclass(frozen=True, slots=True)
 class FoldedChange:
-    """Changes within a group that differ in nothing but the names of their objects: the first of them, and the objects of all."""
+    """Changes of a group that differ only in the names of their objects: the first change, and all objects."""
 
     change: PlannedChange
     keys: tuple[ObjectKey, ...]
 
     @property
     def node(self) -> str:
-        """Of several items of a collection, that of the collection."""
+        """Return the id of the node; for several items of a collection, the id of the collection."""
         return self.change.node if len(self.keys) < 2 else id_in_definition(self.change.node)
 
 
 def fold_changes(changes: Iterable[PlannedChange]) -> Iterator[FoldedChange]:
-    """What is alike once, in the order in which it first stands there. What has no name yet stands alone."""
+    """Yield alike changes once, in the order of their first. Instances and objects without a name stand alone."""
     changes_by_likeness: dict[object, list[PlannedChange]] = {}
     for index, change in enumerate(changes):
         key = change.key
@@ -67,6 +70,7 @@ def fold_changes(changes: Iterable[PlannedChange]) -> Iterator[FoldedChange]:
 
 
 def _object_likeness(key: ObjectKey, change: PlannedChange) -> tuple[object, ...]:
+    """Return a value that is equal for changes which differ only in the name of their object."""
     return (
         *(change.action, id_in_definition(change.node), change.level, change.kind),
         *(_describe_parts(key, change), change.immutable, change.users),
@@ -74,7 +78,7 @@ def _object_likeness(key: ObjectKey, change: PlannedChange) -> tuple[object, ...
 
 
 def _instance_likeness(instance: ObjectKey, changes: Iterable[PlannedChange]) -> tuple[object, ...]:
-    """Equal for changes that a reader needs to see only once: names aside, as far as they come from the instance's own."""
+    """Return a value that is equal for instances whose changes differ only in the instance's own name."""
     return tuple(
         (
             *(
@@ -100,11 +104,11 @@ def _describe_parts(subject: ObjectKey, change: PlannedChange) -> str:
 
 
 def _without_name(subject: ObjectKey, text: str) -> str:
-    """A name of one or two letters is part of too much."""
+    """Replace the object's name in a text by `*`; names of one or two letters occur in too many other words."""
     return text.replace(subject.name, "*") if len(subject.name) > 2 else text
 
 
 def format_action_counts(changes: Iterable[PlannedChange]) -> str:
-    """`2 update, 1 create`, in the order of `PlannedAction`."""
+    """Return text such as `1 create, 2 update`, in the order of `PlannedAction`."""
     counts = Counter(change.action for change in changes)
     return ", ".join(f"{counts[action]} {action}" for action in PlannedAction if counts[action])

@@ -1,24 +1,27 @@
-"""What comes of a commit at once, where instances wait for their turn to move to another revision, and what comes in their turn.
+"""Changes in two steps: at once, and later when an instance moves to another revision of its definition.
 
-Values of an instance's own change go at once, and drift is healed, with the definition that it runs; a new one may be made with the revision that
-completed last. What the new revision changes comes later. So there are two prospects, of instances where they stay and where they go: what both do
-alike to an object is done at once, and all else in two steps.
+An instance that waits for its turn is still changed: its own new values are applied and drift is healed, with the
+revision that it has. A new instance may start at the revision that completed last. The new revision comes later. So a
+preview has two prospects, before and after instances move. An object that is equal in both is changed at once.
+Any other object is changed in two steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from applier.causes import Cause
 from applier.cluster import Object
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan
 from applier.state.structural_diff import FieldDiff
-from gitops.plan.changes import obstacle_of
 from gitops.plan.field_diff import creation_diff, diff_objects, intended_diff
 from gitops.plan.masking import SecretMasks
+from gitops.plan.obstacles import obstacle_of
 from gitops.plan.report import InterimChange, PlannedAction, PlannedChange
 from gitops.reconcile.context import EventualPlan, Preview
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode
 
@@ -26,50 +29,73 @@ _REMOVING_ACTIONS = frozenset({PlannedAction.DELETE, PlannedAction.RELEASE})
 _CREATING_ACTIONS = frozenset({PlannedAction.CREATE, PlannedAction.ADOPT, PlannedAction.REPLACE})
 
 SetObjectKey = tuple[ObjectKey, ObjectKey]
-"""The parent of a set, and an object."""
+"""Parent of a set, and a masked object key."""
 
 
+@dataclass
 class InterimChanges:
-    """Of each change, whether it is done at once or in the turn of an instance, and what is done before it then. Keys are masked."""
+    """Division of changes into those at once and those in the turn of an instance. All object keys are masked."""
 
-    def __init__(self, preview: Preview, unmoved_plan: EventualPlan, masks: SecretMasks) -> None:
-        self._masks = masks
-        self._stays, self._frozen = preview.first.propagation.stays, preview.first.propagation.frozen
-        self._instances = {**preview.due.bundle.instances, **unmoved_plan.bundle.instances}
-        self._source = next(
-            set_plan.rendered.parent for set_plan in unmoved_plan.plan.sets if set_plan.rendered.is_source
-        )
-        self._fates_before_move = dict(self._fates(unmoved_plan, excluded=self._frozen))
-        self._fates_after_move = dict(self._fates(preview.due))
-        self._at_first, self._at_last = (
-            dict(self._expected_objects(unmoved_plan)),
-            dict(self._expected_objects(preview.due)),
-        )
+    preview: Preview
+    unmoved_plan: EventualPlan
+    masks: SecretMasks
+
+    @cached_property
+    def _stays(self) -> Mapping[ObjectKey, Cause]:
+        return self.preview.first.propagation.stays
+
+    @cached_property
+    def _frozen(self) -> Collection[ObjectKey]:
+        return self.preview.first.propagation.frozen
+
+    @cached_property
+    def _instances(self) -> Mapping[ObjectKey, RenderedApplySet]:
+        return {**self.preview.due.bundle.instances, **self.unmoved_plan.bundle.instances}
+
+    @cached_property
+    def _source(self) -> ObjectKey:
+        return next(set_plan.rendered.parent for set_plan in self.unmoved_plan.plan.sets if set_plan.rendered.is_source)
+
+    @cached_property
+    def _fates_before_move(self) -> Mapping[SetObjectKey, object]:
+        return dict(self._fates(self.unmoved_plan, excluded=self._frozen))
+
+    @cached_property
+    def _fates_after_move(self) -> Mapping[SetObjectKey, object]:
+        return dict(self._fates(self.preview.due))
+
+    @cached_property
+    def _objects_before_move(self) -> Mapping[ObjectKey, Object]:
+        return dict(self._expected_objects(self.unmoved_plan))
+
+    @cached_property
+    def _objects_after_move(self) -> Mapping[ObjectKey, Object]:
+        return dict(self._expected_objects(self.preview.due))
 
     def _fates(
         self, eventual_plan: EventualPlan, *, excluded: Collection[ObjectKey] = ()
     ) -> Iterator[tuple[SetObjectKey, object]]:
-        """What becomes of objects; of the sets `without` nothing does."""
+        """Yield a comparable outcome for each object, without the sets of *excluded* parents."""
         for set_plan in eventual_plan.plan.sets:
             if set_plan.rendered.parent not in excluded:
                 for node in (node_plan.node for node_plan in set_plan.nodes):
                     if node.key and not node.external:
                         fate = node.hash if node.writable else (node.waiting, node.error)
-                        yield (set_plan.rendered.parent, self._masks.mask_key(node.key)), fate
+                        yield (set_plan.rendered.parent, self.masks.mask_key(node.key)), fate
                 for candidate in set_plan.prune_candidates:
-                    yield (set_plan.rendered.parent, self._masks.mask_key(candidate.member.key)), candidate.outcome
+                    yield (set_plan.rendered.parent, self.masks.mask_key(candidate.member.key)), candidate.outcome
 
     def _expected_objects(self, eventual_plan: EventualPlan) -> Iterator[tuple[ObjectKey, Object]]:
-        """What is wanted, as a server would have it where one was asked."""
+        """Yield the desired objects: with the server's defaults if a dry run was made, else the manifests."""
         for node in (node_plan.node for set_plan in eventual_plan.plan.sets for node_plan in set_plan.nodes):
             if node.key and node.writable:
                 _, expected_object = eventual_plan.answers.get(node.key, (None, node.manifest))
-                yield self._masks.mask_key(node.key), expected_object
+                yield self.masks.mask_key(node.key), expected_object
 
     def find_turn(self, set_plan: ApplySetPlan, key: ObjectKey) -> Cause | None:
-        """Why what is due is not done to this object yet; None where the same is done at once."""
+        """Return why an object is not changed before its instance moves; None if it is changed at once."""
         parent = set_plan.rendered.parent
-        if not self._waits_for_move(parent, self._masks.mask_key(key)):
+        if not self._waits_for_move(parent, self.masks.mask_key(key)):
             return None
         waiting_key = self._waiting_instance(key if set_plan.rendered.is_source else parent)
         return self._stays[waiting_key] if waiting_key else None
@@ -78,7 +104,7 @@ class InterimChanges:
         return self._fates_before_move.get((parent, key)) != self._fates_after_move.get((parent, key))
 
     def _waiting_instance(self, key: ObjectKey | None) -> ObjectKey | None:
-        """This instance, or one that it is nested in, where that waits for its turn."""
+        """Return the instance, or the nearest enclosing instance, that waits for its turn to move; None without one."""
         while key and not (key in self._stays and (key in self._frozen or self._is_moving(key))):
             rendered = self._instances.get(key)
             key = rendered.owner if rendered else None
@@ -87,7 +113,10 @@ class InterimChanges:
     def merge(
         self, final_changes: Sequence[PlannedChange], early_changes: Sequence[PlannedChange]
     ) -> Iterator[PlannedChange]:
-        """In the order of what is `due`; what comes to nothing in the end comes last."""
+        """Yield the changes of both prospects, merged, in the order of *final_changes*.
+
+        Early changes to objects that the final state leaves as they are come last.
+        """
         final_places = {(change.key, change.instance) for change in final_changes}
         early_by_place = {(change.key, change.instance): change for change in early_changes}
         place_by_key = {change.key: place for place, change in early_by_place.items() if place not in final_places}
@@ -100,6 +129,7 @@ class InterimChanges:
         yield from filter(None, map(self._undone_change, early_by_place.values()))
 
     def _split_into_steps(self, change: PlannedChange, early_change: PlannedChange | None) -> PlannedChange:
+        """Return the change with its early part as interim change, where both parts differ."""
         key, instance = change.key, change.instance
         waiting_key = self._waiting_instance(instance or key)
         if key is None:
@@ -117,14 +147,17 @@ class InterimChanges:
         return self._with_interim(change, early_change, waiting_key, later_action)
 
     def _is_moving(self, instance: ObjectKey) -> bool:
-        """Is it at another revision than the one that it is to move to?"""
+        """Return whether the instance has another revision than its target."""
         rendered = self._instances.get(instance)
         return rendered is not None and rendered.revision != rendered.target_revision
 
     def _undone_change(self, early_change: PlannedChange) -> PlannedChange | None:
-        """What is done to an object that in the end is as it is now; or that goes in the end, and is no member of the set before."""
+        """Return an early change that the move takes back, as a change in two steps; None if there is nothing to show.
+
+        The object ends as it is now, or is deleted by the move without having been a member before.
+        """
         waiting_key = self._waiting_instance(early_change.instance or early_change.key)
-        is_wanted = early_change.key in self._at_last
+        is_wanted = early_change.key in self._objects_after_move
         if (
             waiting_key is None
             or early_change.key is None
@@ -153,7 +186,7 @@ class InterimChanges:
         instance: ObjectKey,
         later_action: PlannedAction | None = None,
     ) -> PlannedChange:
-        """The change with what comes `first`, at the revision of this instance; `then` is left for its turn."""
+        """Return the change with *early_change* as its interim change, at the present revision of *instance*."""
         later_diff = self._later_diff(early_change.key or instance, change.diff, later_action)
         interim = InterimChange(
             self._instances[instance].revision,
@@ -172,16 +205,19 @@ class InterimChanges:
     def _later_diff(
         self, key: ObjectKey, full_diff: tuple[FieldDiff, ...], later_action: PlannedAction | None
     ) -> tuple[FieldDiff, ...]:
-        object_before, object_after = self._at_first.get(key), self._at_last.get(key)
+        object_before, object_after = self._objects_before_move.get(key), self._objects_after_move.get(key)
         if object_after and later_action is PlannedAction.CREATE:
-            return creation_diff(self._masks.mask_object(object_after))
+            return creation_diff(self.masks.mask_object(object_after))
         if object_before and object_after and later_action in {PlannedAction.UPDATE, PlannedAction.REPLACE}:
-            return diff_objects(self._masks.mask_object(object_before), self._masks.mask_object(object_after))
+            return diff_objects(self.masks.mask_object(object_before), self.masks.mask_object(object_after))
         return full_diff if later_action else ()
 
 
 def add_repairs(changes: Sequence[PlannedChange], preview: Preview, masks: SecretMasks) -> Iterator[PlannedChange]:
-    """The changes; what waits at a gate, or may not be deleted yet, is brought back to what was applied meanwhile, where somebody changed it."""
+    """Yield the changes, with the healing of held objects as interim changes.
+
+    While an object waits at a gate or for its deletion, drift is healed to the applied snapshot.
+    """
     repairs = {
         masks.mask_key(node_plan.node.key): (set_plan.rendered.applied_rendering, node_plan)
         for set_plan in preview.first.plan.sets
@@ -220,7 +256,10 @@ def add_repairs(changes: Sequence[PlannedChange], preview: Preview, masks: Secre
 def _with_deleted_members(
     changes: Sequence[PlannedChange], repairs: Mapping[ObjectKey, tuple[RenderedApplySet, NodePlan]]
 ) -> Iterator[PlannedChange]:
-    """Before an instance that goes, but not yet, what somebody deleted of it: that is made again, and goes with it."""
+    """Yield the changes, and before a held deletion of an instance the members that are missing in the cluster.
+
+    They are created again by healing, and deleted with the instance.
+    """
     changed_keys, deleted_members = (
         {change.key for change in changes},
         dict[ObjectKey, list[tuple[ObjectKey, RenderedNode]]](),
@@ -247,5 +286,5 @@ def _with_deleted_members(
 
 
 def _is_no_change(change: PlannedChange) -> bool:
-    """Does it stay as it is, but for what we record on it?"""
+    """Return whether the change leaves the object's content as it is."""
     return change.action is PlannedAction.KEEP or (change.action is PlannedAction.UPDATE and not change.diff)

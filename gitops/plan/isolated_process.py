@@ -1,6 +1,7 @@
-"""Plan what others wrote in a process of its own, which has so much time and memory and no more.
+"""Plans of untrusted commits in a process of their own, with limited time and memory.
 
-What a commit holds may be as costly as its author likes: instances by the thousand, each of which stays below every limit. Only its own plan pays.
+The author of a pull request decides how costly its plan is: thousands of instances may each stay below every limit of
+the renderer. The process limits confine the cost to the plan of that pull request.
 """
 
 from __future__ import annotations
@@ -33,30 +34,33 @@ from renderer.frozen import dataclass
 
 MAX_CPU_SECONDS: Final = 120
 TIMEOUT_SECONDS: Final = 600
-"""By the clock: also what only waits comes to an end."""
+"""Seconds of wall-clock time: a process that waits uses no CPU time."""
 MAX_MEMORY_BYTES: Final = 4 << 30
-"""Bytes of address space."""
+"""Bytes of address space that a plan may use."""
 OUT_OF_MEMORY: Final = 77
-"""Exit code of a process that reached its limit of memory: all it can still say then."""
+"""Exit code of a process without memory, which cannot send a message."""
 RESERVE: Final = 64 << 20
-"""Bytes of address space that a process keeps for its end."""
+"""Bytes of address space beyond the limit, for reporting a failure."""
 RESERVE_SECONDS: Final = 5
-"""CPU time between SIGXCPU, which says why a process ends, and SIGKILL, which does not."""
-SAMPLED: Final = 0.1
-"""Seconds between two looks at the memory of a process: the kernel forgets its peak when it ends."""
+"""Seconds of CPU time between SIGXCPU, which tells the reason, and SIGKILL, which does not."""
+SAMPLE_SECONDS: Final = 0.1
+"""Seconds between two samples of the process memory: the kernel drops the peak when the process ends."""
 
 
 class PlanError(GitopsError):
-    """There is no plan; the text says why."""
+    """A plan that cannot be made; the text says why."""
 
 
 class Defect(PlanError):
-    """There is no plan, by a fault of Levelgate itself or for want of memory."""
+    """A plan that failed by a fault of Levelgate or for lack of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What `head` changes of what is as `base` says. `fleet_source` is the source that declares clusters, empty where there is no fleet."""
+    """Request to plan `head` against `base`.
+
+    `fleet_source` is the source that declares clusters, empty without a fleet.
+    """
 
     source: str
     target: SourceTarget
@@ -69,7 +73,7 @@ class PlanRequest:
 
 
 async def compute_plan(request: PlanRequest) -> Report:
-    """The answer, worked out here. Raises PlanError."""
+    """Plan in this process. Raises PlanError."""
     try:
         base = source_config.load_catalog(request.base, source=request.source)
         head = state_of(request.source, request.target, request.head, base)
@@ -88,14 +92,14 @@ async def compute_plan(request: PlanRequest) -> Report:
         return warn_before_placement(report) if request.fleet_source else report
     except (GitopsError, ApplierError, RendererError, RecursionError) as error:
         raise PlanError(str(error) or type(error).__name__) from None
-    except Exception as error:  # whatever others wrote, it ends no more than its own plan
+    except Exception as error:  # a commit that triggers a fault of ours may fail its own plan, never the review
         if lacks_memory(error):
             raise Defect("the plan needs more memory than it may use; make smaller pull requests") from error
         raise _defect_of(error) from error
 
 
 def _defect_of(error: BaseException) -> Defect:
-    """Return what people are told of an error that nobody foresaw: its type, and nothing that it may quote."""
+    """Return the message for an unexpected error. Its text is left out, since it may quote a secret of the commit."""
     return Defect(f"Levelgate itself failed ({type(error).__name__}): please report it")
 
 
@@ -106,7 +110,7 @@ async def compute_plan_isolated(
     seconds: float = TIMEOUT_SECONDS,
     memory: int = MAX_MEMORY_BYTES,
 ) -> Report:
-    """The answer, worked out by another process. Raises PlanError, also where that takes too much."""
+    """Plan in a process of its own. Raises PlanError, also if the plan exceeds a limit."""
     sendable = replace(request, base=_make_picklable(request.base), head=_make_picklable(request.head))
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -115,7 +119,7 @@ async def compute_plan_isolated(
     try:
         try:
             await asyncio.to_thread(child.start)
-        except Exception as error:  # no memory or no room for a process, or a question that cannot be sent
+        except Exception as error:  # no memory, no free process, or a request that cannot be pickled
             message = f"its process cannot be started ({type(error).__name__}: {error})"
             raise PlanError(f"{message}; if the machine has memory and processes left, please report it") from error
         sender.close()
@@ -124,11 +128,11 @@ async def compute_plan_isolated(
     except TimeoutError:
         raise PlanError(f"no plan after {seconds:g} s; make smaller pull requests") from None
     except (EOFError, OSError):
-        await asyncio.to_thread(child.join)  # before it is killed below: its own end says why
+        await asyncio.to_thread(child.join)  # before it is killed below: its own exit code tells the reason
         raise PlanError(ending(child.exitcode, watched.peak, cpu_seconds=cpu_seconds, memory=memory)) from None
     finally:
         if child.pid:
-            child.kill()  # Which ends the thread that waits for its answer, too.
+            child.kill()  # also ends the thread that waits for the answer
             child.join()
     if isinstance(answer, PlanError):
         raise answer
@@ -136,18 +140,18 @@ async def compute_plan_isolated(
 
 
 class Watched:
-    """The process that works out an answer, and the most memory that it was seen to have."""
+    """A planning process, with the peak of its address space in bytes, as sampled."""
 
-    def __init__(self, child: BaseProcess, here: Connection) -> None:
-        self.child, self.here, self.peak = child, here, 0
+    def __init__(self, child: BaseProcess, receiver: Connection) -> None:
+        self.child, self.receiver, self.peak = child, receiver, 0
 
     def received(self) -> Report | PlanError:
-        """Return the answer when it comes. Raises EOFError or OSError where the process ends without one."""
-        while not self.here.poll(SAMPLED):
+        """Wait for the answer and return it. Raises EOFError or OSError if the process ends without an answer."""
+        while not self.receiver.poll(SAMPLE_SECONDS):
             self.peak = max(self.peak, peak_of(self.child.pid or 0))
-        sent = self.here.recv_bytes()
+        sent = self.receiver.recv_bytes()
         try:
-            answer: Report | PlanError = pickle.loads(sent)  # from a process of our own
+            answer: Report | PlanError = pickle.loads(sent)  # trusted: sent by our own code
         except Exception as error:
             return Defect(
                 f"Levelgate itself failed (its answer cannot be read: {type(error).__name__}): please report it"
@@ -156,30 +160,30 @@ class Watched:
 
 
 def ending(code: int | None, peak: int, *, cpu_seconds: int, memory: int) -> str:
-    """Return why a process gave no answer, by its exit code and the peak of its memory."""
+    """Return the message for a process without an answer, from its exit code and its memory peak in bytes."""
     died = f"exit code {code}" if code is None or code >= 0 else _signal(-code)
     if code == -signal.SIGXCPU:
         return f"the plan needs more than the {cpu_seconds} s of CPU time that it may use; make smaller pull requests"
     if code == OUT_OF_MEMORY or (code != -signal.SIGKILL and is_near(peak, memory)):
         return f"the plan needs more than the {memory >> 20} MiB of memory that it may use; make smaller pull requests"
-    if code == -signal.SIGKILL:  # nothing of Levelgate has sent it by then
+    if code == -signal.SIGKILL:  # not sent by Levelgate: that kills the process only after this
         why = "its process was killed (SIGKILL), as happens where the machine has no memory left"
         return f"{why}; make smaller pull requests or give Levelgate more memory"
     return f"Levelgate itself failed (its process ended with {died}): please report it"
 
 
 def is_near(peak: int, memory: int) -> bool:
-    """Return whether so much memory is so close to the limit that a failure is most likely for want of it."""
+    """Return whether a memory peak is so close to the limit that a failure is most likely caused by it."""
     return peak >= memory // 8 * 7
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Return whether a MemoryError is among what led to an exception."""
+    """Return whether an exception, its causes or its parts include a MemoryError."""
     return any(isinstance(each, MemoryError) for each in _chain(error, set()))
 
 
 def peak_of(pid: int | str) -> int:
-    """Return the most bytes of address space that a process has had; 0 where it has ended."""
+    """Return the peak of a process's address space in bytes; 0 if the process has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -188,7 +192,7 @@ def peak_of(pid: int | str) -> int:
 
 
 def _chain(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
-    """An exception and all that it came from."""
+    """Yield an exception, its causes and the parts of exception groups, each once."""
     if id(error) in seen:
         return
     seen.add(id(error))
@@ -200,7 +204,7 @@ def _chain(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
 
 
 def _signal(number: int) -> str:
-    """The name of a signal, where it has one."""
+    """Return the name of a signal, or its number."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -208,14 +212,14 @@ def _signal(number: int) -> str:
 
 
 def _make_picklable(snapshot: SourceSnapshot) -> SourceSnapshot:
-    """As it can be sent to another process."""
+    """Return the snapshot with its files in a plain dict: a mapping proxy cannot be pickled."""
     return replace(snapshot, files=dict(snapshot.files))
 
 
 def _run_in_child(sender: Connection, request: PlanRequest, cpu_seconds: int, memory: int) -> None:
-    """Send the answer, in the other process, or end with an exit code or a signal that says why there is none.
+    """Plan in the child process and send the answer; without an answer, the exit code or signal tells the reason.
 
-    Only the soft limit of memory is what the plan may take. At its end the process lifts it to the hard one, and so has memory for that.
+    The soft limit of memory applies to the plan. To report a failure, the process raises it to the hard limit.
     """
     reserve = _room(resource.RLIMIT_AS, max(memory, peak_of("self")) + RESERVE)
     room = (reserve, reserve)
@@ -234,7 +238,7 @@ def _run_in_child(sender: Connection, request: PlanRequest, cpu_seconds: int, me
 
 
 async def _sent(there: Connection, asked: PlanRequest, room: tuple[int, int], memory: int) -> None:
-    """Send the answer. A failure ends the process here, before asyncio has to clean up without memory."""
+    """Send the answer. A failure ends the process at once: without memory, asyncio could not clean up."""
     try:
         there.send(await compute_plan(asked))
     except BaseException as error:
@@ -242,7 +246,7 @@ async def _sent(there: Connection, asked: PlanRequest, room: tuple[int, int], me
 
 
 def _end(there: Connection, error: BaseException, room: tuple[int, int], memory: int) -> NoReturn:
-    """End the process and say why, without any cleaning up, for which there may be no memory."""
+    """End the process with a message or exit code, without cleaning up: there may be no memory for it."""
     code = OUT_OF_MEMORY
     try:
         resource.setrlimit(resource.RLIMIT_AS, room)
@@ -257,6 +261,6 @@ def _end(there: Connection, error: BaseException, room: tuple[int, int], memory:
 
 
 def _room(limit: int, wanted: int) -> int:
-    """Return as much as is wanted of a resource, or what the hard limit that is there leaves of it."""
+    """Return the wanted limit of a resource, reduced to the present hard limit."""
     most = resource.getrlimit(limit)[1]
     return wanted if most == resource.RLIM_INFINITY else min(wanted, most)

@@ -1,8 +1,8 @@
-"""Values of Secrets never leave a plan: they are replaced at the source by numbers, the same number for the same value.
+"""Masks for values of Secrets: a number instead of each value, the same number for the same value.
 
-So a change shows and a value does not. What counts as a value is what a Secret holds, in its form or decoded, wherever else it turns up: copied
-into another object, an error of the server, an annotation that records what was applied last. The numbers come from a keyed hash; the key is
-random for each plan and nobody keeps it.
+So a plan shows that a value changes, and not the value. A value is masked in encoded and decoded form, wherever it
+occurs: in the Secret, in another object, in an error of the server, in a last-applied annotation. A keyed hash finds
+equal values. Its key is random for each plan and never stored.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from renderer.kinds import SECRET
 from renderer.secret_redaction import MIN_EMBEDDED_CHARACTERS, secret_entries, text_forms, without_secret_data
 
 SNAPSHOT_LABEL = "secret of the cluster"
-"""What values are called in a snapshot. Their numbers say nothing of those in a plan."""
+"""Word for masked values in a snapshot. Their numbers are unrelated to those of a plan."""
 
 _MASK_PATTERN = re.compile(rf"\((?:{SNAPSHOT_LABEL}|secret) #\d+\)")
 
 
 def may_be_equal(old: object, new: object) -> bool:
-    """Do two masked texts differ in nothing but values of which one is known to a snapshot alone?"""
+    """Return whether two masked texts differ only in masked values, and the old ones are from a snapshot."""
     if not isinstance(old, str) or not isinstance(new, str) or not has_snapshot_masks(old):
         return False
     return _MASK_PATTERN.sub("", old) == _MASK_PATTERN.sub("", new)
 
 
 def has_snapshot_masks(obj: object) -> bool:
-    """Does it hold values that a snapshot has masked?"""
+    """Return whether a JSON value contains values that a snapshot has masked."""
     match obj:
         case str():
             return f"({SNAPSHOT_LABEL} #" in obj
@@ -43,7 +43,7 @@ def has_snapshot_masks(obj: object) -> bool:
 
 
 class SecretMasks:
-    """The numbers of one plan, in the order in which values are met."""
+    """Masks of one plan, numbered in the order in which values occur."""
 
     def __init__(self, label: str = "secret") -> None:
         self._label = label
@@ -53,7 +53,7 @@ class SecretMasks:
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """What the Secrets among these hold is masked from now on, wherever it turns up. What a snapshot has masked holds no value."""
+        """Mask the values of the Secrets among these objects from now on, wherever they occur."""
         for obj in objects:
             if group_kind(obj) == SECRET:
                 for _, plain in secret_entries(obj):
@@ -66,7 +66,7 @@ class SecretMasks:
         return f"({self._label} #{self._numbers.setdefault(value_hash, len(self._numbers) + 1)})"
 
     def mask_text(self, text: str) -> str:
-        """The text without values that are known."""
+        """Return the text with known values masked; short values are masked only if they are the whole text."""
         if text in self._secret_values:
             return self._mask(self._secret_values[text])
         if self._pattern is None:
@@ -80,7 +80,7 @@ class SecretMasks:
         return ObjectKey(*map(self.mask_text, key))
 
     def mask_value(self, value: Any) -> Any:
-        """A JSON value without values that are known; names of fields may tell as much as their values."""
+        """Return a JSON value with known values masked, in field names too."""
         if not self._secret_values:
             return value
         if isinstance(value, str):
@@ -90,7 +90,7 @@ class SecretMasks:
         return [self.mask_value(item) for item in value] if isinstance(value, list) else value
 
     def mask_object(self, obj: Mapping[str, Any]) -> dict[str, Any]:
-        """An object as it may be shown. Of a Secret no value is, however short, and its `stringData` stands as `data`."""
+        """Return an object with known values masked. A Secret has every value masked, `stringData` as `data`."""
         if group_kind(obj) != SECRET:
             return {name: self.mask_value(item) for name, item in obj.items()}
         masked_data = {name: self._mask(plain) for name, plain in secret_entries(obj)}

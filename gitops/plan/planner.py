@@ -1,35 +1,34 @@
-"""Make the report of a plan: what a commit would do to a cluster, to a record of one, or to another commit."""
+"""Plans of a commit against another commit, a snapshot of a cluster, or a cluster. No plan writes anything."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 from applier.cluster import Cluster, Object, parse_cluster_name
 from gitops.clock import Clock
 from gitops.gates.evaluate import ExternalFact
-from gitops.plan import start_times
 from gitops.plan.affected import restrict_to_affected
 from gitops.plan.assumed_state import assume_applied, completed_rollouts
-from gitops.plan.changes import BaseManifests, ChangeCollector, blocked_deletions
-from gitops.plan.dry_run import DryRunCluster, create_schema_cluster, find_refusals
-from gitops.plan.foreign_sources import ForeignSources
-from gitops.plan.interim_changes import InterimChanges, add_repairs
+from gitops.plan.comparison_base import (
+    ComparedObjects,
+    ComparisonBase,
+    own_levels,
+    rendered_manifests,
+    waiting_manifests,
+)
+from gitops.plan.dry_run import DryRunCluster
 from gitops.plan.masking import SecretMasks
-from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, Report, RevisionMove, WarningKind, plan_hash
+from gitops.plan.report import PlanWarning, Report, WarningKind
+from gitops.plan.report_builder import make_report
 from gitops.plan.snapshot import ClusterSnapshot
-from gitops.plan.unmatched_rules import ComparedObjects, find_newly_unmatched
-from gitops.plan.warnings import collect_warnings
-from gitops.reconcile.context import EventualPlan, Preview
+from gitops.reconcile.observe import FactsAt
 from gitops.reconcile.preview import preview
 from gitops.reconcile.sources import SourceState
 from gitops.reconcile.step import MOST_ROUNDS, foretold
-from gitops.rollouts.policy import Policy
 from renderer import builtin_kinds
 from renderer.catalog.catalog import Catalog
-from renderer.identity import Manifest, ObjectKey
+from renderer.identity import ObjectKey
 from renderer.kinds import SECRET
 from renderer.render.cache import RenderCache
 from renderer.render.model import Rendering
@@ -42,75 +41,44 @@ Facts = Mapping[str, ExternalFact]
 async def plan_commits(
     base: Catalog, head: SourceState, *, clock: Clock, version: str, cluster_name: str, facts: Facts | None = None
 ) -> Report:
-    """What `head` changes of a cluster that is as `base` says, without asking any. Both catalogs carry the name of the source and their commits.
+    """Plan a commit against a base commit that is assumed to be applied and healthy. No cluster is asked.
 
-    base = load_catalog(mirror.read_snapshot(mirror.fetch()), source="platform")
-    head = load_catalog(read_working_tree(path), source="platform", previous=base)
-    report = await plan_commits(base, SourceState(head), clock=clock, version=version, cluster_name=LOCAL)
+    Both catalogs carry the name of the source and their commits::
+
+        base = load_catalog(mirror.read_snapshot(mirror.fetch()), source="platform")
+        head = load_catalog(read_working_tree(path), source="platform", previous=base)
+        report = await plan_commits(base, SourceState(head), clock=clock, version=version, cluster_name=LOCAL)
     """
     cache = RenderCache()
     base_rendering, head_rendering = _render_applied(base, cache), render([head.catalog], memo=cache)
-    left_out, rollouts = 0, completed_rollouts(base, base_rendering)
     masks = SecretMasks()
-    masks.learn(_manifests(head_rendering))  # of all: what is left out may hold what is shown
-    levels = {
-        node.key: node.level for applyset in head_rendering.sources.values() for node in applyset.nodes if node.key
-    }
-    held = ComparedObjects.from_commits(base, base_rendering, head.catalog, head_rendering, cluster_name)
-    if reduced := restrict_to_affected(base, head.catalog, base_rendering, head_rendering, head.brake):
-        base, head = reduced[0], replace(head, catalog=reduced[1])
-        left_out = _count_members(base_rendering)
+    # Of the whole commit, not of the affected part: a shown object may copy the value of a Secret that does not change.
+    masks.learn(rendered_manifests(head_rendering))
+    rollouts, levels = completed_rollouts(base, base_rendering), own_levels(head_rendering)
+    selectable = ComparedObjects.from_commits(base, base_rendering, head.catalog, head_rendering, cluster_name)
+    skipped_members = 0
+    if affected := restrict_to_affected(base, head.catalog, base_rendering, head_rendering, head.brake):
+        base, head = affected[0], replace(head, catalog=affected[1])
+        skipped_members = _count_members(base_rendering)
         base_rendering = _render_applied(base, cache)
-        left_out -= _count_members(base_rendering)
-    cluster = DryRunCluster(
-        parse_cluster_name("git"), assume_applied(base, base_rendering, version, rollouts), crds=head.catalog.types.crds
-    )
-    unresolved = {
-        (applyset.parent, node.id): node.manifest
-        for applyset in base_rendering.sets
-        for node in applyset.nodes
-        if node.waiting
-    }
+        skipped_members -= _count_members(base_rendering)
+    comparison = ComparisonBase(waiting_manifests(base_rendering), levels, selectable)
+    assumed_objects = assume_applied(base, base_rendering, version, rollouts)
+    cluster = DryRunCluster(parse_cluster_name("git"), assumed_objects, crds=head.catalog.types.crds)
     try:
-        report = await plan_against_cluster(
-            cluster,
-            head,
-            clock=clock,
-            cluster_name=cluster_name,
-            facts=facts,
-            unresolved=unresolved,
-            levels=levels,
-            cache=cache,
-            masks=masks,
-            held=held,
+        prospects = await preview(
+            cluster, [head], clock, cluster_name=cluster_name, facts=_constant_facts(facts), memo=cache
         )
+        report = await make_report(prospects, head, masks, comparison, against="git", at=clock.now())
     finally:
         await cluster.close()
-    return replace(report, base=base.commit, against="git", unchanged=report.unchanged + left_out)
-
-
-def _render_applied(base: Catalog, cache: RenderCache) -> Rendering:
-    """The rendering of a commit, with what it refers to and holds itself."""
-    rendering, live = render([base], memo=cache), ClusterView().live
-    for _ in range(MOST_ROUNDS):
-        if (expected_live := foretold(rendering, {})) == live:
-            break
-        rendering, live = render([base], ClusterView(live=expected_live), cache), expected_live
-    return rendering
-
-
-def _manifests(rendering: Rendering) -> Iterator[Manifest]:
-    return (node.manifest for applyset in rendering.sets for node in applyset.nodes if node.manifest)
-
-
-def _count_members(rendering: Rendering) -> int:
-    return sum(not node.external for applyset in rendering.sets for node in applyset.nodes)
+    return replace(report, base=base.commit, unchanged=report.unchanged + skipped_members)
 
 
 async def plan_against_snapshot(
     snapshot: ClusterSnapshot, head: SourceState, *, clock: Clock, cluster_name: str, facts: Facts | None = None
 ) -> Report:
-    """What `head` changes of the cluster that a snapshot records."""
+    """Plan a commit against the cluster that a snapshot records, as it was then. No cluster is asked."""
     cache = RenderCache()
     secrets = [
         node.manifest
@@ -119,32 +87,18 @@ async def plan_against_snapshot(
         if node.group_kind == SECRET and node.writable
     ]
     cluster = snapshot.as_cluster(secrets)
+    hidden_secrets = frozenset(cluster.objects.keys() & map(ObjectKey.from_manifest, secrets))
+    comparison = ComparisonBase(hidden=hidden_secrets)
+    against = f"snapshot of cluster {snapshot.cluster}"
     try:
-        hidden_secrets = cluster.objects.keys() & map(ObjectKey.from_manifest, secrets)
-        report = await plan_against_cluster(
-            cluster, head, clock=clock, cluster_name=cluster_name, facts=facts, cache=cache, hidden=hidden_secrets
+        prospects = await preview(
+            cluster, [head], clock, cluster_name=cluster_name, facts=_constant_facts(facts), memo=cache
         )
+        report = await make_report(prospects, head, SecretMasks(), comparison, against=against, at=clock.now())
     finally:
         await cluster.close()
     gaps = (PlanWarning(WarningKind.NOT_COMPARED, message) for message in _describe_gaps(snapshot, len(hidden_secrets)))
-    return replace(report, warnings=(*report.warnings, *gaps), against=f"snapshot of cluster {snapshot.cluster}")
-
-
-def _describe_gaps(snapshot: ClusterSnapshot, secret_count: int) -> Iterator[str]:
-    if secret_count:
-        yield f"values of {secret_count} Secrets are not compared: a snapshot does not hold them"
-    if _minor_version(snapshot.kubernetes) != _minor_version(
-        bundled_version := builtin_kinds.load_builtin_schemas().version
-    ):
-        yield (
-            f"cluster {snapshot.cluster} runs Kubernetes {snapshot.kubernetes}, and its own kinds are validated here as {bundled_version} would: "
-            "fields and versions that only one of them has are shown wrongly; plan against the cluster to be sure"
-        )
-
-
-def _minor_version(version: str) -> list[str]:
-    """Of `v1.33.5-gke.1`, what kinds and fields depend on."""
-    return version.split(".")[:2]
+    return replace(report, warnings=(*report.warnings, *gaps))
 
 
 async def plan_against_cluster(
@@ -154,133 +108,59 @@ async def plan_against_cluster(
     clock: Clock,
     cluster_name: str,
     facts: Facts | None = None,
-    unresolved: BaseManifests | None = None,
-    levels: Mapping[ObjectKey, int] | None = None,
-    cache: RenderCache | None = None,
-    masks: SecretMasks | None = None,
-    hidden: Collection[ObjectKey] = (),
     own_configmaps: Sequence[Object] | None = None,
-    held: ComparedObjects | None = None,
 ) -> Report:
-    """What `head` changes of a cluster, of which `own` are the ConfigMaps of our namespace where they were read already; `masks` may know Secrets
-    that are in neither. `held` is what rules can select, where `head` and the cluster are only parts of it. Of objects in
-    `hidden` the cluster's data are not known, and taken to be as `head` says. Nothing is written.
+    """Plan a commit against a cluster, which is asked by reads and dry runs.
 
-    Raises ClusterError only when the cluster cannot be read at all.
+    *own_configmaps* are the ConfigMaps of Levelgate's namespace, where the caller has read them.
+
+    Raises ClusterError if the cluster cannot be read at all.
     """
-    read_facts = (lambda _: facts) if facts is not None else None
-    cluster_preview = await preview(
+    prospects = await preview(
         cluster,
         [head],
         clock,
         cluster_name=cluster_name,
-        facts=read_facts,
-        memo=cache or RenderCache(),
+        facts=_constant_facts(facts),
+        memo=RenderCache(),
         own=own_configmaps,
     )
-    masks = masks or SecretMasks()
-    masks.learn(cluster_preview.due.situation.observed.objects.values())
-    for eventual_plan in filter(None, (cluster_preview.due, cluster_preview.staying)):
-        masks.learn(_manifests(eventual_plan.bundle))
-    neighbours = ForeignSources.from_preview(cluster_preview)
-    new_collector = partial(
-        ChangeCollector,
-        masks=masks,
-        neighbours=neighbours,
-        files=head.catalog.contents,
-        deletions=blocked_deletions(cluster_preview.first.plan),
-        unresolved=unresolved,
-        levels=levels or {},
-    )
-    interim_changes = (
-        InterimChanges(cluster_preview, cluster_preview.staying, masks) if cluster_preview.staying else None
-    )
-    planned, unchanged = await _collect_changes(cluster_preview, head.catalog, new_collector, interim_changes, hidden)
-    changes = tuple(add_repairs(planned, cluster_preview, masks))
-    problems = tuple(
-        replace(problem, message=masks.mask_text(problem.message))
-        for problem in sorted({*cluster_preview.due.bundle.problems, *cluster_preview.first.propagation.problems})
-    )
-    moves = tuple(_revision_moves(cluster_preview))
-    return Report(
-        source=head.catalog.source,
-        head=head.catalog.commit,
-        at=clock.now(),
-        against=f"cluster {cluster.name}",
-        hash=plan_hash(head.catalog, changes, moves, problems),
-        changes=(*_left_behind_changes(cluster_preview, masks, changes), *changes),
-        warnings=tuple(
-            sorted(
-                (
-                    *collect_warnings(cluster_preview, changes, masks),
-                    *neighbours.handover_warnings(changes),
-                    *find_newly_unmatched(cluster_preview, head, changes, held, masks),
-                )
-            )
-        ),
-        moves=moves,
-        steps=tuple(start_times.schedule_steps(cluster_preview, changes)),
-        problems=problems,
-        unchanged=unchanged,
-    )
+    against = f"cluster {cluster.name}"
+    return await make_report(prospects, head, SecretMasks(), ComparisonBase(), against=against, at=clock.now())
 
 
-def _left_behind_changes(
-    preview: Preview, masks: SecretMasks, changes: Sequence[PlannedChange]
-) -> Iterator[PlannedChange]:
-    """Yield the members that stay since they lost their label, but those that an instance takes back before its turn.
-
-    They are no part of the hash: who plans need not have the rights to find them.
-    """
-    changed_keys = {change.key for change in changes}
-    for member in preview.left_behind:
-        if (key := masks.mask_key(member.key)) not in changed_keys:
-            yield PlannedChange(PlannedAction.KEEP, key, str(key.group_kind), message=member.cause.message)
+def _constant_facts(facts: Facts | None) -> FactsAt | None:
+    """Return the facts as a function of time, as a preview asks for them."""
+    return (lambda _: facts) if facts is not None else None
 
 
-async def _collect_changes(
-    preview: Preview,
-    head: Catalog,
-    new_collector: partial[ChangeCollector],
-    interim_changes: InterimChanges | None,
-    hidden: Collection[ObjectKey],
-) -> tuple[tuple[PlannedChange, ...], int]:
-    """All changes, and how many objects do not change. What the schemas of the commit refuse is asked of each prospect."""
-    schema_cluster, propagation = create_schema_cluster(head), preview.first.propagation
-
-    async def collector_for(eventual_plan: EventualPlan, **options: Any) -> ChangeCollector:
-        refused = await find_refusals(eventual_plan.plan, head, schema_cluster)
-        return new_collector(eventual_plan, barriers=propagation.gates.barriers, refused=refused, **options)
-
-    try:
-        if interim_changes is None or preview.staying is None:
-            final = await collector_for(preview.due)
-            return final.collect(), final.unchanged
-        final = await collector_for(preview.due, turn=interim_changes.find_turn)
-        unmoved = await collector_for(preview.staying, frozen=propagation.frozen, hidden=hidden)
-        changes = tuple(interim_changes.merge(final.collect(), unmoved.collect()))
-        undone = sum(change.is_undone and change.action is not PlannedAction.DELETE for change in changes)
-        return changes, final.unchanged - undone
-    finally:
-        await schema_cluster.close()
+def _render_applied(base: Catalog, cache: RenderCache) -> Rendering:
+    """Render a commit as it would be once applied: references to objects of the commit itself are resolved."""
+    rendering, live = render([base], memo=cache), ClusterView().live
+    for _ in range(MOST_ROUNDS):
+        if (expected_live := foretold(rendering, {})) == live:
+            break
+        rendering, live = render([base], ClusterView(live=expected_live), cache), expected_live
+    return rendering
 
 
-def _revision_moves(preview: Preview) -> Iterator[RevisionMove]:
-    names = {kind: definition.name for kind, definition in preview.due.bundle.definitions.items()}
-    for new_revision in preview.due.bundle.issued:
-        instances = [key for key in preview.due.bundle.instances if key.group_kind == new_revision.kind]
-        policies = {_policy_name(preview, key, names.get(new_revision.kind, "")) for key in instances}
-        name = names.get(new_revision.kind, f"{new_revision.kind.kind.lower()}.{new_revision.kind.group}")
-        yield RevisionMove(
-            name,
-            new_revision.number - 1,
-            new_revision.number,
-            len(instances),
-            ", ".join(sorted(filter(None, policies))),
+def _count_members(rendering: Rendering) -> int:
+    return sum(not node.external for applyset in rendering.sets for node in applyset.nodes)
+
+
+def _describe_gaps(snapshot: ClusterSnapshot, secret_count: int) -> Iterator[str]:
+    """Yield the reasons for which the plan may differ from one against the cluster itself."""
+    if secret_count:
+        yield f"values of {secret_count} Secrets are not compared: a snapshot does not hold them"
+    bundled_version = builtin_kinds.load_builtin_schemas().version
+    if _minor_version(snapshot.kubernetes) != _minor_version(bundled_version):
+        yield (
+            f"cluster {snapshot.cluster} runs Kubernetes {snapshot.kubernetes}, "
+            f"and its own kinds are validated here as {bundled_version} would: fields and versions that only one of "
+            "them has are shown wrongly; plan against the cluster to be sure"
         )
 
 
-def _policy_name(preview: Preview, key: ObjectKey, definition: str) -> str:
-    labels = preview.due.bundle.instances[key].manifest.get("metadata", {}).get("labels") or {}
-    policy = preview.due.situation.policy(key.group_kind, definition, labels)
-    return policy.name if isinstance(policy, Policy) else ""
+def _minor_version(version: str) -> list[str]:
+    """Return `v1.33` of `v1.33.5-gke.1` in parts: schemas change with the minor version only."""
+    return version.split(".")[:2]

@@ -1,11 +1,11 @@
 """The report of a plan, its hash, and its restriction to named objects.
 
-A report may be public: values of Secrets are masked before. Invariant: two plans of equal content against equal state
+A report may be public: its maker masks values of Secrets. Invariant: two plans of equal content against equal state
 differ in times only, and have the same `hash`.
 
-The hash covers the changes, their order, and the rules that say when. It leaves out times, requests of people and the
-progress of rollouts, which change while a plan waits. Where a Secret is part of a change, the content of its file counts,
-which every reader of the repository knows.
+The hash covers the changes, their order and the rules in force. It leaves out times, requests of people and the
+progress of rollouts, which change while a plan waits for approval. A masked value cannot be hashed, so that the file of
+a changed Secret counts instead.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -33,8 +33,10 @@ from renderer.schema.plurals import plural
 
 
 class PlannedAction(StrEnum):
-    """What becomes of an object. `release` takes our mark off and leaves it; `keep` is no longer in Git, and stays as it is; `unknown` cannot be told
-    before an earlier level exists; `failed` cannot be done as the commit says.
+    """Outcome for an object.
+
+    `release` removes Levelgate's marks and leaves the object. `keep` leaves an object that is no longer in Git.
+    `unknown` depends on an earlier level. `failed` is impossible as the commit declares it.
     """
 
     CREATE = "create"
@@ -49,34 +51,39 @@ class PlannedAction(StrEnum):
 
     @property
     def is_change(self) -> bool:
-        """Would the cluster be another afterwards, as far as can be told?"""
+        """Return whether the action changes the cluster, as far as known."""
         return self not in {PlannedAction.KEEP, PlannedAction.UNKNOWN, PlannedAction.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What holds a change: `name` of the window, wave or person behind it, empty where there is none; `until`: the earliest time at which it can
-    open, None where that is not known; `is_of_items`: the pace of the items of one collection, not that of instances; `is_unplanned`: it waits for
-    nothing that the plan does, but for what the cluster has to become.
-    """
+    """Reason why a change does not start at once."""
 
     reason: Reason
     message: str
     name: str
+    """Name of the window, wave, person or object behind it, or empty."""
+
     until: datetime | None = None
+    """Earliest time at which the obstacle can end, if known."""
+
     is_of_items: bool = False
+    """Whether it is the pace of the items of one collection, not that of instances."""
+
     is_unplanned: bool = False
+    """Whether it ends with a state of the cluster that no change of the plan brings about."""
 
     @property
     def is_turn(self) -> bool:
-        """That its instance does not have its turn, which is one for all of the instance."""
+        """Return whether the instance waits for its turn to move, with all of its nodes."""
         return self.reason.is_queued or self.reason in {Reason.PROGRESSING, Reason.BAKING}
 
 
 @dataclass(frozen=True, slots=True)
 class InterimChange:
-    """What becomes of an object at a `revision` that its instance has, before what the commit wants of it: what differs then, what holds even that,
-    and `why` as of a change. It is so until the instance has its turn to move; where it `is_heal`, until nothing holds the change any more.
+    """Change of an object before its final change, at the revision that its instance has now.
+
+    It lasts until the instance moves; healing lasts until nothing holds the final change any more.
     """
 
     revision: int
@@ -84,6 +91,8 @@ class InterimChange:
     diff: tuple[FieldDiff, ...]
     obstacles: tuple[Obstacle, ...] = ()
     message: str = ""
+    """As in `PlannedChange`."""
+
     is_heal: bool = False
 
     @property
@@ -93,42 +102,66 @@ class InterimChange:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """One object. `instance` is empty for objects of the source itself, `node` is the id in its definition, `level` None where an object records
-    none. `file` and `line` say where it comes from, or its definition. `immutable` are paths that the server does not change, which is why it is
-    replaced. `users`, of a deletion, are the live objects that go before it; of these `readers` are there because something reads by
-    `externalRef`. `why` tells of what is kept, unknown or fails. `meanwhile` is
-    what comes before it, in order, of which nothing is counted; `then` is what is left to be done afterwards (None: nothing) and `rest` what differs
-    then; `is_undone` where the object then is as it was before.
-    """
+    """Planned change of one object."""
 
     action: PlannedAction
+    """Final outcome, in two-step changes the outcome after both steps."""
+
     key: ObjectKey | None
+    """None while the name is unknown."""
+
     kind: str
     instance: ObjectKey | None = None
+    """Instance under which the change is shown; None for other objects of the source."""
+
     node: str = ""
+    """Id in the definition."""
+
     level: int | None = None
+    """None for a live object without a recorded level."""
+
     file: str = ""
+    """File and `line` that declare the object, or its definition."""
+
     line: int = 0
     diff: tuple[FieldDiff, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     immutable: tuple[str, ...] = ()
+    """Paths that the server refuses to change, so that the object is replaced."""
+
     users: tuple[str, ...] = ()
+    """Live objects that are deleted before this deletion."""
+
     message: str = ""
+    """Reason for `keep`, `unknown` or `failed`, or a note on another action."""
+
     interim: tuple[InterimChange, ...] = ()
+    """Earlier changes of the object, in order. They do not count in the summary."""
+
     later_action: PlannedAction | None = None
+    """Remaining action after the interim changes; None if nothing remains."""
+
     later_diff: tuple[FieldDiff, ...] = ()
+    """Remaining diff after the interim changes."""
+
     is_undone: bool = False
+    """Whether the later action restores the present state."""
+
     readers: tuple[ObjectKey, ...] = ()
+    """Users that exist because an instance reads this object by `externalRef`."""
 
     @property
     def is_change(self) -> bool:
-        """Would the cluster be another afterwards, or meanwhile? What is not knowable yet is, where the commit changes what it is made from."""
+        """Return whether the cluster changes, at last or in an interim change.
+
+        An unknown object counts if the commit changes its template.
+        """
         changes = self.action.is_change or (self.action is PlannedAction.UNKNOWN and bool(self.diff))
         return changes or any(interim_change.action.is_change for interim_change in self.interim)
 
     @property
     def parts(self) -> tuple[PlannedChange, ...]:
-        """In the order in which they happen: what comes at once, and the rest in its turn."""
+        """Return the interim changes and the remaining change as changes of their own, in order."""
         if not self.interim:
             return (self,)
         interim_parts = tuple(
@@ -151,17 +184,17 @@ class PlannedChange:
 
     @property
     def ref(self) -> str:
-        """`Deployment.apps/prod/cart`; the kind alone where the name is not known yet."""
+        """Return text such as `Deployment.apps/prod/cart`; only the kind while the name is unknown."""
         return str(self.key) if self.key else self.kind
 
     @property
     def until(self) -> datetime | None:
-        """The earliest time at which all its gates can be open, as far as that is known."""
+        """Return the earliest time at which all obstacles can have ended, as far as known."""
         return max((obstacle.until for obstacle in self.obstacles if obstacle.until), default=None)
 
 
 class WarningKind(StrEnum):
-    """What a reviewer is warned of."""
+    """Hazard of which a reviewer is warned."""
 
     OPERATOR_FIRST = "OperatorGoesFirst"
     MASS_DELETION = "MassDeletion"
@@ -179,7 +212,7 @@ class WarningKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class PlanWarning:
-    """One hazard, in a sentence, and where it comes from."""
+    """One hazard in a sentence, and the file and line that cause it."""
 
     hazard: WarningKind
     message: str
@@ -190,7 +223,10 @@ class PlanWarning:
 
 @dataclass(frozen=True, slots=True)
 class RevisionMove:
-    """A definition that changes: `name`, the revisions, 0 for none before, how many instances it has, and the policy that paces them."""
+    """New revision of a definition, with its number of instances and the policies that pace them.
+
+    `old` is 0 for a new definition.
+    """
 
     name: str
     old: int
@@ -205,13 +241,16 @@ class RevisionMove:
 
 @dataclass(frozen=True, slots=True)
 class WindowCapacity:
-    """For how long after its start a step may go on before a window closes, and how long it `needs`: as long as it took last, where that
-    `is_recorded`, else as long as its policies let it take.
-    """
+    """Time that a window leaves for a step, and the time that the step needs."""
 
     open_for: timedelta
+    """Time from the start of the step to the last start that a window permits."""
+
     needs: timedelta
+    """Duration of the step when it ran last, or the longest that its policies permit."""
+
     is_recorded: bool = False
+    """Whether `needs` is a recorded duration."""
 
     @property
     def is_enough(self) -> bool:
@@ -229,7 +268,7 @@ class WindowCapacity:
 
 @dataclass(frozen=True, slots=True)
 class HalfwayEnd:
-    """What may stay with some levels new and others old, by its reference, when a window closes that has this `drain`."""
+    """Instances or objects that may stay with old and new levels when a window with this `drain` closes."""
 
     drain: str
     refs: tuple[str, ...]
@@ -240,31 +279,42 @@ class HalfwayEnd:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """What starts together. `at` is the earliest time, None for at once or where it is not known; `after` says what has to happen before; `what` is
-    a sentence, `refs` the instances or objects, in their order. `room` is None where no window closes after the start, or that is not known.
-    `halfway` is what a window that closes may leave between two levels; None where it lets all be finished.
-    """
+    """Changes that start together."""
 
     summary: str
+    """Title of the step, such as `wave prod, window monday:`."""
+
     refs: tuple[str, ...]
+    """Instances or objects, in their order."""
+
     at: datetime | None = None
+    """Earliest start; None for at once, or if unknown."""
+
     prerequisite: str = ""
+    """Condition of the start, for people."""
+
     window_capacity: WindowCapacity | None = None
+    """None if no window closes after the start, or the start is unknown."""
+
     halfway: HalfwayEnd | None = None
+    """Instances that a closing window may stop between two levels; None if all are finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`base` and `head` are commits (empty where the cluster, or a working tree without a commit, is meant); `against` names what the head was
-    compared with: `cluster prod-eu`, `git`, `snapshot FILE`. `hash` is over everything that matters, and never over times. `knows_deletions` is
-    False where nobody said which source of the cluster this is.
-    """
+    """Plan of one source for people and programs."""
 
     source: str
     head: str
+    """Commit, empty for a working tree without one."""
+
     at: datetime
     base: str = ""
+    """Commit, empty if the plan is against a cluster."""
+
     against: str = "git"
+    """Compared state: `git`, `cluster prod-eu` or `snapshot of cluster prod-eu`."""
+
     hash: str = ""
     changes: tuple[PlannedChange, ...] = ()
     warnings: tuple[PlanWarning, ...] = ()
@@ -272,17 +322,20 @@ class Report:
     steps: tuple[PlanStep, ...] = ()
     problems: tuple[Problem, ...] = ()
     unchanged: int = 0
-    knows_deletions: bool = True
-    summary: Mapping[str, int] = field(init=False)
+    """Number of objects without a change."""
 
-    def __post_init__(self) -> None:
+    knows_deletions: bool = True
+    """False if the plan does not know which source of the cluster this is."""
+
+    @property
+    def summary(self) -> Mapping[str, int]:
+        """Return the number of changes by action, and that of unchanged objects."""
         counts = Counter(str(change.action) for change in self.changes)
-        summary = {**{str(action): counts[action] for action in PlannedAction}, "unchanged": self.unchanged}
-        object.__setattr__(self, "summary", summary)
+        return {**{str(action): counts[action] for action in PlannedAction}, "unchanged": self.unchanged}
 
     @property
     def problem_count(self) -> int:
-        """How many mistakes it names: what no reader of the repository could read, and what cannot be done."""
+        """Return the number of problems in the repository and of changes that are impossible."""
         return len(self.problems) + self.summary["failed"]
 
     @property
@@ -291,12 +344,13 @@ class Report:
 
 
 HASH_DIGITS = 16
+"""Hexadecimal digits of a hash."""
 
 
 def plan_hash(
     head: Catalog, changes: Sequence[PlannedChange], moves: Iterable[RevisionMove], problems: Iterable[Problem]
 ) -> str:
-    """DIGITS hexadecimal digits."""
+    """Return the hash of a plan, of `HASH_DIGITS` digits."""
     change_rows = [_change_row(change) for change in changes if not change.is_undone]
     files = sorted(set(_secret_file_digests(head, changes)))
     rules = sorted(digest(rule.manifest) for rule in head.rules)
@@ -306,7 +360,7 @@ def plan_hash(
 
 
 def is_same(expected: str, actual: str) -> bool:
-    """Is the plan that somebody agreed to this one? Fewer digits than all would be easy to meet by chance, or on purpose."""
+    """Return whether two hashes are equal, in all digits: a prefix would be easy to match on purpose."""
     return expected.strip().lower() == actual
 
 
@@ -316,14 +370,17 @@ def _change_row(change: PlannedChange) -> list[Any]:
 
 
 def _secret_file_digests(head: Catalog, changes: Iterable[PlannedChange]) -> Iterator[str]:
-    """What stands in them, as a digest; not where they lie."""
+    """Yield the digests of the files that declare changed Secrets. The content counts, not the path."""
     for change in changes:
         if change.kind == str(SECRET) and (content := head.contents.get(change.file)):
             yield hashlib.sha256(content.data).hexdigest()
 
 
 def filter_report(report: Report, refs: Sequence[Ref], namespace: str = "") -> Report:
-    """The changes of these instances, their nodes or these objects; the hash stays that of the whole plan. All of it without `refs`."""
+    """Return the report with only the changes of the named instances, nodes or objects; all of it without *refs*.
+
+    The hash stays that of the whole plan. An empty *namespace* matches every namespace.
+    """
     if not refs:
         return report
     selected = tuple(change for change in report.changes if any(_is_selected(change, ref, namespace) for ref in refs))

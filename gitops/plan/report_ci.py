@@ -1,4 +1,4 @@
-"""Problems, what cannot be done and warnings of a plan, in the forms that forges and CI systems show beside the lines of a file."""
+"""Findings of a plan as SARIF and JUnit, which forges and CI systems show beside the lines of a file."""
 
 from __future__ import annotations
 
@@ -70,16 +70,19 @@ _RULES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     WarningKind.STILL_READ: (
         "An object is deleted, and something that stays reads it.",
-        "Take the externalRef out of the reader first, or delete both; otherwise the reader waits for the object from then on.",
+        "Take the externalRef out of the reader first, or delete both; "
+        "otherwise the reader waits for the object from then on.",
     ),
 }
-"""What a finding means, and what to do about it."""
+"""Meaning of each finding, and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CiFinding:
-    """`rule` is `Problem`, `Failed` or the word of a hazard; a warning keeps nothing from going on. The message is one line without letters that are
-    not seen: XML has no place for some of them, and others turn round what stands beside them.
+    """Finding of a plan at a line of a file.
+
+    `rule` is `Problem`, `Failed` or a `WarningKind`. `message` is one line of visible characters: XML forbids some
+    control characters, and others reverse the text around them.
     """
 
     rule: str
@@ -90,11 +93,12 @@ class CiFinding:
 
     @property
     def level(self) -> str:
-        """As SARIF calls it."""
+        """Return the severity in SARIF's words."""
         return "warning" if self.is_warning else "error"
 
 
 def findings(report: Report) -> Iterator[CiFinding]:
+    """Yield the problems, the impossible changes and the warnings of a report."""
     for problem in report.problems:
         message = one_line(f"{problem.path}: {problem.message}" if problem.path else problem.message)
         yield CiFinding("Problem", message, problem.file, problem.line)
@@ -106,8 +110,10 @@ def findings(report: Report) -> Iterator[CiFinding]:
 
 
 def as_sarif(report: Report, version: str, *, path: str = "") -> dict[str, Any]:
-    """SARIF 2.1.0 (OASIS), as GitHub's code scanning takes it: files are named from the root of the repository, in which the source has this `path`,
-    and what several sources of one repository say stands side by side.
+    """Return SARIF 2.1.0 (OASIS) for GitHub's code scanning.
+
+    *path* is that of the source in its repository: SARIF names files from the root. The id of the run has the name of
+    the source, so that several sources of a repository do not replace each other's results.
     """
     ci_findings = list(findings(report))
     rules = [_rule(finding) for finding in {finding.rule: finding for finding in ci_findings}.values()]
@@ -148,14 +154,15 @@ def _result(finding: CiFinding, path: str) -> dict[str, Any]:
 
 
 def _escape_links(message: str) -> str:
-    """In a message square brackets make a link (SARIF 2.1.0, 3.11.6), unless they are escaped."""
+    """Escape square brackets, which would make a link (SARIF 2.1.0, 3.11.6)."""
     return re.sub(r"([\\\[\]])", r"\\\1", message)
 
 
 def as_junit(report: Report) -> str:
-    """JUnit's XML: the plan is one test that passes, every problem and all that cannot be done one that fails; warnings are their output.
+    """Return JUnit XML: one failed test for each problem and impossible change, else one passed test.
 
-    All that the schemas of Jenkins (junit-10.xsd) and of Apache Ant (JUnit.xsd) ask for is there, in their order.
+    Warnings are the output of the suite. Elements and attributes follow the schemas of Jenkins (junit-10.xsd) and
+    Apache Ant (JUnit.xsd), including their order.
     """
     ci_findings = list(findings(report))
     failures = [finding for finding in ci_findings if not finding.is_warning]
@@ -175,7 +182,7 @@ def as_junit(report: Report) -> str:
 
 
 def _case_names(ci_findings: Iterable[CiFinding]) -> Iterator[str]:
-    """Each once in its file: of cases with one name GitLab shows the first alone."""
+    """Yield a name for each finding, unique in its file: GitLab shows only the first of equal names."""
     counts = Counter[tuple[str, str]]()
     for finding in ci_findings:
         name = finding.message[:200]
@@ -187,7 +194,8 @@ def _case_names(ci_findings: Iterable[CiFinding]) -> Iterator[str]:
 def _case(finding: CiFinding, name: str) -> str:
     text = escape(_location_prefix(finding) + finding.message)
     failure = f"<failure type={quoteattr(finding.rule)} message={quoteattr(finding.message)}>{text}</failure>"
-    return f"  <testcase classname={quoteattr(finding.file or 'cluster')} name={quoteattr(name)} time='0'>{failure}</testcase>"
+    attributes = f"classname={quoteattr(finding.file or 'cluster')} name={quoteattr(name)} time='0'"
+    return f"  <testcase {attributes}>{failure}</testcase>"
 
 
 def _location_prefix(finding: CiFinding) -> str:

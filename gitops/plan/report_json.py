@@ -1,4 +1,4 @@
-"""A report as JSON: the form that programs may rely on, described by `plan.schema.json` beside this module."""
+"""A report as JSON, for programs. The form is stable and described by `docs/plan.schema.json`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SUMMARY = ("create", "update", "replace", "delete", "adopt", "release", "keep",
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """JSON values only; equal reports give equal values."""
+    """Return the report as JSON values."""
     return {
         "source": report.source,
         "base": report.base,
@@ -88,7 +88,7 @@ def _step(step: PlanStep) -> dict[str, Any]:
 
 
 def _window_capacity(capacity: WindowCapacity) -> dict[str, Any]:
-    """Lengths in seconds."""
+    """Return a window capacity, with durations in seconds."""
     return {
         "open": int(capacity.open_for.total_seconds()),
         "needs": int(capacity.needs.total_seconds()),

@@ -1,7 +1,7 @@
-"""A report as a comment on a pull request: what a forge can show, within its limit, and safe whatever the commit says.
+"""A report as a Markdown comment on a pull request, within the limit of the forge.
 
-Everything that comes from a repository or a cluster is written as code: there neither HTML nor links nor mentions mean anything. Limits of a
-comment: GitHub 65,536 characters, GitLab 1,000,000; Gitea has none of its own. What does not fit is left out, and said to be.
+Text from a repository or a cluster is untrusted. It is written as code, where HTML, links and mentions have no effect.
+Limits of a comment: GitHub 65,536 characters, GitLab 1,000,000, Gitea none. A comment says how much it leaves out.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from renderer.phrasing import format_count, join_names
 
 GITHUB_COMMENT_LIMIT = 65_536
 _MAX_NAMES = 12
-"""Names that are written out in a row; of more, how many there are."""
+"""Most names in a row; further ones are counted."""
 
 _MAX_TEXT_CHARACTERS = 1_000
-"""So many characters of one text are shown; a name or a message may be as long as its author likes."""
+"""Most characters of one text: names and messages have no limit of their own."""
 
 _MAX_SECTION_CHANGES = 40
-"""Changes that are folded together; of more, those that there is room for are still shown."""
+"""Most changes in one section. A section is shown whole or not at all, so that large groups need several."""
 
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Letters and marks that show nothing (Default_Ignorable_Code_Point of Unicode, and the empty Braille cell)."""
+"""Invisible characters: Default_Ignorable_Code_Point of Unicode, and the empty Braille cell."""
 
 _HARMLESS = re.compile(r"[A-Za-z0-9 ,:()-]*")
 _REFERENCE = re.compile(r"\bgh-\d|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
-"""What forges make links of: issues, and commits."""
+"""Text of which forges make links: issues and commits."""
 
 _MARKS = {
     PlannedAction.CREATE: "+",
@@ -52,21 +52,22 @@ _MARKS = {
 
 
 def marker(source: str) -> str:
-    """The first line of a comment, by which it is found again."""
+    """Return the first line of a comment, by which it is found again."""
     return f"<!-- levelgate:plan source={re.sub(r'[^A-Za-z0-9.-]', '', source)} -->"
 
 
 def format_comment(
     report: Report, *, limit: int = GITHUB_COMMENT_LIMIT, version: str = "", update_note: str = ""
 ) -> str:
-    """The comment, of at most `limit` characters (and bytes of UTF-8, which some forges count). `kept` says in Markdown how it is kept up to date,
-    where somebody does that.
+    """Return the comment, of at most *limit* bytes of UTF-8, so also characters: forges count either.
+
+    *update_note* says in Markdown how the comment is kept up to date; empty for a comment that is written once.
     """
     head = list(_header(report))
     if not (report.has_changes or report.moves or report.warnings or report.problem_count):
         return "\n".join((marker(report.source), f"### Levelgate plan: no changes · `{_sanitize(report.source)}`"))
     foot = ["", _footer(report, version, update_note or _validity(report))]
-    budget = limit - _byte_length("\n".join((*head, *foot))) - 200  # for the line that says what was left out
+    budget = limit - _byte_length("\n".join((*head, *foot))) - 200  # bytes for the line that says what is left out
     lead_sections = ((text, 0) for text in (*_problems(report), *_warnings(report), *_steps(report)))
     body, omitted = _fit_sections((*lead_sections, *_details(report)), budget)
     if omitted:
@@ -76,7 +77,10 @@ def format_comment(
 
 
 def _fit_sections(sections: Iterable[tuple[str, int]], budget: int) -> tuple[list[str], list[int]]:
-    """The sections that there is room for, in order, and how many changes each other tells: one that is too large must not hide the others."""
+    """Return the sections that fit, in order, and the number of changes in each section that does not.
+
+    A section that does not fit is skipped, so that it cannot hide the smaller sections after it.
+    """
     shown, omitted = list[str](), list[int]()
     for section, changes in sections:
         if (size := _byte_length(section) + 2) <= budget:
@@ -159,7 +163,7 @@ def _format_summary(step: PlanStep) -> str:
 
 
 def _format_prose(text: str) -> str:
-    """Words of ours with names in them, as they are where nothing in them can mean anything, else as code."""
+    """Return text of Levelgate with names in it: as it is if no part has a meaning in Markdown, else as code."""
     return text if _HARMLESS.fullmatch(text) and not _REFERENCE.search(text) else _table_cell(text)
 
 
@@ -168,12 +172,12 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def format_minute(moment: datetime) -> str:
-    """`Mon 2026-11-23 08:00Z`: a comment has no zone of its own."""
+    """Return text such as `Mon 2026-11-23 08:00Z`, in UTC: a comment does not know its reader's zone."""
     return f"{moment:%a %Y-%m-%d %H:%MZ}"
 
 
 def _details(report: Report) -> Iterator[tuple[str, int]]:
-    """Sections, each with how many changes it tells."""
+    """Yield sections with the number of their changes."""
     for group in group_changes(report):
         changes = iter(fold_changes(group.changes))
         while section := list(islice(changes, _MAX_SECTION_CHANGES)):
@@ -231,18 +235,19 @@ def _change_lines(folded_change: FoldedChange) -> Iterator[str]:
 
 def _footer(report: Report, version: str, validity: str) -> str:
     version_note = f", levelgate {_sanitize(version)}" if version else ""
-    return f"<sub>Plan {_html_code(report.hash)}, {report.at:%Y-%m-%d %H:%MZ}{version_note}. Secrets are masked. {validity}</sub>"
+    plan = f"Plan {_html_code(report.hash)}, {report.at:%Y-%m-%d %H:%MZ}{version_note}"
+    return f"<sub>{plan}. Secrets are masked. {validity}</sub>"
 
 
 def _validity(report: Report) -> str:
-    """For what a comment is true that nobody keeps up to date."""
+    """Return the state for which a comment holds that is not updated later."""
     if report.against == "git":
         return "True of these two commits."
     return "True of Git and the cluster as they were then: `--require-plan` refuses it once either has moved."
 
 
 def _sanitize(text: str) -> str:
-    """On one line, cut where it is long, without what is not seen or turns the order of letters round."""
+    """Return a text on one line, cut if long, with invisible and direction-changing characters replaced."""
     more = f"... ({len(text)} characters)" if len(text) > _MAX_TEXT_CHARACTERS else ""
     return "".join(letter if _is_visible(letter) else "�" for letter in text[:_MAX_TEXT_CHARACTERS]) + more
 
@@ -252,7 +257,7 @@ def _is_visible(letter: str) -> bool:
 
 
 def format_code(text: str) -> str:
-    """As code within a line: nothing in it means anything."""
+    """Return a text as inline code, where nothing in it has a meaning."""
     text = _sanitize(text)
     ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
@@ -260,7 +265,7 @@ def format_code(text: str) -> str:
 
 
 def _table_cell(text: str) -> str:
-    """As code within a table, where a bar would end the cell."""
+    """Return a text as code in a table, with bars escaped: a bar ends the cell."""
     return format_code(text).replace("|", "\\|") if text else ""
 
 

@@ -1,8 +1,7 @@
-"""What a plan needs to know of a cluster, as a file: with it nobody needs credentials to plan.
+"""State of a cluster in a file, for plans without credentials.
 
-It holds the objects that Levelgate manages and records, the definitions of custom kinds, and which kinds are served. No value of a Secret is in it:
-each is a number, the same number for the same value. So a plan against a snapshot cannot tell whether a value of a Secret changes, and says so.
-What others made is not in it either: a plan cannot know of it.
+A snapshot holds the objects that Levelgate manages, its records, the CRDs and the served kinds. Values of Secrets are
+replaced by numbers, so that a plan cannot tell whether such a value changes. Objects of others are missing.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ from renderer.kinds import CRD, SECRET, defined_kind
 
 FORMAT_VERSION: Final = 1
 MAX_SNAPSHOT_BYTES: Final = 64 * 1024 * 1024
-"""Bytes; a file that is larger is neither written nor read."""
+"""Bytes; a larger file is neither written nor read."""
 
 _RESOURCE_FIELDS = ("group", "version", "kind", "plural", "namespaced")
 
 
 class SnapshotError(GitopsError):
-    """A file that is no snapshot, one of another version, or a cluster that is too large for one."""
+    """A file that is not a snapshot of this version, or a cluster that is too large for a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """`at` is when the `cluster` was looked at, whose server is `kubernetes`: `v1.36.4`."""
+    """Recorded state of a cluster. `kubernetes` is the version of its server, such as `v1.36.4`."""
 
     cluster: str
     taken_at: datetime
@@ -53,7 +52,7 @@ class ClusterSnapshot:
     resources: tuple[Resource, ...]
 
     def as_cluster(self, desired_secrets: Iterable[Object] = ()) -> DryRunCluster:
-        """The cluster that it is a record of. Values of Secrets are taken to be as `wanted`: nothing but their names is known."""
+        """Return the recorded cluster. Values of Secrets are unknown, and taken to be those of *desired_secrets*."""
         objects = {ObjectKey.from_manifest(obj): obj for obj in self.objects}
         for obj in desired_secrets:
             key = ObjectKey.from_manifest(obj)
@@ -69,7 +68,7 @@ class ClusterSnapshot:
 
 
 async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -> ClusterSnapshot:
-    """Reads, and writes nothing. Raises ClusterError."""
+    """Read the state of a cluster. *kubernetes* is the version of its server. Raises ClusterError."""
     sources = [name for name, _ in await read_records(cluster)]
     crds = await cluster.list(CRD)
     defined_kinds = [defined_kind(crd) for crd in crds if annotation(crd, well_known.DEFINITION)]
@@ -93,7 +92,7 @@ async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -
 
 
 def serialize(snapshot: ClusterSnapshot) -> bytes:
-    """As a file. Raises SnapshotError where it would be too large."""
+    """Return the content of the file. Raises SnapshotError if it would be too large."""
     document = {
         "format": FORMAT_VERSION,
         "cluster": snapshot.cluster,
@@ -112,7 +111,7 @@ def serialize(snapshot: ClusterSnapshot) -> bytes:
 
 
 def read_snapshot(file: Path) -> ClusterSnapshot:
-    """The inverse of `written`. Raises SnapshotError."""
+    """Read a file that `serialize` made. Raises SnapshotError."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -153,14 +152,14 @@ def _dump(document: Mapping[str, Any]) -> bytes:
 
 
 def _digest(document: Mapping[str, Any]) -> str:
-    """Tells whether a file is whole: what stands in it is trusted to be as a server says it."""
+    """Return the digest that proves a file complete and unchanged: plans trust its content like a server's."""
     return hashlib.sha256(_dump(document)).hexdigest()
 
 
 def _mask_object(obj: Object, masks: SecretMasks) -> Object:
-    """An object without values of Secrets; those of a Secret itself stay base64, as it would be refused otherwise.
+    """Return the object without values of Secrets. Masks in a Secret are base64, since other values are invalid there.
 
-    The hash of what copies a value goes with it: whoever has all the rest could find a short value by trying.
+    An object that copies a value loses its hash: with the rest of the object, a short value could be guessed from it.
     """
     masked, kind = masks.mask_object(obj), ObjectKey.from_manifest(obj).group_kind
     if kind == SECRET and "data" in masked:

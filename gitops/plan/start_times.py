@@ -1,4 +1,4 @@
-"""When the changes of a plan start, if it is merged now: what goes at once, what comes after it, and what waits for the calendar."""
+"""Start times of the changes of a plan if it is merged now: at once, after other changes, or when a window opens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REMOVAL_WORDS = {PlannedAction.DELETE: "deleted", PlannedAction.RELEASE: "relea
 
 
 class _WaveTurn(NamedTuple):
-    """The turn of an instance that moves to another revision: the number of its `wave` in the rollout."""
+    """Turn of an instance that moves to another revision. `wave` is the index of its wave in the policy."""
 
     rollout: str
     policy: Policy
@@ -29,12 +29,15 @@ class _WaveTurn(NamedTuple):
 
     @property
     def name(self) -> str:
-        """`wave prod`; empty where its rollout has no waves."""
+        """Return text such as `wave prod`; empty for a rollout without waves."""
         return f"wave {self.policy.all_waves[self.wave].name}" if self.policy.waves else ""
 
 
 class _StartGroup(NamedTuple):
-    """Changes with one of these start together. `rank` puts what goes at once first, then rollouts, then what waits."""
+    """Key of changes that start together.
+
+    `rank` is 0 for changes that start at once, 1 for those in their turn, and 2 for those behind other obstacles.
+    """
 
     rank: int
     at: datetime | None
@@ -44,7 +47,10 @@ class _StartGroup(NamedTuple):
 
 
 def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterator[PlanStep]:
-    """In the order in which they can start."""
+    """Yield the steps in the order in which they can start.
+
+    A change is listed once, with the step of the obstacle that decides its start.
+    """
     changes_by_start: dict[_StartGroup, list[PlannedChange]] = {}
     capacities = WindowCapacities(preview)
     starts = _StartTimes(preview, capacities, changes)
@@ -59,13 +65,13 @@ def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
             if interim_change.action.is_change:
                 changes_by_start.setdefault(_interim_start(interim_change), []).append(change)
         if not change.action.is_change or (not change.obstacles and instance in turn_instances):
-            continue  # what waits for the turn of its instance alone starts with it
+            continue  # waits only for the turn of its instance, and is listed with the instance
         if own_obstacles and all(
             obstacle.reason is Reason.DEPENDENCY_NOT_READY and not obstacle.is_unplanned for obstacle in own_obstacles
         ):
-            continue  # and so does what waits for another change
+            continue  # starts with the step of the change that it waits for
         if instance in free_instances and _is_later_item(change):
-            continue  # or for other items of its collection
+            continue  # follows the other items of its collection
         start = starts.start_of(
             change, is_deleted=instance in deleted_keys, has_free_siblings=instance in free_instances
         )
@@ -81,7 +87,7 @@ def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
 
 
 def _interim_start(interim_change: InterimChange) -> _StartGroup:
-    """When something is brought to what its instance is at until its turn."""
+    """Return the start of a change at the present revision of its instance."""
     obstacle = max(
         interim_change.obstacles,
         key=lambda candidate: candidate.until.timestamp() if candidate.until else 0.0,
@@ -100,24 +106,24 @@ def _interim_start(interim_change: InterimChange) -> _StartGroup:
 
 
 def _sort_key(start: _StartGroup) -> tuple[float, int, int, int, str, str]:
-    """What starts at the same time comes wave by wave."""
+    """Order starts by time, those at the same time by wave; unknown times of blocked changes come last."""
     unknown = 0.0 if start.rank < 2 else inf
     begins_at, rank = (start.at.timestamp(), 0) if start.at else (unknown, start.rank)
     return begins_at, rank, start.wave, start.rank, start.prerequisite, start.summary
 
 
 def _own_obstacles(change: PlannedChange) -> list[Obstacle]:
-    """What holds it beside its turn."""
+    """Return the obstacles of a change other than the turn of its instance."""
     return [obstacle for obstacle in change.obstacles if not obstacle.is_turn]
 
 
 def _is_later_item(change: PlannedChange) -> bool:
-    """Does it wait for other items of its collection alone?"""
+    """Return whether a change waits only for other items of its collection."""
     return bool(change.obstacles) and all(obstacle.is_of_items for obstacle in change.obstacles)
 
 
 class _StartTimes:
-    """When changes of one plan can start."""
+    """Start times of the changes of one plan."""
 
     def __init__(self, preview: Preview, capacities: WindowCapacities, changes: Sequence[PlannedChange]) -> None:
         self._preview = preview
@@ -134,7 +140,10 @@ class _StartTimes:
                 )
 
     def start_of(self, change: PlannedChange, *, is_deleted: bool, has_free_siblings: bool) -> _StartGroup:
-        """`alone`: other nodes of its instance are not held."""
+        """Return the start of a change.
+
+        *is_deleted* tells that its instance is deleted, *has_free_siblings* that other nodes of it start at once.
+        """
         turn = self._turns.get(change.instance) if change.instance else None
         wave, name = (turn.wave, turn.name) if turn else (0, "")
         removal = _REMOVAL_WORDS.get(change.action, "") if not change.instance else "deleted" if is_deleted else ""
@@ -167,7 +176,10 @@ class _StartTimes:
         )
 
     def _earliest_start(self, change: PlannedChange, turn: _WaveTurn | None) -> datetime | None:
-        """When all its gates can be open, as far as that is known: its turn comes later by what holds the waves before its own."""
+        """Return the earliest time at which all obstacles can have ended; None if unknown.
+
+        Obstacles of earlier waves delay the turn of this wave by the same time.
+        """
         earlier_ends = self._ends_before(turn)
         known_ends = [end for end in earlier_ends if end]
         if len(known_ends) < len(earlier_ends):
@@ -182,7 +194,7 @@ class _StartTimes:
         return max([*openings, *known_ends], default=None)
 
     def _prerequisites(self, change: PlannedChange, turn: _WaveTurn | None) -> list[str]:
-        """What has to happen before the wave of a change begins."""
+        """Return the conditions for the wave of a change to begin: earlier waves, and missing approvals."""
         if turn is None or not turn.wave:
             return []
         state = self._preview.first.propagation.states.get(turn.rollout, RolloutState())
@@ -200,7 +212,7 @@ class _StartTimes:
         return [*(["the wave before it"] if waits_for_wave else []), *approvals]
 
     def _ends_before(self, turn: _WaveTurn | None) -> list[datetime | None]:
-        """Until when, at least, waves before its own are held."""
+        """Return the earliest ends of the obstacles in earlier waves; None stands for an unknown end."""
         return [end for other in self._waves_before(turn) for end in self._hold_ends[other]] if turn else []
 
     def _waves_before(self, turn: _WaveTurn) -> Iterator[_WaveTurn]:
@@ -212,7 +224,7 @@ class _StartTimes:
 
 
 def _earlier_deletions(changes: Sequence[PlannedChange]) -> dict[ObjectKey | None, tuple[str, ...]]:
-    """Return, of each instance or plain object that is deleted, the names of those that read something of it and go first."""
+    """Return, for each deleted instance or plain object, the names of its readers that are deleted first."""
     roots = {change.key: change.instance or change.key for change in changes}
     earlier: dict[ObjectKey | None, dict[str, None]] = {}
     for change in changes:
@@ -225,7 +237,7 @@ def _earlier_deletions(changes: Sequence[PlannedChange]) -> dict[ObjectKey | Non
 
 
 def _wave_turn(preview: Preview, capacities: WindowCapacities, instance: ObjectKey) -> _WaveTurn | None:
-    """None where it moves to no other revision: then it waits for nobody's turn."""
+    """Return the turn of an instance; None if it does not move to another revision."""
     rendered = preview.first.bundle.instances.get(instance)
     if rendered is None or not rendered.definition or rendered.applied == rendered.target_revision:
         return None
@@ -246,7 +258,7 @@ def _format_prerequisites(prerequisites: Sequence[str]) -> str:
 
 
 def _describe_obstacle(obstacle: Obstacle) -> str:
-    """What is said of a gate, without what differs from instance to instance."""
+    """Return a text about an obstacle that is equal for all instances behind it."""
     if obstacle.is_unplanned:
         return f"after {obstacle.name}"
     words = {

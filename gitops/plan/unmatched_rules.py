@@ -1,6 +1,6 @@
-"""Rules that this commit leaves without anything to select: the rule is new or changes, or what it selected goes.
+"""Warnings of windows, policies and waves that select nothing after a commit, and did or said otherwise before it.
 
-What selected nothing before, too, is left to `lint`.
+A rule that selected nothing before the commit as well is a matter of `levelgate lint`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from applier.cluster import Object
 from applier.state.observed import annotation
+from gitops.plan.comparison_base import ComparedObjects
 from gitops.plan.masking import SecretMasks
 from gitops.plan.report import PlannedAction, PlannedChange, PlanWarning, WarningKind
 from gitops.reconcile.context import Preview
@@ -19,8 +20,6 @@ from gitops.rollouts.source_rules import restore_rules
 from gitops.windows.selectable import Labels, SelectableObjects
 from gitops.windows.window import WindowTarget
 from renderer import well_known
-from renderer.catalog.catalog import Catalog
-from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.kinds import CRD
 from renderer.render.model import Rendering, id_in_definition
@@ -28,40 +27,21 @@ from renderer.render.model import Rendering, id_in_definition
 _LEAVING = frozenset({PlannedAction.DELETE, PlannedAction.RELEASE})
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedObjects:
-    """What a source holds before and after a commit."""
-
-    before: SelectableObjects
-    after: SelectableObjects
-
-    @classmethod
-    def from_commits(
-        cls, base: Catalog, base_rendering: Rendering, head: Catalog, head_rendering: Rendering, cluster: str
-    ) -> ComparedObjects | None:
-        """Return what two commits hold, as they are rendered; None where the second has no rules."""
-        if not head.rules:
-            return None
-        return cls(
-            SelectableObjects.from_rendering(base, base_rendering, cluster),
-            SelectableObjects.from_rendering(head, head_rendering, cluster),
-        )
-
-
 def find_newly_unmatched(
     preview: Preview,
     head: SourceState,
     changes: Sequence[PlannedChange],
-    held: ComparedObjects | None,
+    selectable: ComparedObjects | None,
     masks: SecretMasks,
 ) -> Iterator[PlanWarning]:
-    """One for each selector that fits nothing after the commit, and was another or fitted something before. `held` is what the source holds, where
-    the preview is only of a part of it.
+    """Yield a warning for each selector that matches nothing after the commit, and is new, changed or matched before.
+
+    *selectable* are the objects of the whole source, where the preview covers only a part of it.
     """
     source = head.catalog.source
     if not head.catalog.rules:
         return
-    compared = held or _compare_objects(preview, head, changes)
+    compared = selectable or _compare_objects(preview, head, changes)
     rules_before = restore_rules(source, preview.accepted.get(source) or {})
     rules_after = preview.due.situation.conditions.rules[source]
     known = {
@@ -82,7 +62,10 @@ def find_newly_unmatched(
 
 
 def _compare_objects(preview: Preview, head: SourceState, changes: Sequence[PlannedChange]) -> ComparedObjects:
-    """What the source holds after a commit by its rendering, and before it: that, what goes, and what live instances are labelled."""
+    """Return the objects of the source after the commit, as rendered, and before it.
+
+    Before it there are also the objects that the commit removes, and instances have the labels of the live objects.
+    """
     cluster = preview.due.situation.conditions.cluster
     after = SelectableObjects.from_rendering(head.catalog, _own_sets(preview.due.bundle, head), cluster)
     live = preview.due.situation.observed.objects
@@ -106,7 +89,7 @@ def _compare_objects(preview: Preview, head: SourceState, changes: Sequence[Plan
 
 
 def _own_sets(rendering: Rendering, head: SourceState) -> Rendering:
-    """The rendering without what other sources hold."""
+    """Return the rendering without the sets of other sources."""
     source = head.catalog.source
     return replace(
         rendering,
@@ -118,7 +101,7 @@ def _own_sets(rendering: Rendering, head: SourceState) -> Rendering:
 def _leaving_target(
     change: PlannedChange, preview: Preview, live: Mapping[ObjectKey, Object], cluster: str
 ) -> WindowTarget:
-    """An object that goes, as windows select it."""
+    """Return a removed object as windows select it."""
     assert change.key
     owner = change.instance or change.key
     definition = preview.due.bundle.definitions.get(owner.group_kind)
@@ -134,6 +117,7 @@ def _leaving_target(
 
 
 def _leaving_definitions(leaving: Iterable[ObjectKey], live: Mapping[ObjectKey, Object]) -> Iterator[str]:
+    """Yield the names of definitions whose CRD the commit removes."""
     for key in leaving:
         if key.group_kind == CRD and key in live:
             yield annotation(live[key], well_known.DEFINITION)

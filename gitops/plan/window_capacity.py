@@ -1,8 +1,8 @@
-"""Whether a window is long enough for what a plan starts in it: how long writes may be started in it, and how long the changes take.
+"""Comparison of the time that a window leaves for the changes of a plan with the time that they need.
 
-An instance takes as long as it took last, as its status and the times of its writes tell; where nothing is recorded, as long as its policy gives each
-level before it counts as failed. Instances that move to another revision go in the batches of their rollout, each with its bake,
-wave after wave; all else goes side by side.
+An instance needs the time that its last change took, from the first write to being healthy. Without such a record it
+needs the progress deadline of its policy for each level. Moves to another revision take place in the batches of their
+rollout, wave after wave, each batch with its bake. All other changes run in parallel.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _OPERATIONS = {PlannedAction.CREATE: Operation.CREATE, PlannedAction.DELETE: Ope
 
 @dataclass(frozen=True)
 class WindowCapacities:
-    """Answers for the steps of one preview."""
+    """Window capacities for the steps of one preview."""
 
     preview: Preview
 
     def capacity_for(self, changes: Sequence[PlannedChange], begins_at: datetime) -> WindowCapacity | None:
-        """Of changes that start together; None where no window closes after that."""
+        """Return the capacity for changes that start together; None if no window closes after the start."""
         closes_at = min(self._closings(changes, begins_at), default=None)
         if closes_at is None:
             return None
@@ -48,7 +48,7 @@ class WindowCapacities:
         return WindowCapacity(closes_at - begins_at, needs, is_recorded)
 
     def halfway_end(self, changes: Sequence[PlannedChange], begins_at: datetime) -> HalfwayEnd | None:
-        """Return which of the changes that start together may stay half-way; None where a window lets all be finished."""
+        """Return the changes that a closing window may stop between two levels; None if it lets all be finished."""
         drains = self._drains(changes, begins_at)
         if not (refs := _halfway_refs(changes, drains)):
             return None
@@ -59,7 +59,10 @@ class WindowCapacities:
         return {set_plan.rendered.parent: set_plan for set_plan in self.preview.due.plan.sets}
 
     def _closings(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Iterator[datetime]:
-        """When the windows next close that are open at this time and govern the changes, or are named by their gates."""
+        """Yield the next closing times of the windows that are open at the start.
+
+        They are the windows that govern the changes, and those of their waves.
+        """
         situation = self.preview.due.situation
         verdicts = self._verdicts_at(begins_at)
         for change in changes:
@@ -82,7 +85,7 @@ class WindowCapacities:
         return {}
 
     def _verdicts_at(self, moment: datetime) -> WindowVerdicts:
-        """Return the verdicts of windows at another time; changes share them, as they read what people ask of everything."""
+        """Return the verdicts of windows at a time, shared by all changes: making them reads all requests of people."""
         if moment not in self._verdicts:
             situation = self.preview.due.situation
             reading = situation.conditions.reading._replace(now=moment)
@@ -92,7 +95,7 @@ class WindowCapacities:
         return self._verdicts[moment]
 
     def _drains(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Mapping[ObjectKey | None, Drain]:
-        """Return, by instance (None: plain objects), the strictest drain of the windows that close after the start."""
+        """Return the strictest drain of the windows that close after the start, by instance (None: plain objects)."""
         drains: dict[ObjectKey | None, Drain] = {}
         opening = self._verdicts_at(begins_at)
         for change in changes:
@@ -106,7 +109,7 @@ class WindowCapacities:
         return drains
 
     def _candidate_change(self, change: PlannedChange) -> CandidateChange | None:
-        """The change as windows judge it."""
+        """Return a change in the form that windows judge; None for an object without a set or name."""
         owner_plan = (
             self._sets.get(change.instance)
             if change.node and change.instance
@@ -119,6 +122,7 @@ class WindowCapacities:
         )
 
     def policy_of(self, instance: ObjectKey | None) -> Policy:
+        """Return the policy of an instance, or the default policy."""
         situation = self.preview.due.situation
         rendered = situation.bundle.instances.get(instance) if instance else None
         if rendered is None or instance is None:
@@ -128,7 +132,7 @@ class WindowCapacities:
         return policy if isinstance(policy, Policy) else DEFAULT_POLICY
 
     def _required_time(self, changes: Sequence[PlannedChange]) -> tuple[timedelta, bool]:
-        """How long they take, and whether all of that is recorded."""
+        """Return the time that the changes need, and whether all of it is recorded."""
         levels: dict[ObjectKey | None, set[int]] = {}
         for change in changes:
             levels.setdefault(change.instance, set()).update(
@@ -149,7 +153,10 @@ class WindowCapacities:
         ), is_recorded
 
     def _recorded_duration(self, instance: ObjectKey | None) -> timedelta | None:
-        """From the first write of the last commit that changed an instance to its being healthy, where it was healthy ever since."""
+        """Return the time from the first write of the last commit that changed an instance to its being healthy.
+
+        Return None if no write is recorded, or the instance lost its health since.
+        """
         set_plan = self._sets.get(instance) if instance else None
         if set_plan is None or set_plan.parent is None:
             return None
@@ -169,7 +176,7 @@ class WindowCapacities:
 
 
 def _halfway_refs(changes: Sequence[PlannedChange], drains: Mapping[ObjectKey | None, Drain]) -> tuple[str, ...]:
-    """Return the instances, and the plain objects, that change on several levels and may stay between them."""
+    """Return the instances and plain objects that change on several levels and may stop between them."""
     names: list[str] = []
     own_changes: dict[ObjectKey | None, list[PlannedChange]] = {}
     for change in changes:
@@ -183,7 +190,10 @@ def _halfway_refs(changes: Sequence[PlannedChange], drains: Mapping[ObjectKey | 
 
 
 def _rollout_duration(policy: Policy, waves: Mapping[str, Sequence[timedelta]]) -> timedelta:
-    """A rollout of these instances: batch after batch as the shape opens them, each as long as its slowest may take and its bake."""
+    """Return the duration of a rollout, given the durations of its instances by wave.
+
+    The shape of the policy opens batch after batch. Each takes as long as the slowest instance of its wave, then bakes.
+    """
     total = timedelta()
     for wave in policy.all_waves:
         durations = waves.get(wave.name, ())

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from gitops.plan.operators import find_deleted_operators
+from gitops.plan.privileges import describe_growth
 from gitops.plan.report import PlannedAction, PlannedChange
-from gitops.plan.warnings import describe_growth, find_deleted_operators
 from renderer.identity import ObjectKey
 
 AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"

@@ -1,0 +1,76 @@
+"""Knowledge about the compared state that the planned cluster does not hold itself.
+
+A plan between two commits asks no cluster and may cover only the affected part of a source. A plan against a snapshot
+does not know values of Secrets. `ComparisonBase` tells the plan what is missing for such a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+
+from gitops.windows.selectable import SelectableObjects
+from renderer.catalog.catalog import Catalog
+from renderer.frozen import dataclass
+from renderer.identity import Manifest, ObjectKey
+from renderer.render.model import Rendering
+
+BaseManifests = Mapping[tuple[ObjectKey, str], Manifest]
+"""Manifests of the base's nodes that wait for values of a cluster, by the parent of the set and the id of the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedObjects:
+    """Objects of a source before and after a commit, as windows and policies select them."""
+
+    before: SelectableObjects
+    after: SelectableObjects
+
+    @classmethod
+    def from_commits(
+        cls, base: Catalog, base_rendering: Rendering, head: Catalog, head_rendering: Rendering, cluster: str
+    ) -> ComparedObjects | None:
+        """Return the objects of two rendered commits; None if the second commit has no rules."""
+        if not head.rules:
+            return None
+        return cls(
+            SelectableObjects.from_rendering(base, base_rendering, cluster),
+            SelectableObjects.from_rendering(head, head_rendering, cluster),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonBase:
+    """State that a commit is compared with and the planned cluster does not tell. Empty for a real cluster."""
+
+    unresolved: BaseManifests | None = None
+    """Nodes of the base that wait for values: an equal node of the head is unchanged. None if a cluster is known."""
+
+    levels: Mapping[ObjectKey, int] = field(default_factory=dict)
+    """Levels of the source's own objects in the whole commit, where the plan covers only a part of it."""
+
+    selectable: ComparedObjects | None = None
+    """Objects of both whole commits; None where the plan covers the whole source, so that its preview tells them."""
+
+    hidden: frozenset[ObjectKey] = frozenset()
+    """Secrets with masked values: until its instance moves, such a Secret is taken to hold the data that it has."""
+
+
+def waiting_manifests(rendering: Rendering) -> BaseManifests:
+    """Return the manifests of all nodes that wait for values of a cluster."""
+    return {
+        (applyset.parent, node.id): node.manifest
+        for applyset in rendering.sets
+        for node in applyset.nodes
+        if node.waiting
+    }
+
+
+def own_levels(rendering: Rendering) -> Mapping[ObjectKey, int]:
+    """Return the levels of the objects that sources declare themselves."""
+    return {node.key: node.level for applyset in rendering.sources.values() for node in applyset.nodes if node.key}
+
+
+def rendered_manifests(rendering: Rendering) -> Iterator[Manifest]:
+    """Yield the manifests of all nodes that have one."""
+    return (node.manifest for applyset in rendering.sets for node in applyset.nodes if node.manifest)

@@ -1,0 +1,103 @@
+"""Obstacles of planned changes: holds, unfinished deletions, the turn of an instance, gates and windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import chain
+
+from applier.causes import Cause, Reason
+from applier.plan.model import ApplySetPlan, CandidateChange, NodePlan, Operation, Plan
+from applier.plan.prune import PruneCandidate
+from gitops.plan.report import Obstacle, PlannedAction
+from gitops.reconcile.context import EventualPlan
+from renderer.frozen import dataclass
+from renderer.identity import ObjectKey
+
+FindTurn = Callable[[ApplySetPlan, ObjectKey], Cause | None]
+"""Find why an object of a set is not changed before its instance moves; None if the object does not wait for that."""
+
+
+@dataclass
+class ObstacleFinder:
+    """Obstacles of the changes in one plan.
+
+    `deletions` are the causes for which objects with a `deletionTimestamp` still exist, from `blocked_deletions`.
+    """
+
+    eventual_plan: EventualPlan
+    deletions: Mapping[ObjectKey, Cause]
+    turn: FindTurn
+
+    def of_node(
+        self, set_plan: ApplySetPlan, node_plan: NodePlan, candidate_change: CandidateChange, action: PlannedAction
+    ) -> tuple[Obstacle, ...]:
+        """Return the obstacles of a change to a node that the commit declares."""
+        hold_obstacles = [obstacle_of(node_plan.blocked)] if node_plan.blocked and node_plan.is_held else []
+        if deletion := self.deletions.get(candidate_change.key):
+            hold_obstacles.append(obstacle_of(deletion))
+        # A replacement deletes and creates: windows and gates have to permit both operations.
+        judged_changes = (
+            (candidate_change, candidate_change._replace(operation=Operation.CREATE))
+            if action is PlannedAction.REPLACE
+            else (candidate_change,)
+        )
+        causes = chain.from_iterable(map(self.eventual_plan.hindrances, judged_changes))
+        turn = self.of_turn(set_plan, candidate_change.key)
+        return tuple(dict.fromkeys([*hold_obstacles, *turn, *map(obstacle_of, causes)]))
+
+    def of_prune(
+        self, set_plan: ApplySetPlan, candidate: PruneCandidate, candidate_change: CandidateChange
+    ) -> tuple[Obstacle, ...]:
+        """Return the obstacles of a deletion."""
+        # Windows and gates no longer count once the object is being deleted.
+        causes = () if candidate.member.is_terminating else self.eventual_plan.hindrances(candidate_change)
+        deletion = self.deletions.get(candidate.member.key)
+        return tuple(
+            dict.fromkeys(
+                [
+                    *hold_obstacles(candidate),
+                    *self.of_turn(set_plan, candidate.member.key),
+                    *([obstacle_of(deletion)] if deletion else []),
+                    *map(obstacle_of, causes),
+                ]
+            )
+        )
+
+    def of_turn(self, set_plan: ApplySetPlan, key: ObjectKey) -> tuple[Obstacle, ...]:
+        """Return the obstacle of an object that waits until its instance moves to another revision."""
+        cause = self.turn(set_plan, key)
+        return (obstacle_of(cause),) if cause else ()
+
+    def describe_override(self, candidate_change: CandidateChange | None) -> str:
+        """Return the break-glass that lets a change pass closed windows; empty without one."""
+        entry = self.eventual_plan.overrides(candidate_change) if candidate_change else None
+        return f"passes closed windows by the break-glass of {entry.by}: {entry.why}" if entry else ""
+
+
+def hold_obstacles(candidate: PruneCandidate) -> tuple[Obstacle, ...]:
+    """Return the hold that keeps a prune candidate."""
+    return (obstacle_of(candidate.blocked),) if candidate.blocked and candidate.is_held else ()
+
+
+def obstacle_of(cause: Cause) -> Obstacle:
+    """Return a cause in the form in which reports show it."""
+    name = cause.references[0].name if cause.references else ""
+    # Only the pace of a collection's items has a queue position without a wave.
+    is_of_items = not (cause.details.get("position") or {"wave": "any"})["wave"]
+    return Obstacle(cause.reason, cause.message, name, cause.until, is_of_items)
+
+
+def blocked_deletions(plan: Plan) -> Mapping[ObjectKey, Cause]:
+    """Return the causes for which objects with a `deletionTimestamp` still exist and will not go with time alone."""
+    nodes = ((node.node.key, node.blocked) for set_plan in plan.sets for node in set_plan.nodes)
+    candidates = (
+        (candidate.member.key, candidate.blocked)
+        for set_plan in plan.sets
+        for candidate in set_plan.prune_candidates
+        if candidate.member.is_terminating
+    )
+    return {
+        key: cause
+        for key, cause in chain(nodes, candidates)
+        if key and cause and cause.reason is Reason.DELETION_BLOCKED
+    }
