@@ -1,1 +1,1 @@
-"""The places where pull requests are: GitHub, GitLab and Gitea, behind one port."""
+"""Forges behind one port: GitHub, GitLab and Gitea, with their pull requests, comments and commit statuses."""

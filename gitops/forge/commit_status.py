@@ -1,6 +1,7 @@
-"""The state of a commit, as each forge takes it: the path below its API, and the body.
+"""Commit statuses: the judgement of a commit, as requests to each forge.
 
-Sources: GitHub, REST API, "Create a commit status", whose words and path Gitea takes as well; GitLab, Commits API, "Set commit pipeline status".
+Sources: GitHub, REST API, "Create a commit status"; Gitea accepts the same request. GitLab, Commits API, "Set commit
+pipeline status".
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from renderer.frozen import dataclass
 
 
 class ReviewVerdict(StrEnum):
-    """In GitHub's words."""
+    """Judgement of a commit, in GitHub's words."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -23,12 +24,12 @@ class ReviewVerdict(StrEnum):
 
 _GITLAB_STATES = {ReviewVerdict.FAILURE: "failed", ReviewVerdict.ERROR: "failed"}
 _MAX_GITHUB_CHARACTERS, _MAX_GITLAB_CHARACTERS = 140, 255
-"""Characters of a description."""
+"""Most characters of a description."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitStatus:
-    """How `commit` was judged, under a `name` that is ours; `url` leads to more, where there is more."""
+    """Judgement of a commit under a name that Levelgate owns. `url` leads to details, empty without any."""
 
     commit: str
     verdict: ReviewVerdict
@@ -37,7 +38,7 @@ class CommitStatus:
     url: str = ""
 
     def github_request(self, project: str) -> tuple[str, dict[str, str]]:
-        """`project` is `owner/name`."""
+        """Return the path and body for GitHub and Gitea. *project* is `owner/name`."""
         return f"/repos/{project}/statuses/{self.commit}", self._with_link(
             {
                 "state": str(self.verdict),
@@ -47,7 +48,7 @@ class CommitStatus:
         )
 
     def gitlab_request(self, project: str) -> tuple[str, dict[str, str]]:
-        """`project` is the full path of the project, groups included."""
+        """Return the path and body for GitLab. *project* is its full path, groups included."""
         state = _GITLAB_STATES.get(self.verdict, str(self.verdict))
         body = {"state": state, "name": self.name, "description": truncate(self.text, _MAX_GITLAB_CHARACTERS)}
         return f"/projects/{quote(project, safe='')}/statuses/{self.commit}", self._with_link(body)

@@ -1,4 +1,4 @@
-"""Which forge a repository is at, and how it is reached, from what a person says and what its URL tells."""
+"""The forge of a repository and the connection to it, from configuration and the repository's URL."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 
 class ForgeKind(StrEnum):
+    """Kind of forge."""
+
     GITHUB = "github"
     GITLAB = "gitlab"
     GITEA = "gitea"
@@ -39,19 +41,21 @@ _ADAPTERS: Final[Mapping[ForgeKind, tuple[type[GitHub] | type[GitLab], Callable[
     ForgeKind.GITEA: (Gitea, partial(Rest, scheme="token ")),
     ForgeKind.GITLAB: (GitLab, partial(Rest, header="PRIVATE-TOKEN", scheme="")),
 }
-"""The adapter of each forge, and how its requests differ."""
+"""Adapter of each forge, and its HTTP client with the header for the token."""
 
 _API_PATHS: Final = {ForgeKind.GITHUB: "/api/v3", ForgeKind.GITEA: "/api/v1", ForgeKind.GITLAB: "/api/v4"}
 
 
 class UnknownForge(GitopsError):
-    """It is not said where pull requests are; the text says what to add."""
+    """A repository whose forge is not known; the text says which option to add."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForgeProject:
-    """One repository at one forge: the URL of its `api`, what that calls it, and the file with the token. `login` is our name there, for tokens that
-    may not ask for it.
+    """Repository at a forge.
+
+    `api` is the URL of the forge's API, `project` the name of the repository there. `login` is the user name of the
+    token, needed for tokens that may not ask for it, else empty.
     """
 
     kind: ForgeKind
@@ -64,28 +68,36 @@ class ForgeProject:
     def from_url(
         cls, url: str, token_file: Path, *, kind: str = "", api: str = "", project: str = "", login: str = ""
     ) -> ForgeProject:
-        """Where the repository at `url` is, as far as that tells; the rest has to be said. Raises UnknownForge."""
+        """Return the project of the repository at *url*. Empty arguments are derived from the URL.
+
+        Raises UnknownForge if the URL does not tell enough.
+        """
         address = _parse_url(RepositoryAddress.from_url, url)
         if not (kind or address.host in _KINDS_BY_HOST):
-            raise UnknownForge(f"{address.host or url}: which forge? Say github, gitlab or gitea (--forge, or `kind`)")
+            raise UnknownForge(
+                f"{address.host or url}: unknown forge; name github, gitlab or gitea (--forge, or `kind`)"
+            )
         forge_kind = ForgeKind(kind) if kind else _KINDS_BY_HOST[address.host]
         project = project or address.path
         if not project or not (api or address.host):
             raise UnknownForge(
-                f"{redact(url)}: does not say where its forge is; name the URL of its API (--api, or `url`), "
-                "and what it calls the repository (--project, or `repository`)"
+                f"{redact(url)}: the forge cannot be derived from this URL; name the URL of its API (--api, or `url`) "
+                "and the repository there (--project, or `repository`)"
             )
         return cls(forge_kind, _check_api_url(api or _default_api_url(forge_kind, address)), project, token_file, login)
 
     def connect(self, clock: Clock) -> tuple[Forge, Rest]:
-        """The forge, and its connection, to be closed by the caller."""
+        """Return the forge and its HTTP client, which the caller closes."""
         forge_class, create_client = _ADAPTERS[self.kind]
         client = create_client(self.api, self.token_file, clock)
         return forge_class(client, self.project, self.login), client
 
 
 def _check_api_url(api: str) -> str:
-    """A place that a token may be sent to. Raises UnknownForge."""
+    """Return the API's URL if a token may be sent there: https, or http on this machine, and no credential in it.
+
+    Raises UnknownForge.
+    """
     parts = _parse_url(split_url, api)
     scheme, host = parts.scheme.lower(), parts.hostname or ""
     if parts.username is not None:
@@ -94,7 +106,7 @@ def _check_api_url(api: str) -> str:
         )
     if not host or parts.query or parts.fragment or not (scheme == "https" or (scheme == "http" and is_loopback(host))):
         raise UnknownForge(
-            f"{redact(api.partition('?')[0])}: a token is not sent there; write the URL of an API, https://HOST/PATH"
+            f"{redact(api.partition('?')[0])}: a token is not sent there; name the URL of an API, https://HOST/PATH"
         )
     return api.rstrip("/")
 

@@ -1,6 +1,7 @@
-"""GitHub and Gitea, whose interface is GitHub's but for a few names.
+"""Adapters for GitHub and Gitea. Gitea's interface equals GitHub's except for a few names.
 
-Sources: the REST references of GitHub ("Pulls", "Issue comments", "Commit statuses", "Best practices") and of Gitea (its OpenAPI description).
+Sources: the REST reference of GitHub ("Pulls", "Issue comments", "Commit statuses", "Best practices"); the OpenAPI
+description of Gitea.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GitHub:
-    """`project` is `owner/name`; `configured_login` is our login, for tokens that may not ask who they are."""
+    """Repository at GitHub. `project` is `owner/name`.
+
+    `configured_login` is the user name of a token that may not ask for it, else empty.
+    """
 
     rest: Rest
     project: str
@@ -74,7 +78,7 @@ class GitHub:
                 head=f"{self.project.partition('/')[0]}:{branch}",
                 **self.page_parameters,
             )
-        except TooManyItems as cut:  # the newest come first
+        except TooManyItems as cut:  # the newest pull requests come first, and only these matter
             pulls = list(cut.items)
         return [pull for pull in pulls if pull]
 
@@ -89,7 +93,7 @@ class GitHub:
 
 @dataclass(frozen=True, slots=True)
 class Gitea(GitHub):
-    """Also Forgejo. Its lists of pull requests know no `head`; then all are looked through."""
+    """Repository at Gitea or Forgejo. Their lists ignore the filter `head`, so that every item is checked."""
 
     max_comment_bytes: ClassVar[int] = 262_144
     page_parameters: ClassVar[Mapping[str, int]] = {"limit": 50}
@@ -108,6 +112,6 @@ def _parse_comment(data: Mapping[str, Any]) -> Comment:
 
 
 def _is_from(data: Mapping[str, Any], project: str, branch: str) -> bool:
-    """Whoever forks may have a branch of the same name."""
+    """Return whether a pull request comes from a branch of the project itself: a fork may have the same branch name."""
     head = data["head"]
     return head.get("ref") == branch and ((head.get("repo") or {}).get("full_name") or "").lower() == project.lower()

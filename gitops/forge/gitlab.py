@@ -1,4 +1,4 @@
-"""GitLab, which calls a pull request a merge request, a comment a note, and a state a commit status.
+"""Adapter for GitLab, where a pull request is called a merge request, and a comment a note.
 
 Source: GitLab's REST reference ("Merge requests", "Notes", "Commits", "Rate limits").
 """
@@ -21,7 +21,10 @@ _STATES = {"opened": PullState.OPEN, "merged": PullState.MERGED}
 
 @dataclass(frozen=True, slots=True)
 class GitLab:
-    """`project` is the full path of the project, groups included; `configured_login` is our user name, for tokens that may not ask who they are."""
+    """Project at GitLab. `project` is its full path, groups included.
+
+    `configured_login` is the user name of a token that may not ask for it, else empty.
+    """
 
     rest: Rest
     project: str
@@ -67,7 +70,7 @@ class GitLab:
         )
 
     async def set_status(self, status: CommitStatus) -> None:
-        # "References for commit": the head of a fork is on no branch of the project, and has no state there.
+        # GitLab refuses a status for a commit that is on no branch of the project, such as the head of a fork.
         with suppress(ForgeNotFound):
             await self.rest.send("POST", *status.gitlab_request(self.project), ignore_response)
 
@@ -94,14 +97,14 @@ class GitLab:
 
 
 def _parse_pull(data: Mapping[str, Any]) -> PullRequest:
-    """One without a commit has no `sha`."""
+    """Return the pull request of a merge request, which lacks its `sha` while its branch has no commit."""
     state = _STATES.get(data["state"], PullState.CLOSED)
     head, base = str(data["sha"] or ""), str(data["target_branch"])
     return PullRequest(int(data["iid"]), head, base, state, str(data.get("web_url") or ""))
 
 
 def _parse_own_pull(data: Mapping[str, Any]) -> PullRequest | None:
-    """None for one of a fork: whoever forks may have a branch of the same name."""
+    """Return None for a merge request of a fork, which may have a branch of the same name."""
     return _parse_pull(data) if data["source_project_id"] == data["target_project_id"] else None
 
 

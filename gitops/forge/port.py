@@ -1,4 +1,4 @@
-"""The place where pull requests are, as reviews and proposals need it: the port, its values, and what can go wrong there."""
+"""Port to a forge, with its values and errors, as reviews and proposed reverts need it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from renderer.frozen import dataclass
 
 
 class ForgeError(GitopsError):
-    """The forge did not do what was asked; the text says what and why. Trying again later can help."""
+    """A failed request to a forge; the text says which and why. A later attempt may succeed."""
 
 
 class ForgeRefused(ForgeError):
-    """It never will: somebody has to change a token, a permission, or what is asked for."""
+    """A request that fails every time, until a person changes the token, a permission or the configuration."""
 
 
 class ForgeNotFound(ForgeRefused):
-    """What was asked for does not exist, or may not be seen."""
+    """A request for something that does not exist or that the token may not see."""
 
 
 class CommentTooLong(ForgeRefused):
-    """The forge does not take a text of this form or length."""
+    """A comment that the forge refuses for its form or length."""
 
 
 class TooManyItems(ForgeRefused):
-    """A list that is longer than anybody reads; `found` are the items that were read."""
+    """A list with more pages than are read; `items` are those that were read."""
 
     def __init__(self, text: str, items: Sequence[Any]) -> None:
         super().__init__(text)
@@ -37,7 +37,7 @@ class TooManyItems(ForgeRefused):
 
 
 class RateLimited(ForgeError):
-    """Nothing is to be asked before `until`."""
+    """A forge that permits no request before `until`."""
 
     def __init__(self, text: str, until: datetime) -> None:
         super().__init__(text)
@@ -45,6 +45,8 @@ class RateLimited(ForgeError):
 
 
 class PullState(StrEnum):
+    """State of a pull request."""
+
     OPEN = "open"
     MERGED = "merged"
     CLOSED = "closed"
@@ -52,7 +54,7 @@ class PullState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """`head` is the commit that it stands at, `base` the name of the branch that it is to be merged into. What people wrote is not here."""
+    """Pull request, without its text. `head` is the id of its newest commit, `base` the name of its target branch."""
 
     number: int
     head: str
@@ -63,6 +65,8 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
+    """Comment on a pull request. `author` is the user name, `body` Markdown."""
+
     id: int
     author: str
     body: str
@@ -70,23 +74,23 @@ class Comment:
 
 
 class Forge(Protocol):
-    """One repository at one forge. All methods raise ForgeError."""
+    """Repository at a forge. All methods raise ForgeError."""
 
     @property
     def max_comment_bytes(self) -> int:
-        """The longest comment, in bytes of UTF-8."""
+        """Return the length of the longest comment, in bytes of UTF-8."""
 
     def head_ref(self, number: int) -> str:
-        """Where Git finds the head of a pull request."""
+        """Return the Git ref of the head of a pull request."""
 
     async def get_login(self) -> str:
-        """The name under which we write."""
+        """Return the user name of the token."""
 
     def seal(self, text: str) -> str:
-        """What nobody can tell of a text who does not have our token."""
+        """Return a seal of the text, which only a holder of the token can compute."""
 
     async def list_open_pulls(self) -> Sequence[PullRequest]:
-        """Raises TooManyItems."""
+        """Return all open pull requests. Raises TooManyItems."""
 
     async def get_pull(self, number: int) -> PullRequest: ...
 
@@ -99,12 +103,12 @@ class Forge(Protocol):
     async def delete_comment(self, number: int, comment: Comment) -> None: ...
 
     async def set_status(self, status: CommitStatus) -> None:
-        """Say of a commit how it was judged, where the forge has a place for that."""
+        """Write a commit status. A forge without a place for it ignores it."""
 
     async def get_default_branch(self) -> str: ...
 
     async def list_pulls_from(self, branch: str) -> Sequence[PullRequest]:
-        """Those that ask to merge this branch of the repository itself, in any state."""
+        """Return the pull requests from this branch of the repository itself, in any state, not those from forks."""
 
     async def create_pull(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
-        """Ask to merge a branch that is there already."""
+        """Open a pull request from an existing branch into the branch *base*."""

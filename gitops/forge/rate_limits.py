@@ -1,7 +1,7 @@
-"""When a forge may be asked again, as its answers say.
+"""Rate limits of a forge, learned from its responses.
 
-Sources: RFC 9110, 10.2.3 (Retry-After); GitHub, "Rate limits for the REST API": refusals are 403 or 429 and may name no time; GitLab, "User and
-IP rate limits".
+Sources: RFC 9110, 10.2.3 (Retry-After). GitHub, "Rate limits for the REST API": refusals are 403 or 429, and may lack a
+time. GitLab, "User and IP rate limits".
 """
 
 from __future__ import annotations
@@ -15,28 +15,31 @@ from applier.backoff import exponential_backoff, is_waiting
 from renderer.frozen import dataclass
 
 _DEFAULT_DELAY: Final = timedelta(minutes=1)
-"""How long to wait where no time is named; twice as long each time that it was too short."""
+"""First delay after a refusal without a time; it doubles with each further refusal."""
 
 _MAX_DELAY: Final = timedelta(hours=1)
-"""No limit lasts longer: whoever names another time has another clock, or ours was set back."""
+"""Longest delay: a later time in a response means that one of the two clocks is wrong."""
 
 _LIMIT_PHRASES: Final = ("rate limit", "abuse detection")
-"""What GitHub says of a limit that stands in no header."""
+"""Phrases in GitHub's message for a limit without a header."""
 
 
 @dataclass
 class RateLimits:
-    """`resumes_at` is when the next request may be sent; None where nothing is known against it."""
+    """Rate limits of one forge. `resumes_at` is the time of the next permitted request; None for at once."""
 
     resumes_at: datetime | None = None
     _early_attempts: int = 0
 
     def is_limited(self, now: datetime) -> bool:
-        """Is nothing to be asked now?"""
+        """Return whether no request may be sent now."""
         return self.resumes_at is not None and is_waiting(self.resumes_at, _MAX_DELAY, now)
 
     def note(self, status: int, headers: Mapping[str, str], message: str, now: datetime) -> bool:
-        """Learn from an answer; whether it is a refusal that time heals. An answer may be the last one that is given for now."""
+        """Learn from a response, and return whether it is a refusal by a limit.
+
+        A successful response may use up the last permitted request, which delays the next one.
+        """
         is_refusal = _is_limit(status, headers, message)
         if is_refusal or _is_exhausted(headers):
             self.resumes_at = min(
@@ -68,7 +71,7 @@ def _is_exhausted(headers: Mapping[str, str]) -> bool:
 
 
 def _parse_reset_time(headers: Mapping[str, str], now: datetime) -> datetime | None:
-    """The time that the headers name."""
+    """Return the time of the next permitted request according to the headers; None without such a header."""
     wait = headers.get("Retry-After", "")
     moment = _first_header(headers, "X-RateLimit-Reset", "RateLimit-Reset")
     if wait.isdecimal():

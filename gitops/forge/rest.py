@@ -1,7 +1,8 @@
-"""Asking a forge by HTTP: pages, answers that have not changed, limits, and refusals in words.
+"""HTTP client for the API of a forge: pages, conditional requests, rate limits, and errors in words.
 
-The token is read from its file for each request, is sent to the one server that is configured, and stands in no message. Redirects are not followed.
-What is answered is read by a function that the caller gives; whatever that cannot read is a ForgeError.
+The token is read from its file for each request. It is sent only to the configured server and never stands in a
+message. Redirects are not followed. The caller passes a function that parses the JSON of a response; a response that
+it cannot parse is a ForgeError.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _MAX_RESPONSE_BYTES: Final = 32 << 20
 _MAX_PAGES: Final = 50
 _TIMEOUT_SECONDS: Final = 30.0
 _MAX_CACHE_BYTES: Final = 64 << 20
-"""Bytes of answers that are kept for when they have not changed; anybody may write comments of any number and length."""
+"""Bytes of responses kept for conditional requests. People may write any number of long comments."""
 
 _Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """`found` is what was read from `size` bytes."""
+    """Response of the forge: `result` was parsed from `size` bytes."""
 
     status: int
     headers: Mapping[str, str]
@@ -48,7 +49,7 @@ class _Answer:
 
 @dataclass
 class Rest:
-    """`header` and `scheme` are how the token is sent. A context: connections live inside it."""
+    """HTTP client of one forge. `header` and `scheme` say how the token is sent. The owner calls `close` at the end."""
 
     api: str
     token_file: Path
@@ -66,38 +67,39 @@ class Rest:
             self._session = None
 
     async def get(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> _Read:
-        """What is at this path. Raises ForgeError."""
+        """Return the parsed resource at a path. An unchanged resource is taken from memory. Raises ForgeError."""
         result: _Read = (await self._get_cached(self._url(path, query), read)).result
         return result
 
     async def get_pages(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> list[_Read]:
-        """The items of a list, of all its pages. Raises ForgeError, TooMany after the last page that is read."""
+        """Return the parsed items of all pages of a list. Raises ForgeError, and TooManyItems after 50 pages."""
         url, items = self._url(path, query), list[_Read]()
         page_size = next((int(query[name]) for name in ("per_page", "limit") if name in query), 0)
         for _ in range(_MAX_PAGES):
             answer = await self._get_cached(url, lambda document: _parse_items(document, read))
             items += answer.result
             if not answer.next_url and len(answer.result) >= page_size:
-                self._etag_cache.pop(url, None)  # it may get a page after it, and be itself unchanged
+                # A full last page stays unchanged when a next page is added, and its cached copy has no link to it.
+                self._etag_cache.pop(url, None)
             if not answer.next_url:
                 return items
             url = self._rebase_url(answer.next_url, path)
         raise TooManyItems(f"{self.api}{path}: more than {_MAX_PAGES} pages; read are the first {len(items)}", items)
 
     async def send(self, method: str, path: str, body: Mapping[str, Any] | None, read: Callable[[Any], _Read]) -> _Read:
-        """Write, and give what is answered. Raises ForgeError."""
+        """Send a write and return its parsed response. Raises ForgeError."""
         result: _Read = (await self._request(method, self._url(path, {}), body, read)).result
         return result
 
     def seal(self, text: str) -> str:
-        """What only those can tell of a text who have the token. Raises ForgeError."""
+        """Return a seal of the text, which only a holder of the token can compute. Raises ForgeError."""
         return hmac.new(self._read_token().encode(), text.encode(), hashlib.sha256).hexdigest()[:32]
 
     def _url(self, path: str, query: Mapping[str, str | int]) -> str:
         return f"{self.api}{path}" + (f"?{urlencode(query)}" if query else "")
 
     def _rebase_url(self, url: str, path: str) -> str:
-        """A page at the server that is configured: behind a proxy a forge links to the name that the world knows it by."""
+        """Return a page's URL at the configured server: behind a proxy, a forge links to its public name."""
         if urlsplit(url)[:2] == urlsplit(self.api)[:2]:
             return url
         return f"{self.api}{path}?{urlsplit(url).query}"
@@ -169,7 +171,7 @@ class Rest:
         except OSError as error:
             raise ForgeRefused(f"{self.token_file}: the token cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise ForgeRefused(f"{self.token_file}: is not text, so it holds no token") from None
+            raise ForgeRefused(f"{self.token_file}: is not text; write the token there and nothing else") from None
         if not (token.isascii() and token.isprintable()):
             raise ForgeRefused(
                 f"{self.token_file}: its first line is not a token; write the token there and nothing else"
@@ -199,7 +201,7 @@ class Rest:
 
 
 def ignore_response(_: Any) -> None:
-    """For answers that tell nothing new."""
+    """Parse nothing: for responses without information."""
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes:
@@ -212,7 +214,7 @@ async def _read_body(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _next_page_url(response: aiohttp.ClientResponse) -> str:
-    """The URL of the next page (RFC 8288; GitLab's X-Next-Page), empty after the last."""
+    """Return the URL of the next page (RFC 8288; GitLab's X-Next-Page), empty after the last page."""
     if link := response.links.get("next"):
         return str(link["url"])
     number = response.headers.get("X-Next-Page", "")
@@ -231,14 +233,14 @@ def _parse_response(data: bytes, read: Callable[[Any], _Read], where: str) -> _R
     except RecursionError:
         raise ForgeError(f"{where}: the answer is nested too deep") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = "is not JSON" if isinstance(error, json.JSONDecodeError) else "is not that of such a forge"
-        raise ForgeError(
-            f"{where}: the answer {problem}; check what kind of forge it is, and the URL of its API"
-        ) from None
+        problem = (
+            "is not JSON" if isinstance(error, json.JSONDecodeError) else "does not have the form of this kind of forge"
+        )
+        raise ForgeError(f"{where}: the answer {problem}; check the kind of forge and the URL of its API") from None
 
 
 def _refusal_message(data: bytes) -> str:
-    """What the forge says of a refusal: on one line, short."""
+    """Return the forge's own message of a refusal, on one line of at most 200 characters."""
     try:
         document = json.loads(data)
         text = str(document.get("message") or document.get("error") or "")

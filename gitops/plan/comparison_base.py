@@ -1,7 +1,7 @@
 """Knowledge about the compared state that the planned cluster does not hold itself.
 
 A plan between two commits asks no cluster and may cover only the affected part of a source. A plan against a snapshot
-does not know values of Secrets. `ComparisonBase` tells the plan what is missing for such a reason.
+does not know values of Secrets. `ComparisonBase` holds the knowledge that is missing there.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ComparisonBase:
     """Levels of the source's own objects in the whole commit, where the plan covers only a part of it."""
 
     selectable: ComparedObjects | None = None
-    """Objects of both whole commits; None where the plan covers the whole source, so that its preview tells them."""
+    """Objects of both whole commits; None if the preview covers the whole source."""
 
     hidden: frozenset[ObjectKey] = frozenset()
     """Secrets with masked values: until its instance moves, such a Secret is taken to hold the data that it has."""

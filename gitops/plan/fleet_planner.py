@@ -205,7 +205,7 @@ class FleetPlanner:
         return replace(report, moves=tuple(_numbered_moves(report.moves, state.catalog, self._numbers)))
 
     async def _identify(self, cluster: Cluster, name: ClusterName) -> None:
-        """Check the identity of a cluster. Raises NotPlanned if it is not the recorded one, as the daemon refuses it."""
+        """Check the identity of a cluster. Raises NotPlanned if it differs from the recorded one."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 seen_uid = await read_cluster_uid(cluster)

@@ -37,11 +37,11 @@ class ClusterPlan:
     cluster: ClusterName
     outcome: PlanOutcome
     is_added: bool
-    """Whether the commit declares the cluster for the first time."""
+    """True if the commit declares the cluster for the first time."""
 
     report: Report | None = None
     message: str = ""
-    """Reason why there is no report."""
+    """Reason for a missing report."""
 
     since: datetime | None = None
     """Time since when the hub does not reach the cluster, if it knows."""

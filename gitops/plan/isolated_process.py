@@ -92,7 +92,7 @@ async def compute_plan(request: PlanRequest) -> Report:
         return warn_before_placement(report) if request.fleet_source else report
     except (GitopsError, ApplierError, RendererError, RecursionError) as error:
         raise PlanError(str(error) or type(error).__name__) from None
-    except Exception as error:  # a commit that triggers a fault of ours may fail its own plan, never the review
+    except Exception as error:  # a commit may trigger a fault of Levelgate: only its own plan fails
         if lacks_memory(error):
             raise Defect("the plan needs more memory than it may use; make smaller pull requests") from error
         raise _defect_of(error) from error
@@ -151,7 +151,7 @@ class Watched:
             self.peak = max(self.peak, peak_of(self.child.pid or 0))
         sent = self.receiver.recv_bytes()
         try:
-            answer: Report | PlanError = pickle.loads(sent)  # trusted: sent by our own code
+            answer: Report | PlanError = pickle.loads(sent)  # trusted: a child of this process sends it
         except Exception as error:
             return Defect(
                 f"Levelgate itself failed (its answer cannot be read: {type(error).__name__}): please report it"

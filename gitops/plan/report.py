@@ -68,10 +68,10 @@ class Obstacle:
     """Earliest time at which the obstacle can end, if known."""
 
     is_of_items: bool = False
-    """Whether it is the pace of the items of one collection, not that of instances."""
+    """True for the pace of the items of one collection, as opposed to that of instances."""
 
     is_unplanned: bool = False
-    """Whether it ends with a state of the cluster that no change of the plan brings about."""
+    """True if it ends with a state of the cluster that no change of the plan causes."""
 
     @property
     def is_turn(self) -> bool:
@@ -145,7 +145,7 @@ class PlannedChange:
     """Remaining diff after the interim changes."""
 
     is_undone: bool = False
-    """Whether the later action restores the present state."""
+    """True if the later action restores the present state."""
 
     readers: tuple[ObjectKey, ...] = ()
     """Users that exist because an instance reads this object by `externalRef`."""
@@ -212,7 +212,7 @@ class WarningKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class PlanWarning:
-    """One hazard in a sentence, and the file and line that cause it."""
+    """Hazard in a sentence, with the file and line that cause it."""
 
     hazard: WarningKind
     message: str
@@ -250,7 +250,7 @@ class WindowCapacity:
     """Duration of the step when it ran last, or the longest that its policies permit."""
 
     is_recorded: bool = False
-    """Whether `needs` is a recorded duration."""
+    """True if `needs` is a recorded duration."""
 
     @property
     def is_enough(self) -> bool:

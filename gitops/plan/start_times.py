@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from math import inf
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from gitops.reconcile.context import Preview
 from gitops.rollouts.advance import unapproved_points
 from gitops.rollouts.policy import Policy
 from gitops.rollouts.state import RolloutState
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
 
@@ -122,22 +124,35 @@ def _is_later_item(change: PlannedChange) -> bool:
     return bool(change.obstacles) and all(obstacle.is_of_items for obstacle in change.obstacles)
 
 
+@dataclass
 class _StartTimes:
     """Start times of the changes of one plan."""
 
-    def __init__(self, preview: Preview, capacities: WindowCapacities, changes: Sequence[PlannedChange]) -> None:
-        self._preview = preview
-        self._turns = {
-            change.instance: _wave_turn(preview, capacities, change.instance) for change in changes if change.instance
-        }
-        self._earlier_deletions = _earlier_deletions(changes)
-        self._hold_ends: dict[_WaveTurn, list[datetime | None]] = {}
-        for change in changes:
+    preview: Preview
+    capacities: WindowCapacities
+    changes: Sequence[PlannedChange]
+
+    @cached_property
+    def _turns(self) -> Mapping[ObjectKey, _WaveTurn | None]:
+        instances = dict.fromkeys(change.instance for change in self.changes if change.instance)
+        return {instance: _wave_turn(self.preview, self.capacities, instance) for instance in instances}
+
+    @cached_property
+    def _earlier_deletions(self) -> Mapping[ObjectKey | None, tuple[str, ...]]:
+        return _earlier_deletions(self.changes)
+
+    @cached_property
+    def _hold_ends(self) -> Mapping[_WaveTurn, list[datetime | None]]:
+        """Return the ends of the obstacles in each wave. A held or suspended instance does not delay the others."""
+        ends: dict[_WaveTurn, list[datetime | None]] = {}
+        for change in self.changes:
             if change.instance and (turn := self._turns[change.instance]):
-                skipped_reasons = {Reason.HELD, Reason.SUSPENDED}  # by the others of its rollout
-                self._hold_ends.setdefault(turn, []).extend(
-                    obstacle.until for obstacle in _own_obstacles(change) if obstacle.reason not in skipped_reasons
+                ends.setdefault(turn, []).extend(
+                    obstacle.until
+                    for obstacle in _own_obstacles(change)
+                    if obstacle.reason not in {Reason.HELD, Reason.SUSPENDED}
                 )
+        return ends
 
     def start_of(self, change: PlannedChange, *, is_deleted: bool, has_free_siblings: bool) -> _StartGroup:
         """Return the start of a change.
@@ -184,7 +199,7 @@ class _StartTimes:
         known_ends = [end for end in earlier_ends if end]
         if len(known_ends) < len(earlier_ends):
             return None
-        now = self._preview.due.situation.now
+        now = self.preview.due.situation.now
         delay = max((end - now for end in known_ends), default=timedelta())
         openings = [
             obstacle.until + delay if obstacle.is_turn else max(obstacle.until, *known_ends, now)
@@ -197,7 +212,7 @@ class _StartTimes:
         """Return the conditions for the wave of a change to begin: earlier waves, and missing approvals."""
         if turn is None or not turn.wave:
             return []
-        state = self._preview.first.propagation.states.get(turn.rollout, RolloutState())
+        state = self.preview.first.propagation.states.get(turn.rollout, RolloutState())
         waves = turn.policy.all_waves
         earlier_waves, target = {wave.name for wave in waves[: turn.wave]}, state.targets.get(waves[turn.wave].name)
         missing_approvals = unapproved_points(turn.policy, state, target) if target else turn.policy.approvals

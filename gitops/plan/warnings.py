@@ -54,7 +54,7 @@ def _rules_by_name(stored: StoredRules) -> dict[tuple[str, str], Mapping[str, An
 
 def _describe_change(old_rule: Mapping[str, Any] | None, new_rule: Mapping[str, Any] | None) -> str:
     if old_rule is None or new_rule is None:
-        return "is new" if old_rule is None else "goes"
+        return "is new" if old_rule is None else "is removed"
     diffs = diff_objects(old_rule["manifest"], new_rule["manifest"])
     return (
         f"changes: {join_names(map(_describe_field, diffs), limit=_MAX_LISTED_FIELDS, separator='; ')}" if diffs else ""

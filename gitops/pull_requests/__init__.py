@@ -1,1 +1,1 @@
-"""Pull requests: a comment with the plan on each, and reverts proposed as pull requests."""
+"""Plans as comments on pull requests, and reverts proposed as pull requests."""

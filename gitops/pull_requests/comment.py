@@ -1,7 +1,8 @@
-"""The one comment that is kept on a pull request: what stands in it beside the plan, and how it is known again.
+"""The comment of a review: its text beside the plan, and the hidden state by which a later run recognizes it.
 
-Its second line says, for the program alone, which commits it was made of and how they were judged; so nothing is kept anywhere else, and nothing is
-planned twice. It is sealed with the token: a text that somebody else has changed, who may edit what we wrote, does not count as made of anything.
+The second line of a comment holds the reviewed commits and their verdict. So nothing is stored elsewhere, and the same
+commits are not planned twice. The line has a seal that only a holder of the token can make. If another person has
+edited the comment, the seal is wrong, and the commits are planned again.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from renderer.phrasing import format_count
 _STATE: Final = re.compile(r"^<!-- levelgate:state ([a-z0-9= ]*) -->[ \r]*$", re.MULTILINE)
 _SEAL_KEY: Final = " seal="
 _RESERVED_BYTES: Final = 800
-"""Bytes for what stands beside the plan."""
+"""Bytes for the text beside the plan."""
 
 Seal = Callable[[str], str]
+"""Return a seal of a text, which only a holder of the token can compute."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewedCommits:
-    """What a pull request is judged by: its `head`, the commit `base` where it parted from its target, and the target's `tip`."""
+    """Commits of a review: the head of the pull request, its merge base with the target, and the tip of the target."""
 
     head: str
     base: str
@@ -37,7 +39,7 @@ class ReviewedCommits:
 
     @property
     def is_stale(self) -> bool:
-        """Has the target gone on since?"""
+        """Return whether the target has commits that the pull request lacks."""
         return self.base != self.tip
 
     def __str__(self) -> str:
@@ -45,7 +47,7 @@ class ReviewedCommits:
 
 
 def format_plan_comment(report: Report, commits: ReviewedCommits, target: str, *, limit: int, version: str) -> str:
-    """The comment of a plan, of at most `limit` bytes."""
+    """Return the comment with a plan, of at most *limit* bytes of UTF-8. *target* is the name of the target branch."""
     update_note = f"Replaced on every push; marked **stale** when {report_markdown.format_code(target)} moves."
     text = report_markdown.format_comment(
         report, limit=limit - _RESERVED_BYTES, version=version, update_note=update_note
@@ -55,21 +57,21 @@ def format_plan_comment(report: Report, commits: ReviewedCommits, target: str, *
 
 
 def format_refusal(source: str, commits: ReviewedCommits, message: str) -> str:
-    """The comment where there is no plan."""
+    """Return the comment for commits that cannot be planned, with the reason."""
     title = f"### Levelgate plan: cannot be made · {report_markdown.format_code(source)}"
     text = "\n".join((report_markdown.marker(source), title, "", report_markdown.format_code(message)))
     return _assemble(text, _judged_state(commits, ReviewVerdict.ERROR), "")
 
 
 def seal_comment(body: str, seal: Seal) -> str:
-    """The same, so that it is known again."""
+    """Return the comment with a seal in its state line."""
     return _STATE.sub(
         lambda match: f"<!-- levelgate:state {match[1]}{_SEAL_KEY}{seal(_content(body))} -->", body, count=1
     )
 
 
 def close_comment(body: str, state: PullState) -> str:
-    """The comment of a pull request that is over: what it says is not kept up to date any more."""
+    """Return the comment for a merged or closed pull request, with a note that its plan is the last."""
     if _state_text(body) == _closed_state(state):
         return body
     plan = "\n".join(line for line in body.splitlines() if not _STATE.fullmatch(line))
@@ -77,7 +79,10 @@ def close_comment(body: str, state: PullState) -> str:
 
 
 def own_comments(comments: Iterable[Comment], source: str, author: str) -> list[Comment]:
-    """Those that we wrote for this source, the oldest first. Anybody can write our mark; nobody can write in our name."""
+    """Return the comments that Levelgate wrote for a source, oldest first.
+
+    The marker alone proves nothing, as every person can copy it. The author name cannot be copied.
+    """
     mark = report_markdown.marker(source)
     return sorted(
         (comment for comment in comments if comment.author.lower() == author.lower() and comment.body.startswith(mark)),
@@ -86,7 +91,7 @@ def own_comments(comments: Iterable[Comment], source: str, author: str) -> list[
 
 
 def verdict_of(body: str, commits: ReviewedCommits, seal: Seal) -> ReviewVerdict | None:
-    """How these commits were judged, if this comment was made of them and is as we wrote it."""
+    """Return the verdict of these commits from a comment; None if it is of other commits or its seal is wrong."""
     state, _, given_seal = _state_text(body).partition(_SEAL_KEY)
     unsealed = _STATE.sub(f"<!-- levelgate:state {state} -->", body, count=1)
     if not hmac.compare_digest(given_seal, seal(_content(unsealed))):
@@ -95,12 +100,12 @@ def verdict_of(body: str, commits: ReviewedCommits, seal: Seal) -> ReviewVerdict
 
 
 def verdict(report: Report) -> ReviewVerdict:
-    """How a head is judged that could be planned."""
+    """Return the verdict of a plan."""
     return ReviewVerdict.FAILURE if report.problem_count else ReviewVerdict.SUCCESS
 
 
 def summary(report: Report, commits: ReviewedCommits) -> str:
-    """A few words for the state of the head."""
+    """Return a short text for the commit status of the head."""
     if report.problem_count:
         return format_count(report.problem_count, "problem")
     words = ("create", "update", "replace", "adopt", "release", "delete", "unknown")
@@ -115,7 +120,7 @@ def _state_text(body: str) -> str:
 
 
 def _content(body: str) -> str:
-    """Without what forges do to the ends of lines."""
+    """Return a comment without trailing white space, which forges change."""
     return "\n".join(line.rstrip() for line in body.splitlines()).strip()
 
 
@@ -136,7 +141,7 @@ def _stale_note(commits: ReviewedCommits, target: str) -> str:
 
 
 def _assemble(text: str, state: str, note: str) -> str:
-    """The mark, the state, the title, and what is to be told below it, before the rest."""
+    """Put the state line below the marker, and the note below the title."""
     mark, title, *remaining_lines = text.split("\n")
     return "\n".join(
         (mark, f"<!-- levelgate:state {state} -->", title, *(("", note) if note else ()), *remaining_lines)

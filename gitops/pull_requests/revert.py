@@ -1,6 +1,6 @@
-"""A revert that a halted rollout wants proposed: which, and what its pull request says. Pure.
+"""Reverts that halted rollouts ask for: the choice of commits, and the text of the pull request. Pure.
 
-What people, commits and servers say is written as code, and without values of Secrets.
+Text of people, commits and servers is written as Markdown code, without values of Secrets.
 """
 
 from __future__ import annotations
@@ -19,30 +19,35 @@ from renderer.identity import GroupKind
 from renderer.secret_redaction import SecretRedactor
 
 _MAX_FAILING_INSTANCES: Final = 5
-"""Instances that are named with what is wrong with them."""
+"""Most failing instances that a pull request names."""
 
 _MAX_MESSAGE_CHARACTERS: Final = 300
-"""Characters of what is wrong with one."""
+"""Most characters of the failure of one instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class RevertProposal:
-    """The `halt` of a `rollout` at `target`; `completed` is what completed before, None where nothing has. `file` has the definition, below the
-    directory of the source. `failing` are instances with what is wrong with them.
-    """
+    """Proposal to revert the commits of a halted rollout."""
 
     rollout: str
     source: str
     file: str
+    """File of the definition, relative to the directory of the source."""
+
     halt: Halt
     target: TargetRevision
+    """Revision at which the rollout is halted."""
+
     completed: TargetRevision | None
+    """Revision that completed last, if any."""
+
     waves: Sequence[WaveProgress]
     failing: Sequence[tuple[str, str]]
+    """Failing instances, each with its failure."""
 
     @property
     def impossible_message(self) -> str:
-        """Why there is nothing to revert to; empty where there is."""
+        """Return why no revert is possible; empty if it is."""
         if self.completed is None:
             return f"nothing completed before {self.target}"
         if self.target.is_rollback:
@@ -53,42 +58,48 @@ class RevertProposal:
 
     @property
     def branch(self) -> str:
-        """The same for all processes and clusters, so that there is one."""
+        """Return the name of the branch, equal for all processes and clusters, so that they create one branch."""
         return f"levelgate/revert-{self.rollout}-{self.target.commit}"
 
     @property
     def title(self) -> str:
+        """Return the title of the commit and of the pull request."""
         return f"Revert {self.rollout} {self.target} ({self.target.commit[:7]})"
 
     def commit_message(self, cluster: str) -> str:
-        """Of the commit."""
+        """Return the message of the commit that reverts."""
         return f"{self.title}\n\nIts rollout was halted in cluster {cluster}: {self.halt.why}.\n"
 
     def pull_request_body(self, cluster: str) -> str:
-        """Of the pull request, in Markdown."""
+        """Return the text of the pull request, in Markdown."""
         assert self.completed is not None
-        lines = [
-            f"The rollout of {format_code(self.rollout)} {self.target} is halted in cluster {format_code(cluster)} since "
-            f"{self.halt.since:%Y-%m-%d %H:%MZ}: {format_code(self.halt.why)}.",
-            "",
-            "| wave | settled | in flight | held | failed | of |",
-            "|---|---|---|---|---|---|",
-            *(
-                f"| {format_code(wave.name)} | {wave.settled} | {wave.moving} | {wave.held} | {wave.failed} | {wave.total} |"
-                for wave in self.waves
-            ),
-            "",
-            *(f"- {format_code(name)}: {format_code(message)}" for name, message in self.failing),
-            *([""] if self.failing else []),
-            f"This reverts the commits after {format_code(self.completed.commit)} ({self.completed}, which completed) up to "
-            f"{format_code(self.target.commit)} and changes {format_code(self.file)}. Once it is merged, moved instances return to it, in order; "
-            "the others are not changed. To correct it by another commit, close this: it is not proposed again.",
-        ]
-        return "\n".join(lines)
+        return "\n".join(
+            [
+                f"The rollout of {format_code(self.rollout)} {self.target} is halted in cluster {format_code(cluster)} "
+                f"since {self.halt.since:%Y-%m-%d %H:%MZ}: {format_code(self.halt.why)}.",
+                "",
+                "| wave | settled | in flight | held | failed | of |",
+                "|---|---|---|---|---|---|",
+                *map(_wave_row, self.waves),
+                "",
+                *(f"- {format_code(name)}: {format_code(message)}" for name, message in self.failing),
+                *([""] if self.failing else []),
+                f"This reverts the commits after {format_code(self.completed.commit)} "
+                f"({self.completed}, which completed) up to {format_code(self.target.commit)} "
+                f"and changes {format_code(self.file)}. "
+                "Once it is merged, moved instances return to it, in order; the others are not changed. "
+                "To correct it by another commit, close this: it is not proposed again.",
+            ]
+        )
+
+
+def _wave_row(wave: WaveProgress) -> str:
+    counts = (wave.settled, wave.moving, wave.held, wave.failed, wave.total)
+    return f"| {' | '.join((format_code(wave.name), *map(str, counts)))} |"
 
 
 def pending_reverts(result: ReconcileResult) -> Iterator[tuple[str, Halt]]:
-    """What is halted, by its rollout, is to be reverted, and has no pull request yet as far as the records know."""
+    """Yield the halts that ask for a revert and have no recorded pull request, each with its rollout."""
     for name, state in sorted(result.propagation.states.items()):
         for halt in state.halts:
             if halt.revert is not None and not halt.revert.url:
@@ -96,7 +107,7 @@ def pending_reverts(result: ReconcileResult) -> Iterator[tuple[str, Halt]]:
 
 
 def make_proposal(result: ReconcileResult, rollout: str, halt: Halt) -> RevertProposal | None:
-    """What to propose; None while it cannot be told, because the definition is not known or moves elsewhere now."""
+    """Return the proposal for a halt; None if the definition is unknown or the rollout has another target by now."""
     state = result.propagation.states[rollout]
     kind = _rollout_kind(result.bundle.definitions, rollout)
     target = next((candidate for candidate in state.targets.values() if candidate.revision == halt.target), None)
@@ -116,6 +127,7 @@ def make_proposal(result: ReconcileResult, rollout: str, halt: Halt) -> RevertPr
 
 
 def _failing_instances(result: ReconcileResult, definition: str) -> Iterator[tuple[str, str]]:
+    """Yield the failing instances of a definition, each with its first failure."""
     redact = SecretRedactor(result.observed.objects.values())
     for set_plan in result.plan.sets:
         causes = set_causes(set_plan) if set_plan.rendered.definition == definition else ()
@@ -125,7 +137,10 @@ def _failing_instances(result: ReconcileResult, definition: str) -> Iterator[tup
 
 
 def _rollout_kind(definitions: Mapping[GroupKind, Definition], rollout: str) -> GroupKind | None:
-    """Of the definition whose rollout this is: it bears its name, or its name and that of a policy."""
+    """Return the kind whose definition has this rollout, named `DEFINITION` or `DEFINITION.POLICY`.
+
+    The longest matching name counts, since names of definitions contain dots as well.
+    """
     matches = [
         (len(definition.name), kind)
         for kind, definition in definitions.items()

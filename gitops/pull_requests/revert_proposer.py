@@ -1,6 +1,7 @@
-"""Propose reverts of what was halted: one branch and one pull request each, however often the process is started anew.
+"""Proposals of reverts for halted rollouts: one branch and one pull request for each halt.
 
-Nothing about it is remembered but in the record of the rollout: what is pushed or proposed already is found again, by the name of its branch.
+The name of the branch identifies a proposal. So a restarted process finds an existing branch and pull request and makes
+no second one. The result is stored in the record of the rollout and nowhere else.
 """
 
 from __future__ import annotations
@@ -30,19 +31,21 @@ _log = logging.getLogger(__name__)
 
 MIN_RETRY_DELAY: Final = timedelta(minutes=1)
 MAX_RETRY_DELAY: Final = timedelta(minutes=30)
-"""Between two attempts, where a server does not answer."""
+"""Delay between two attempts; it starts at `MIN_RETRY_DELAY` and doubles up to this."""
 
 _FINAL_ERRORS = (ForgeRefused, RevertError, Unauthorized, RevisionNotFound)
-"""Who meets these has to change something first; it is tried again at the next start, and when the configuration changes."""
+"""Errors that last until a person changes something. The next start, or a changed configuration, tries again."""
 
 _HaltKey = tuple[str, int, datetime]
-"""A rollout, what was halted of it, and when."""
+"""Rollout, its halted revision, and the time of the halt."""
 
 
 @dataclass
 class RevertProposer:
-    """Proposes in the name of the sources that it is `configure`d for. `notice` hears of what is proposed and of what is tried again, `hint` asks
-    for a pass that takes up what was told to a record.
+    """Proposer of reverts for the configured sources.
+
+    `notice` gets the name of a source and a text about each attempt. `hint` requests a reconciliation, which reads the
+    outcome from the record of the rollout.
     """
 
     cluster: Cluster
@@ -55,14 +58,14 @@ class RevertProposer:
     _tasks: dict[_HaltKey, asyncio.Task[None]] = field(default_factory=dict)
 
     def configure(self, configs: Iterable[SourceConfig], mirrors: Mapping[str, Mirror]) -> None:
-        """Work with these from now on; where something else is said of a source, what could not be proposed for it is tried again."""
+        """Use these sources from now on. Failed proposals of a source whose configuration changed are tried again."""
         old_configs, self._mirrors = self._configs, mirrors
         self._configs = {config.name: config for config in configs}
         unchanged_names = {name for name, config in self._configs.items() if old_configs.get(name) == config}
         self._tried = {key: source for key, source in self._tried.items() if source in unchanged_names}
 
     def propose_pending(self, result: ReconcileResult) -> None:
-        """Begin with what this pass wants proposed; returns at once. What is wanted no more, as somebody resumed, is given up."""
+        """Start the proposals that a reconciliation asks for, in the background. Cancel those of resumed rollouts."""
         pending = {(rollout, halt.target, halt.since): halt for rollout, halt in pending_reverts(result)}
         for key in [key for key, task in self._tasks.items() if task.done() or key not in pending]:
             self._tasks.pop(key).cancel()
@@ -106,7 +109,7 @@ class RevertProposer:
             retry_delay = min(2 * retry_delay, MAX_RETRY_DELAY)
 
     async def _record_outcome(self, revert_proposal: RevertProposal, outcome: str) -> None:
-        """Into the record of the rollout, which the next pass reads."""
+        """Write the outcome into the record of the rollout, which the next reconciliation reads."""
         annotations = {well_known.PROPOSED: f"{revert_proposal.target} {outcome}"}
         await self.cluster.merge(
             rollout_key(revert_proposal.rollout), {"metadata": {"annotations": annotations}}, manager=PARENT_MANAGER
@@ -115,7 +118,10 @@ class RevertProposer:
         self.hint()
 
     async def _propose(self, revert_proposal: RevertProposal) -> str:
-        """The URL of the pull request, or why there is none. Raises ForgeError, SourceError where trying again may help."""
+        """Return the URL of the pull request, or the reason why none is possible.
+
+        Raises ForgeError or SourceError if a later attempt may succeed.
+        """
         config = self._configs[revert_proposal.source]
         if config.forge is None:
             return f"source {revert_proposal.source} has no `forge` in levelgate.yaml"
@@ -149,12 +155,15 @@ class RevertProposer:
                 )
             ).url
         except ForgeRefused:
-            if existing := await forge.list_pulls_from(revert_proposal.branch):  # somebody was faster
+            if existing := await forge.list_pulls_from(revert_proposal.branch):  # of another process, just now
                 return existing[0].url
             raise
 
     def _push(self, revert_proposal: RevertProposal, config: SourceConfig, project: ForgeProject, base: str) -> None:
-        """Blocks. A branch that is there already is left as it is: people may have gone on with it."""
+        """Push the revert as a new branch; blocks. An existing branch is left as it is: it may have commits of people.
+
+        Raises RevertError if the history of *base* no longer contains both commits.
+        """
         assert revert_proposal.completed is not None
         mirror, target = self._mirrors[revert_proposal.source], f"refs/heads/{base}"
         refs = mirror.list_refs(target, f"refs/heads/{revert_proposal.branch}")
@@ -181,7 +190,7 @@ class RevertProposer:
 
 
 def _push_credentials(config: SourceConfig, project: ForgeProject) -> Credentials:
-    """By HTTP in the name of the forge's token, which may write where that of the source only reads."""
+    """Return the credentials for a push. By HTTP the forge's token is used: that of the source may only read."""
     source_credentials = config.credentials
     if config.target.scheme not in {"https", "http"}:
         return source_credentials

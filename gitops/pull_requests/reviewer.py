@@ -1,6 +1,7 @@
-"""Keeps one comment and one state up to date on each open pull request. What a pull request holds is read from a bare repository, and never run.
+"""Reviews of pull requests: one comment and one commit status on each, kept up to date.
 
-One pull request that cannot be planned is told so, and keeps no other waiting.
+The content of a pull request is read from a bare repository and never executed. A pull request that cannot be planned
+gets the reason as its comment, and does not delay the others.
 """
 
 from __future__ import annotations
@@ -45,14 +46,18 @@ from renderer.frozen import dataclass
 
 STATUS_NAME: Final = "levelgate/plan"
 _SHORTENING_FACTOR: Final = 4
-"""A comment that the forge does not take is tried again so much shorter, twice."""
+"""Factor by which a refused comment is shortened for the next attempt, twice."""
 
 _Written = TypeVar("_Written")
 
 
 @dataclass
 class Reviewer:
-    """Reviews the pull requests of one repository, which is one source. `notice` hears of every one: its number, and what was done."""
+    """Reviewer of the pull requests of one repository, planned as one source.
+
+    `notice` gets the number of a pull request and the result of its review; 0 stands for all. `triggered` starts the
+    next review at once, `stop` ends the loop.
+    """
 
     forge: Forge
     mirror: Mirror
@@ -68,7 +73,7 @@ class Reviewer:
     _done: dict[int, tuple[ReviewedCommits, ReviewVerdict]] = field(default_factory=dict)
 
     async def review_one(self, number: int) -> bool:
-        """Review one pull request now; whether it could be planned, without problems. Raises ForgeError."""
+        """Review one pull request, and return whether its plan has no problems. Raises ForgeError."""
         pull = await self.forge.get_pull(number)
         if pull.state is not PullState.OPEN:
             await self._close(pull)
@@ -76,8 +81,9 @@ class Reviewer:
         return await self._review(pull, (await self._target_tips([pull]))[pull.base])
 
     async def review_all(self) -> bool:
-        """Review all that are open, and say the last word on those that no longer are; whether all went well. Raises RateLimited, and ForgeError
-        where the forge does not say which there are.
+        """Review all open pull requests and close the comments of ended ones; return whether all reviews succeeded.
+
+        Raises RateLimited, and ForgeError if the open pull requests cannot be listed.
         """
         succeeded = True
         try:
@@ -94,7 +100,7 @@ class Reviewer:
         return succeeded
 
     async def run(self, interval: timedelta) -> None:
-        """All of them, again and again, and at once when `woken` is set, until `stop` is. Limits of the forge are kept, whoever wakes it."""
+        """Review all pull requests in a loop until `stop` is set. `triggered` ends a pause that no limit caused."""
         while not self.stop.is_set():
             pause, wake_event = interval, self.triggered
             self.triggered.clear()
@@ -108,7 +114,7 @@ class Reviewer:
             await wait_for_any(self.clock.sleep(pause.total_seconds()), self.stop.wait(), wake_event.wait())
 
     async def _report_errors(self, number: int, review: Awaitable[bool]) -> bool:
-        """What is wrong with one is told, and the others are reviewed."""
+        """Await the review of one pull request and report its failure, so that the others are reviewed."""
         try:
             return await review
         except RateLimited:
@@ -118,7 +124,7 @@ class Reviewer:
             return False
 
     async def _target_tips(self, pulls: Sequence[PullRequest]) -> dict[str, str]:
-        """Where the branches stand that these are to be merged into."""
+        """Return the tips of the target branches, by name; empty for a branch that does not exist."""
         names = sorted({pull.base for pull in pulls})
         refs = (
             await asyncio.to_thread(self.mirror.list_refs, *(f"refs/heads/{name}" for name in names)) if names else {}
@@ -133,6 +139,7 @@ class Reviewer:
         return await self._review(pull, tip)
 
     async def _review(self, pull: PullRequest, tip: str) -> bool:
+        """Review a pull request, unless its comment already holds the verdict of the same commits."""
         if not tip:
             raise ForgeError(f"pull request {pull.number}: its target {pull.base!r} does not exist")
         refusal: RefusedContent | None = None
@@ -143,7 +150,7 @@ class Reviewer:
         comments = await self._own_comments(pull.number)
         if comments and (known_verdict := verdict_of(comments[0].body, commits, self.forge.seal)):
             self._done[pull.number] = commits, known_verdict
-            if known_verdict is not ReviewVerdict.SUCCESS:  # whoever ends with 1 says why
+            if known_verdict is not ReviewVerdict.SUCCESS:  # the command exits 1, and has to say why
                 self.notice(pull.number, f"{commits.head[:7]}  {known_verdict}, as in its comment")
             return known_verdict is ReviewVerdict.SUCCESS
         try:
@@ -167,7 +174,7 @@ class Reviewer:
         return new_verdict is ReviewVerdict.SUCCESS
 
     def _resolve_commits(self, pull: PullRequest) -> ReviewedCommits:
-        """As Git says now, which may be newer than what the forge said. Blocks."""
+        """Fetch the commits of a review from Git, which may be newer than the forge's answer. Blocks."""
         target, source = f"refs/heads/{pull.base}", self.forge.head_ref(pull.number)
         refs = self.mirror.list_refs(target, source)
         if missing := {target, source} - refs.keys():
@@ -188,14 +195,18 @@ class Reviewer:
 
     @property
     def _limits(self) -> Sequence[int]:
-        """A comment that the forge does not take as it is is tried again shorter."""
+        """Return the sizes in which a comment is tried, in bytes, longest first."""
         limit = self.forge.max_comment_bytes
         return limit, limit // _SHORTENING_FACTOR, limit // _SHORTENING_FACTOR**2
 
     async def _publish(
         self, pull: PullRequest, comments: list[Comment], bodies: Sequence[str], status: CommitStatus
     ) -> None:
-        """The state, which links to the comment, comes before that is sealed: whoever is broken off between them begins again."""
+        """Write the comment and the commit status.
+
+        The status links to the comment, so that the comment comes first. Its seal comes last: a process that is
+        interrupted before leaves an unsealed comment, and the next review starts again.
+        """
         number = pull.number
         if not comments:
             comments = [await _write_longest_accepted(bodies, partial(self.forge.create_comment, number))]
@@ -207,7 +218,7 @@ class Reviewer:
             await self.forge.delete_comment(number, duplicate)
 
     async def _edit(self, number: int, comment: Comment, body: str) -> bool:
-        """False where somebody has deleted it meanwhile."""
+        """Edit a comment; return False if it was deleted meanwhile."""
         try:
             await self.forge.edit_comment(number, comment, body)
         except ForgeNotFound:
@@ -233,7 +244,7 @@ class Reviewer:
 
 
 async def _write_longest_accepted(bodies: Iterable[str], write: Callable[[str], Awaitable[_Written]]) -> _Written:
-    """What writing the longest of these gives that the forge takes. Raises CommentTooLong where it takes none."""
+    """Write the longest text that the forge accepts and return the result. Raises CommentTooLong if it accepts none."""
     *longer, last = bodies
     for body in longer:
         with suppress(CommentTooLong):

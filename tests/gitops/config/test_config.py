@@ -205,7 +205,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("verify: {mode: Head}", "sources[0].verify: names no keys; write allowedSignersFile, or keyringFile for OpenPGP"),
         ("forge: {kind: svn, tokenFile: levelgate.yaml}", "sources[0].forge.kind: 'svn' is not one of github, gitlab, gitea"),
         ("forge: {kind: gitea}", "sources[0].forge.tokenFile: is required and not given"),
-        ("forge: {tokenFile: levelgate.yaml}", "sources[0].forge: x.example.com: which forge? Say github, gitlab or gitea (--forge, or `kind`)"),
+        ("forge: {tokenFile: levelgate.yaml}", "sources[0].forge: x.example.com: unknown forge; name github, gitlab or gitea (--forge, or `kind`)"),
         ("forge: {kind: gitea, url: ftp://x, tokenFile: levelgate.yaml}", "sources[0].forge.url: is not the URL of a web server; write https://HOST/PATH"),
         ("serviceAccount: Shop", "sources[0].serviceAccount: 'Shop' names no service account; write NAME, or NAMESPACE/NAME"),
         ('serviceAccount: ""', "sources[0].serviceAccount: has 0 characters, at least 1 are needed"),

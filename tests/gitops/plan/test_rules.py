@@ -36,7 +36,7 @@ def test_a_window_that_comes_changes_and_goes_is_told() -> None:
     assert told(whole, longer) == [
         "RulesChange rules/hours.yaml:1: PropagationWindow hours changes: spec.duration 2h -> 9h"
     ]
-    assert told(whole, sample()) == ["RulesChange rules/hours.yaml:1: PropagationWindow hours goes"]
+    assert told(whole, sample()) == ["RulesChange rules/hours.yaml:1: PropagationWindow hours is removed"]
 
 
 def test_a_rule_that_moves_or_breaks_changes_nothing() -> None:

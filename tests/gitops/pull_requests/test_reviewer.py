@@ -653,7 +653,7 @@ def test_which_forge_it_is_follows_from_the_url(tmp_path: Path, url: str, kind: 
         ("https://git.example.com/a/b", "http://git.example.com/api/v1", "a token is not sent there"),
         ("https://git.example.com/a/b", "git.example.com/api/v1", "a token is not sent there"),
         ("https://git.example.com/a/b", "https://git.example.com/api?x=1", "/api: a token is not sent there"),
-        ("https://me:s3cret@/", "", "does not say where its forge is"),
+        ("https://me:s3cret@/", "", "the forge cannot be derived from this URL"),
         ("https://git.example.com:99999/a/b", "", "cannot be read as a URL"),
         ("https://[git/a/b", "", "cannot be read as a URL"),
         (f"https://{'git' * 22}.example/a/b", "", "cannot be read as a URL"),
