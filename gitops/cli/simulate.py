@@ -116,7 +116,7 @@ def command(
         raise click.UsageError(
             "--cluster chooses among the clusters of a fleet, and needs `fleet` in the configuration: --config FILE"
         )
-    repository = HistoryReader(place, source)
+    repository = HistoryReader.open(place, source)
     now = SystemClock().now().replace(microsecond=0)
     commits = (
         repository.read_history(base, head, start_time)

@@ -1,1 +1,1 @@
-"""What commits would do over days and weeks, by the controller itself: on a sandbox whose clock jumps from one event to the next."""
+"""Simulation of commits over days and weeks, by the controller itself on a sandbox with a virtual clock."""

@@ -1,6 +1,6 @@
-"""What a simulation assumes of the world: how long workloads take to get ready, and which never do.
+"""Assumptions of a simulation: the time that workloads take to become ready, and those that never do.
 
-Invariant: what happens to an object follows from the seed and its name alone, so that the same seed gives the same timeline.
+Invariant: the behaviour of an object depends only on the seed and its name, so that equal seeds give equal timelines.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ _HASH_RANGE: Final = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """Workloads get ready between `least` and `most` after each change, but for those that `rules` name (outcome and pattern, the first counts)."""
+    """Assumed behaviour of all workloads: each is ready between two times after each change."""
 
     min_ready_time: timedelta = timedelta(minutes=1)
     max_ready_time: timedelta = timedelta(minutes=1)
     rules: tuple[tuple[Outcome, str], ...] = ()
+    """Other outcomes by name pattern; the first match counts."""
+
     seed: int = 0
 
     @classmethod
     def parse(cls, text: str, *, seed: int = 0) -> Assumptions:
-        """`ready=2m,fail=web-7`, `ready=1m..5m,hang=prod/db-*`. Raises ValueError with what would be valid."""
+        """Parse text such as `ready=1m..5m,hang=prod/db-*`. Raises ValueError, which says what would be valid."""
         assumptions = cls(seed=seed)
         for part in filter(None, (item.strip() for item in text.split(","))):
             word, separator, value = part.partition("=")
@@ -47,7 +49,8 @@ class Assumptions:
                     assumptions = replace(assumptions, rules=(*assumptions.rules, (word, value)))
                 case _:
                     raise ValueError(
-                        f"{part!r} is not an assumption; write ready=2m, ready=1m..5m, fail=NAME, hang=NAME or flap=NAME"
+                        f"{part!r} is not an assumption; "
+                        "write ready=2m, ready=1m..5m, fail=NAME, hang=NAME or flap=NAME"
                     )
         if assumptions.max_ready_time < assumptions.min_ready_time:
             raise ValueError(f"ready={text!r}: the first time is the longer one")
@@ -59,7 +62,7 @@ class Assumptions:
         return ",".join((f"ready={ready}", *(f"{word}={pattern}" for word, pattern in self.rules)))
 
     def usual_behaviour(self, key: StoredKey) -> Behaviour:
-        """How long this object takes."""
+        """Return the behaviour of an object to which no rule applies."""
         digest = hashlib.blake2b(f"{self.seed}/{'/'.join(key)}".encode(), digest_size=4).digest()
         fraction = int.from_bytes(digest, "big") / _HASH_RANGE
         return Behaviour(
@@ -71,8 +74,10 @@ class Assumptions:
 
 @dataclass(slots=True)
 class AssumedBehaviour:
-    """The script of a simulated world. `owner` names the instance of an object, as `Kind/namespace/name`; `met` are the patterns that named
-    something.
+    """Workload script for a simulated cluster.
+
+    `owner` returns the instance of an object as `Kind/namespace/name`. `matched_patterns` are the patterns of rules
+    that have matched an object so far.
     """
 
     assumptions: Assumptions
@@ -80,6 +85,7 @@ class AssumedBehaviour:
     matched_patterns: set[str] = field(default_factory=set)
 
     def behaviour(self, key: StoredKey) -> Behaviour:
+        """Return the behaviour of an object. Patterns match its name or that of its instance."""
         usual = self.assumptions.usual_behaviour(key)
         names = {
             name

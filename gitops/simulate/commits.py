@@ -1,4 +1,4 @@
-"""Which commits arrive when: one step from a base to a head, or a history again at the times at which its commits were made."""
+"""Commits that arrive in a simulation: one step from a base to a head, or a replayed history."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from renderer.render.render import render
 
 
 class RulesError(GitopsError):
-    """A file of windows and policies that cannot be used; the text has a line for each mistake."""
+    """An unusable file of windows and policies; the text has a line for each mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitSeries:
-    """The state before, and what arrives after it, in order. `problems` are the mistakes of the last commit."""
+    """Base commit and the pushes after it, in order. `problems` are those of the last commit."""
 
     base: SourceState
     pushes: tuple[CommitPush, ...]
     problems: tuple[Problem, ...]
 
     def with_rules(self, rules: Catalog) -> CommitSeries:
-        """The same commits with these windows and policies instead of their own."""
+        """Return the series with these windows and policies instead of those of each commit."""
         base = _with_rules(self.base, rules)
         return replace(
             self, base=base, pushes=tuple(replace(push, state=_with_rules(push.state, rules)) for push in self.pushes)
@@ -42,24 +42,30 @@ class CommitSeries:
 
 @dataclass
 class HistoryReader:
-    """A local repository as one source. Raises SourceError where there is none."""
+    """Reader of the commits of a local repository as one source."""
 
     location: str
-    name: str = ""
+    name: str
+    repository: LocalRepository
+    target: SourceTarget
 
-    def __post_init__(self) -> None:
-        if is_url(self.location):
-            raise SourceError(self.location, "is a URL; history is read from a local repository", advice="clone it")
-        config = source_config.parse_source(f"{self.name or source_config.derive_name(self.location)}={self.location}")
-        self.name = config.name
-        self._local = LocalRepository.open(Path(self.location))
-        self._target = SourceTarget(config.target.url, path=self._local.path)
+    @classmethod
+    def open(cls, location: str, name: str = "") -> HistoryReader:
+        """Open the repository or directory at *location* as source *name*, by default named after it.
+
+        Raises SourceError if it is not a local repository.
+        """
+        if is_url(location):
+            raise SourceError(location, "is a URL; history is read from a local repository", advice="clone it")
+        config = source_config.parse_source(f"{name or source_config.derive_name(location)}={location}")
+        local = LocalRepository.open(Path(location))
+        return cls(location, config.name, local, SourceTarget(config.target.url, path=local.path))
 
     def read_step(self, base: str, head: str, start: datetime) -> CommitSeries:
-        """From `base` to `head` at `start`; an empty head is the working tree as it lies."""
-        base_state = self._make_state(self._local.read_snapshot(self._local.resolve(base)))
+        """Return the series in which *head* arrives at *start*. An empty *head* is the working tree."""
+        base_state = self._make_state(self.repository.read_snapshot(self.repository.resolve(base)))
         snapshot = (
-            self._local.read_snapshot(self._local.resolve(head))
+            self.repository.read_snapshot(self.repository.resolve(head))
             if head
             else _as_commit(read_working_tree(Path(self.location)))
         )
@@ -68,19 +74,21 @@ class HistoryReader:
         return CommitSeries(base_state, (push,), collect_problems(head_state.catalog))
 
     def read_history(self, base: str, head: str, start: datetime | None) -> CommitSeries:
-        """The first-parent history from `base`, which is there at the beginning, to `head`, each commit at its committer's time; with `start` all
-        are moved so that the first arrives then.
+        """Return the first-parent history after *base* up to *head*, each commit at its committer's time.
+
+        With *start*, all times are shifted so that the first commit arrives then. A commit never arrives before its
+        parent, whatever its committer's clock showed.
         """
-        first, last = self._local.resolve(base), self._local.resolve(head or "HEAD")
-        ids = self._local.list_first_parents(first, last)
+        first, last = self.repository.resolve(base), self.repository.resolve(head or "HEAD")
+        ids = self.repository.list_first_parents(first, last)
         if not ids:
             raise SourceError(
                 self.location, f"no commit between {base} and {head or 'HEAD'}", advice="name an older --base"
             )
-        state = base_state = self._make_state(self._local.read_snapshot(first))
+        state = base_state = self._make_state(self.repository.read_snapshot(first))
         pushes: list[CommitPush] = []
         for commit in ids:
-            snapshot = self._local.read_snapshot(commit)
+            snapshot = self.repository.read_snapshot(commit)
             assert snapshot.time
             state = self._make_state(snapshot, state.catalog)
             arrival = max(snapshot.time, pushes[-1].at) if pushes else snapshot.time
@@ -91,18 +99,18 @@ class HistoryReader:
         return CommitSeries(base_state, tuple(pushes), collect_problems(state.catalog))
 
     def _make_state(self, snapshot: SourceSnapshot, previous: Catalog | None = None) -> SourceState:
-        return state_of(self.name, self._target, snapshot, previous)
+        return state_of(self.name, self.target, snapshot, previous)
 
 
 def _as_commit(snapshot: SourceSnapshot) -> SourceSnapshot:
-    """A working tree under an id of its own: what differs from its HEAD is a change, not drift."""
+    """Return a working tree with an id of its own: its differences from HEAD are a change, not drift."""
     content = repr(sorted((name, file.blob) for name, file in snapshot.files.items()))
     revision = hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()
     return replace(snapshot, revision=revision, is_dirty=False)
 
 
 def read_rules(file: Path) -> Catalog:
-    """Windows and policies of a file, to be used instead of a repository's. Raises RulesError, with lines."""
+    """Read a file of windows and policies that replace those of a repository. Raises RulesError."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -120,5 +128,5 @@ def _with_rules(state: SourceState, rules: Catalog) -> SourceState:
 
 
 def collect_problems(catalog: Catalog) -> tuple[Problem, ...]:
-    """The mistakes of a commit, as `levelgate lint` finds them without a cluster."""
+    """Return the problems of a commit, as `levelgate lint` finds them without a cluster."""
     return tuple(sorted({*render([catalog]).problems, *resolve_rules(catalog, {}).problems}))

@@ -1,4 +1,4 @@
-"""The commits of a simulation as each cluster of a fleet gets them. Clusters do not influence each other, so each has a world of its own."""
+"""Commits of a simulation, as each cluster of a fleet gets them. Clusters do not influence each other."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from renderer.frozen import dataclass
 from renderer.phrasing import suggestion_or_names
 
 States = Mapping[ClusterName, SourceState]
+"""A commit, as each declared cluster gets it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeries:
-    """Clusters of which one simulation tells: they get the same, and windows judge them alike as `window_name`."""
+    """Clusters that one simulation covers, as they get the same commits. Windows select them by `window_name`."""
 
     clusters: tuple[ClusterName, ...]
     window_name: str
@@ -33,7 +34,11 @@ class ClusterSeries:
 
 @dataclass(frozen=True, slots=True)
 class FleetSeries:
-    """`not_simulated` are clusters in which nothing happens, or no longer, with the reason. `problems` are the mistakes of the last commit."""
+    """Commits of all clusters of a fleet.
+
+    `not_simulated` names clusters that are not simulated, or not to the end, with the reason. `problems` are those of
+    the last commit.
+    """
 
     series: tuple[ClusterSeries, ...]
     not_simulated: Mapping[ClusterName, str]
@@ -43,29 +48,50 @@ class FleetSeries:
 def project_series(
     commits: CommitSeries, *, fleet_source: str, hub_name: str, tested_rules: Catalog | None, wanted: str
 ) -> FleetSeries:
-    """Return what each cluster gets of these commits. `hub_name` is that by which windows select the hub's own cluster.
+    """Return the commits as each cluster gets them. *hub_name* is the name of the hub's own cluster in windows.
 
-    With `tested_rules` windows that judge by the cluster may be among these as well. `wanted` is the only cluster, empty for all.
+    *tested_rules* replace the windows of the commits, so that they also decide whether windows select by cluster.
+    *wanted* is the only cluster, empty for all.
 
-    Raises SourceError where another source declares the clusters, or none declares the one that is wanted.
+    Raises SourceError if another source declares the clusters, or none declares the wanted one.
     """
     source = commits.base.catalog.source
     if source != fleet_source:
         raise SourceError(
             source,
-            f"is not the source that declares clusters, which is {fleet_source} (fleet.source), so nobody can tell where its objects go",
+            f"is not the source that declares clusters, which is {fleet_source} (fleet.source): "
+            "the clusters of its objects are not known",
             advice="name it so with --source, or simulate it on one cluster, without --config",
         )
     states, paused, removals = _project_states(commits, fleet_source)
-    catalogs = [
-        commits.base.catalog,
-        *(push.catalog for push in commits.pushes),
-        *([tested_rules] if tested_rules else []),
-    ]
-    is_by_name = any(map(_judges_by_cluster, catalogs))
-    grouped: dict[object, list[ClusterName]] = {}
+    rule_catalogs = [commits.base.catalog, *(push.catalog for push in commits.pushes)]
+    is_by_name = any(map(_judges_by_cluster, [*rule_catalogs, *([tested_rules] if tested_rules else [])]))
     not_simulated: dict[ClusterName, str] = {}
-    lengths: dict[ClusterName, int] = {}
+    series_by_content: dict[object, ClusterSeries] = {}
+    for name in _choose_clusters(states, source, wanted):
+        count = _count_declared(states, name)
+        if name in paused:
+            not_simulated[name] = "paused in Git; nothing is written there"
+            continue
+        if count < len(states):
+            removing_commit = commits.pushes[count - 1].catalog.commit[:7]
+            not_simulated[name] = f"removed by commit {removing_commit}; {removals[name].outcome}"
+        cluster_states = _states_of(states[:count], name, commits)
+        is_empty_hub = name == LOCAL_CLUSTER != wanted and not any(map(_holds_anything, cluster_states))
+        if count < 2 or is_empty_hub:
+            continue
+        window_name = hub_name if name == LOCAL_CLUSTER else name
+        # Clusters with equal content are simulated once, unless windows may judge them differently.
+        content = tuple(map(_content_of, cluster_states)), window_name if is_by_name else ""
+        if first := series_by_content.get(content):
+            series_by_content[content] = replace(first, clusters=(*first.clusters, name))
+        else:
+            series_by_content[content] = ClusterSeries((name,), window_name, _with_states(commits, cluster_states))
+    return FleetSeries(tuple(series_by_content.values()), not_simulated, _collect_problems(states[-1]))
+
+
+def _choose_clusters(states: Sequence[States], source: str, wanted: str) -> list[ClusterName]:
+    """Return the clusters to simulate, `local` first. Raises SourceError if the wanted cluster is not declared."""
     names = dict.fromkeys(name for declared in states for name in declared)
     if wanted and wanted not in names:
         raise SourceError(
@@ -73,40 +99,27 @@ def project_series(
             f"declares no cluster {wanted!r}{suggestion_or_names(wanted, names)}",
             advice="name another with --cluster",
         )
-    for name in sorted(
-        filter(lambda name: wanted in ("", name), names), key=lambda name: (name != LOCAL_CLUSTER, name)
-    ):
-        count = _count_declared(states, name)
-        if name in paused:
-            not_simulated[name] = "paused in Git; nothing is written there"
-            continue
-        if count < len(states):
-            gone = commits.pushes[count - 1].catalog.commit[:7]
-            not_simulated[name] = f"removed by commit {gone}; {removals[name].outcome}"
-        mine = _states_of(states[:count], name, commits)
-        if count < 2 or (name == LOCAL_CLUSTER != wanted and not any(map(_holds_anything, mine))):
-            continue
-        lengths[name] = count
-        window_name = hub_name if name == LOCAL_CLUSTER else name
-        key = tuple(map(_content_of, mine)), window_name if is_by_name else ""
-        grouped.setdefault(key, []).append(name)
-    series = []
-    for clusters in grouped.values():
-        first = clusters[0]
-        mine = _states_of(states[: lengths[first]], first, commits)
-        pushes = tuple(replace(push, state=state) for push, state in zip(commits.pushes, mine[1:], strict=False))
-        projected = CommitSeries(mine[0], pushes, ())
-        series.append(ClusterSeries(tuple(clusters), hub_name if first == LOCAL_CLUSTER else first, projected))
-    last = states[-1]
-    catalogs_of_last = {id(state.catalog): state.catalog for state in last.values()}.values()
-    problems = {problem for catalog in catalogs_of_last for problem in collect_problems(catalog)}
-    return FleetSeries(tuple(series), not_simulated, tuple(sorted(problems)))
+    chosen = (name for name in names if wanted in ("", name))
+    return sorted(chosen, key=lambda name: (name != LOCAL_CLUSTER, name))
+
+
+def _with_states(commits: CommitSeries, cluster_states: Sequence[SourceState]) -> CommitSeries:
+    """Return the series of one cluster, which ends early if the cluster is removed."""
+    base, *later_states = cluster_states
+    pushes = (replace(push, state=state) for push, state in zip(commits.pushes, later_states, strict=False))
+    return CommitSeries(base, tuple(pushes), ())
+
+
+def _collect_problems(states: States) -> tuple[Problem, ...]:
+    """Return the problems of a commit in all clusters; clusters may share a catalog, which is examined once."""
+    catalogs = {id(state.catalog): state.catalog for state in states.values()}.values()
+    return tuple(sorted({problem for catalog in catalogs for problem in collect_problems(catalog)}))
 
 
 def _project_states(
     commits: CommitSeries, fleet_source: str
 ) -> tuple[list[States], frozenset[ClusterName], Mapping[ClusterName, OnRemove]]:
-    """Return what the declared clusters, and `local`, get of each commit, which are paused at the end, and how each is removed."""
+    """Return each commit as the clusters get it, the clusters paused at the end, and the removal policy of each."""
     projections, found, removals = FleetProjections(fleet_source), list[States](), dict[ClusterName, OnRemove]()
     for state in (commits.base, *(push.state for push in commits.pushes)):
         projections.update([state], {})
@@ -118,13 +131,13 @@ def _project_states(
 
 
 def _count_declared(states: Sequence[States], name: ClusterName) -> int:
-    """Return how many commits there are until the cluster is removed; all, where it is not."""
+    """Return the number of commits before the cluster is removed, or of all commits."""
     last = max(index for index, declared in enumerate(states) if name in declared)
     return last + 1
 
 
 def _states_of(states: Sequence[States], name: ClusterName, commits: CommitSeries) -> list[SourceState]:
-    """Return what a cluster gets of each commit: nothing before it is declared, and what it had where it is not for a while."""
+    """Return each commit as a cluster gets it: empty before it is declared, unchanged while it is not declared."""
     found: list[SourceState] = []
     is_known = False
     for declared, whole in zip(states, (commits.base, *(push.state for push in commits.pushes)), strict=False):
@@ -134,11 +147,13 @@ def _states_of(states: Sequence[States], name: ClusterName, commits: CommitSerie
 
 
 def _nothing_of(state: SourceState) -> SourceState:
+    """Return the commit as a cluster without any of its objects gets it."""
     content = NO_SHARE.content(is_certain=True)
     return replace(state, catalog=project(state.catalog, content, namespaces={}, scopes=scopes_in(state.catalog)))
 
 
 def _content_of(state: SourceState) -> object:
+    """Return a value that is equal for commits with equal effect."""
     return digest(state.catalog), state.hold, state.orphaned_keys
 
 

@@ -1,4 +1,4 @@
-"""Turns passes into a timeline: what changed since the pass before, for each instance and for all."""
+"""Recorder of a simulation: reconciliations, writes and commits become tracks and events of a timeline."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CONTENT_ACTIONS = frozenset({"created", "updated", "healed", "replaced", "adopt
 
 @dataclass
 class Recorder:
-    """Hears of every commit, write and pass, in the order of time."""
+    """Timeline under construction, fed with each commit, write and reconciliation in the order of time."""
 
     source: str
     clock: Clock
@@ -50,13 +50,14 @@ class Recorder:
         return self.clock.now()
 
     def record_commit(self, commit: str, subject: str) -> None:
+        """Record that a commit arrives, and supersedes the commit before if that has not settled."""
         if self.arrivals and self.arrivals[-1].settled is None:
             self.arrivals[-1] = replace(self.arrivals[-1], is_superseded=True)
         self.arrivals.append(CommitArrival(self.now, commit, subject))
         self._add_event("commit", self.source, f"{commit[:7]}  {subject}", commit=commit)
 
     def record_write(self, result: Result) -> None:
-        """One action of a pass, done or failed."""
+        """Record a write of content, or a failure. Other successful actions are left out."""
         action_word = result.action.split()[0]
         if result.error is None and action_word not in _CONTENT_ACTIONS:
             return
@@ -71,7 +72,7 @@ class Recorder:
             self._tracks[result.set] = replace(track, written=True)
 
     def record_pass(self, result: ReconcileResult) -> None:
-        """How everything is after the passes of a moment."""
+        """Record the states after the reconciliations of a moment, and whether the commit has settled."""
         result = replace(
             result, ledger=SetSummaries.of(result.plan, self._last_result.ledger if self._last_result else None)
         )
@@ -93,16 +94,16 @@ class Recorder:
             self._add_event("settled", self.source, f"{self.arrivals[-1].commit[:7]} settled, all matches Git")
 
     def is_settled(self) -> bool:
-        """Is all as the last commit wants it?"""
+        """Return whether the last commit has settled."""
         return bool(self.arrivals) and self.arrivals[-1].settled is not None
 
     def states(self) -> Hashable:
-        """How everything stands, in a form that is equal where nothing but the time and words differ."""
+        """Return the states of all instances, comparable: times and messages are left out."""
         states = {key: track.spans[-1].state for key, track in self._tracks.items()}
         return tuple((key, state.word, state.reason, state.node) for key, state in states.items())
 
     def build_timeline(self, windows: Iterable[Window], end_reason: str, warnings: Iterable[str]) -> Timeline:
-        """Everything that happened until now."""
+        """Return the timeline up to now. *end_reason* says why the simulation ends."""
         simulated_windows = tuple(_simulated_window(window, self.begins, self.now) for window in windows)
         edges = [
             event
@@ -123,6 +124,7 @@ class Recorder:
         )
 
     def _sort_key(self, track: Track) -> tuple[str, int, str]:
+        """Order tracks by rollout, wave and name."""
         states = self._last_result.propagation.states if self._last_result else {}
         waves = [wave.name for wave in states[track.rollout].waves] if track.rollout in states else []
         return (
@@ -153,7 +155,7 @@ class Recorder:
         self._tracks[key] = replace(track, rollout=name, wave=wave, spans=spans)
 
     def _record_transition(self, key: ObjectKey, last: TrackSpan, state: TrackState) -> None:
-        """Readiness and settling, which no write tells."""
+        """Add the event of a change of state that no write shows, such as readiness."""
         duration_text = f" after {format_duration(self.now - last.begins)}" if last.state.word == "progressing" else ""
         match state.word:
             case "baking":
@@ -190,7 +192,7 @@ class Recorder:
 
 
 def instance_state(account: SetSummary, owner: Cause | None) -> TrackState:
-    """Where one instance stands after a pass; `owner`: why it may not be made yet."""
+    """Return the state of an instance. *owner* is the cause for which its own object may not be written, if any."""
     parent = account.plan.parent
     if parent is None and owner:
         return _state_of_cause(owner)
@@ -207,7 +209,7 @@ def _state_of_cause(cause: Cause) -> TrackState:
 
 
 def _blocked_objects(ledger: SetSummaries) -> dict[ObjectKey, Cause]:
-    """Why an object that a set wants may not be written, by its key."""
+    """Return the causes for which desired objects may not be written, except CRDs."""
     nodes = (node for account in ledger.restless() for node in account.restless)
     return {
         node.node.key: node.blocked
@@ -217,6 +219,7 @@ def _blocked_objects(ledger: SetSummaries) -> dict[ObjectKey, Cause]:
 
 
 def _simulated_window(window: Window, begins: datetime, ends: datetime) -> SimulatedWindow:
+    """Return a window with its openings during the simulation."""
     spans = takewhile(lambda span: span[0] is None or span[0] < ends, window.timeline.intervals(begins))
     openings = tuple(Opening(*span) for span in spans)
     return SimulatedWindow(window.name, str(window.kind), str(window.zone), window.description, openings)

@@ -1,7 +1,7 @@
-"""A timeline as SVG: one row for each instance, by wave; bars by state, with the windows above.
+"""A timeline as SVG: one row for each instance, grouped by wave, with bars by state and the windows above.
 
-States differ in pattern and height as well as in colour. Every bar has a title, and the whole has a description. The picture
-runs and fetches nothing, so it may stand in a review. Stretches without events are shortened.
+States differ in pattern and height as well as in color. Every bar has a title, and the picture has a description. It
+contains no script and no external resource, so that it may stand in a review. Stretches without events are shortened.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, tzinfo
+from functools import cached_property
 from html import escape
 from itertools import accumulate, chain, pairwise
 from typing import Final
@@ -20,12 +21,15 @@ from gitops.windows import zones
 from renderer.frozen import dataclass
 
 MAX_GAP_RATIO: Final = 8
-"""A stretch without an event is drawn no longer than so many of those of the shortest quarter: where little happens, most are nights."""
+"""Longest stretch without an event, as drawn, in multiples of the first quartile of all stretches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`moments` in order, each `at` a distance from the left; `breaks` are the distances at which time was left out."""
+    """Time axis. Each of the ordered `moments` has a position, in pixels from its left end.
+
+    `breaks` are the positions at which a stretch is shortened.
+    """
 
     moments: tuple[datetime, ...]
     positions: tuple[float, ...]
@@ -33,7 +37,7 @@ class Axis:
 
     @classmethod
     def from_events(cls, events: Iterable[datetime], width: float) -> Axis:
-        """An axis as wide as `width`, from the first of the moments to the last."""
+        """Return an axis of *width* pixels, from the first moment to the last."""
         moments = tuple(sorted(set(events)))
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
         max_gap = MAX_GAP_RATIO * sorted(gaps)[len(gaps) // 4] if gaps else 0.0
@@ -45,7 +49,7 @@ class Axis:
         return cls(moments, positions, breaks)
 
     def position_of(self, moment: datetime) -> float:
-        """The distance of a moment; those outside stand at the ends."""
+        """Return the position of a moment; a moment outside of the axis stands at its nearer end."""
         if moment <= self.moments[0]:
             return 0.0
         if moment >= self.moments[-1]:
@@ -60,23 +64,28 @@ class Axis:
 WIDTH: Final = 1200
 _LEFT, _RIGHT, _ROW, _STRIP, _TOP = 210, 24, 22, 18, 92
 _LETTER_WIDTH: Final = 6.6
-"""Width of a letter, as far as it is known before it is drawn."""
+"""Estimated width of a letter in pixels."""
 
 _STYLE: Final = """
 svg { font: 12px ui-sans-serif, system-ui, sans-serif; }
 svg { --ink: #1c2733; --dim: #66727f; --line: #d7dde3; --paper: #ffffff; }
-text { fill: var(--ink); } .dim { fill: var(--dim); } .head { font-weight: 600; paint-order: stroke; stroke: var(--paper); stroke-width: 4px; }
+text { fill: var(--ink); } .dim { fill: var(--dim); }
+.head { font-weight: 600; paint-order: stroke; stroke: var(--paper); stroke-width: 4px; }
 .title { font-size: 16px; font-weight: 600; }
-.paper { fill: var(--paper); } .grid { stroke: var(--line); } .edge { stroke: var(--dim); stroke-dasharray: 2 3; } .inner { font-size: 10.5px; }
-.settled { fill: #2f9e6e; } .progressing { fill: url(#progressing); } .baking { fill: url(#baking); } .waiting { fill: #b6c0ca; }
-.held { fill: url(#held); stroke: #b7791f; } .failed { fill: url(#failed); stroke: #9b1c1c; } .deleted { fill: none; stroke: var(--dim); }
-.allow { fill: #2f9e6e; fill-opacity: .75; } .deny { fill: url(#deny); stroke: #9b1c1c; } .open { fill: #2f9e6e; fill-opacity: .07; }
-.shut { fill: #9b1c1c; fill-opacity: .07; }
+.paper { fill: var(--paper); } .grid { stroke: var(--line); } .edge { stroke: var(--dim); stroke-dasharray: 2 3; }
+.inner { font-size: 10.5px; }
+.settled { fill: #2f9e6e; } .progressing { fill: url(#progressing); }
+.baking { fill: url(#baking); } .waiting { fill: #b6c0ca; }
+.held { fill: url(#held); stroke: #b7791f; }
+.failed { fill: url(#failed); stroke: #9b1c1c; } .deleted { fill: none; stroke: var(--dim); }
+.allow { fill: #2f9e6e; fill-opacity: .75; } .deny { fill: url(#deny); stroke: #9b1c1c; }
+.open { fill: #2f9e6e; fill-opacity: .07; } .shut { fill: #9b1c1c; fill-opacity: .07; }
 @media (prefers-color-scheme: dark) { svg { --ink: #e6ebf0; --dim: #98a4b0; --line: #36414c; --paper: #161b21; } }
 """
 
 _PATTERN: Final = (
-    '<pattern id="{name}" width="{size}" height="{size}" patternUnits="userSpaceOnUse" patternTransform="rotate({turned})">'
+    '<pattern id="{name}" width="{size}" height="{size}" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate({turned})">'
     '<rect width="{size}" height="{size}" fill="{ground}"/>{figure}</pattern>'
 )
 _PATTERNS: Final = "".join(
@@ -101,22 +110,33 @@ _LEGEND: Final = {
 
 
 def render_svg(timeline: Timeline) -> str:
-    """The SVG document."""
+    """Return the SVG document."""
     return "\n".join(_TimelinePicture(timeline).lines())
 
 
 @dataclass
 class _TimelinePicture:
+    """Layout and elements of the picture of one timeline."""
+
     timeline: Timeline
 
-    def __post_init__(self) -> None:
-        timeline = self.timeline
-        self.tracks = [
+    @cached_property
+    def tracks(self) -> list[Track]:
+        """Return the tracks of instances that were written or left the state settled."""
+        return [
             track
-            for track in timeline.tracks
+            for track in self.timeline.tracks
             if track.written or any(span.state.word != "settled" for span in track.spans)
         ]
-        self.zone: tzinfo = zones.load_zone(timeline.windows[0].zone) if timeline.windows else UTC
+
+    @cached_property
+    def zone(self) -> tzinfo:
+        """Return the time zone of the first window, or UTC."""
+        return zones.load_zone(self.timeline.windows[0].zone) if self.timeline.windows else UTC
+
+    @cached_property
+    def axis(self) -> Axis:
+        timeline = self.timeline
         moments = {timeline.begins, timeline.ends, *(arrival.at for arrival in timeline.arrivals)}
         moments |= {span.begins for track in self.tracks for span in track.spans}
         moments |= {
@@ -126,19 +146,27 @@ class _TimelinePicture:
             for edge in (opening.begins, opening.ends)
             if edge and timeline.begins < edge < timeline.ends
         }
-        self.axis = Axis.from_events(moments, WIDTH - _LEFT - _RIGHT)
-        self.rows = _TOP + _STRIP * len(timeline.windows) + 30
-        self.bottom = (
-            self.rows + _ROW * len(self.tracks) + 20 * len({(track.rollout, track.wave) for track in self.tracks})
-        )
-        self.height = self.bottom + 74
+        return Axis.from_events(moments, WIDTH - _LEFT - _RIGHT)
+
+    @property
+    def rows(self) -> int:
+        """Return the distance of the first track from the top."""
+        return _TOP + _STRIP * len(self.timeline.windows) + 30
+
+    @property
+    def bottom(self) -> int:
+        """Return the distance of the end of the tracks from the top."""
+        headings = {(track.rollout, track.wave) for track in self.tracks}
+        return self.rows + _ROW * len(self.tracks) + 20 * len(headings)
+
+    @property
+    def height(self) -> int:
+        return self.bottom + 74
 
     def lines(self) -> Iterator[str]:
         timeline = self.timeline
-        yield (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" width="{WIDTH}" height="{self.height}" role="img" '
-            'aria-labelledby="title description">'
-        )
+        size = f'viewBox="0 0 {WIDTH} {self.height}" width="{WIDTH}" height="{self.height}"'
+        yield f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title description">'
         yield f'<title id="title">{_escape_text(f"Simulation of {timeline.source}")}</title>'
         yield f'<desc id="description">{_escape_text(self._description())}</desc>'
         yield f"<style>{_STYLE}</style><defs>{_PATTERNS}</defs>"
@@ -164,7 +192,7 @@ class _TimelinePicture:
         return round(_LEFT + self.axis.position_of(moment), 1)
 
     def _scale(self) -> Iterator[str]:
-        """Ticks where there is room for their words; a day is named where it begins."""
+        """Yield ticks where their labels have room, the day above its first tick, and marks of shortened stretches."""
         last, day, base = -1e9, "", _TOP - 8
         for moment in self.axis.moments:
             x, local = self._x(moment), moment.astimezone(self.zone)
@@ -178,9 +206,11 @@ class _TimelinePicture:
                 yield _text_element(x, base - 13, today, "head inner")
         for position in self.axis.breaks:
             x = round(_LEFT + position, 1)
-            yield f'<path class="edge" fill="none" d="M{x - 3} {self.bottom + 6}l3 -5l0 8l3 -5"><title>time left out</title></path>'
+            zigzag = f"M{x - 3} {self.bottom + 6}l3 -5l0 8l3 -5"
+            yield f'<path class="edge" fill="none" d="{zigzag}"><title>time left out</title></path>'
 
     def _bands(self) -> Iterator[str]:
+        """Yield the background of the tracks while a window is active."""
         for window in self.timeline.windows:
             for x, width in self._openings(window):
                 kind = "open" if window.kind == "Allow" else "shut"
@@ -198,6 +228,7 @@ class _TimelinePicture:
                 yield f'<rect class="{kind}" rx="3" {box}><title>{_escape_text(title)}</title></rect>'
 
     def _openings(self, window: SimulatedWindow) -> Iterator[tuple[float, float]]:
+        """Yield the left end and width of each opening, in pixels."""
         for opening in window.openings:
             left = self._x(opening.begins or self.timeline.begins)
             right = self._x(opening.ends or self.timeline.ends)
@@ -221,7 +252,8 @@ class _TimelinePicture:
         state, left = span.state.word, self._x(span.begins)
         width = max(2.0, round(self._x(span.ends) - left, 1))
         inset = {"waiting": 8, "settled": 4, "deleted": 9}.get(state, 3)
-        title = f"{parent_title(track.instance)}: {span.state.reason}, {self._format_time(span.begins)} to {self._format_time(span.ends)}"
+        period = f"{self._format_time(span.begins)} to {self._format_time(span.ends)}"
+        title = f"{parent_title(track.instance)}: {span.state.reason}, {period}"
         title += f"; {span.state.message}" if span.state.message else ""
         geometry = f'x="{left}" y="{y + inset}" width="{width}" height="{_ROW - 2 * inset}"'
         yield f'<rect class="{state}" rx="3" {geometry}><title>{_escape_text(title)}</title></rect>'
@@ -255,5 +287,5 @@ def _text_element(x: float, y: float, text: str, style: str) -> str:
 
 
 def _escape_text(text: str) -> str:
-    """As XML takes it: control characters are none of it."""
+    """Escape a text for XML, which forbids control characters."""
     return escape("".join(letter if letter.isprintable() else " " for letter in text))

@@ -1,6 +1,6 @@
 """The timeline of a simulation: one track for each instance, and its events in order. Values only.
 
-A backtest is the same history under two sets of rules.
+A backtest compares two timelines of the same commits under different windows and policies.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 SIMULATED_STATES: Final = ("settled", "progressing", "baking", "waiting", "held", "failed", "deleted")
-"""States that a simulation tells. Baking is told apart from progressing; suspended and halted count as held."""
+"""States in a simulation. Baking is distinct from progressing; suspended and halted count as held."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackState:
-    """State of an instance and its cause. `blockers` names what holds it: windows, other instances, nodes."""
+    """State of an instance and its cause. `blockers` are the names of windows, instances or nodes that hold it."""
 
     reason: Reason
     message: str = ""
@@ -45,11 +45,12 @@ class TrackState:
 
     @property
     def is_held(self) -> bool:
+        """Return whether the instance waits for a person or the calendar."""
         return self.state.needs_person_or_time
 
     @property
     def is_over(self) -> bool:
-        """Return whether nothing of it is still to come."""
+        """Return whether the instance has reached its final state: settled or deleted."""
         return self.state in {DisplayState.SETTLED, DisplayState.TERMINATING}
 
     def continues(self, previous: TrackState) -> bool:
@@ -61,7 +62,7 @@ class TrackState:
 
 @dataclass(frozen=True, slots=True)
 class TrackSpan:
-    """A state for some time; `ends` is that of the simulation where nothing ended it."""
+    """Stretch of time in one state. The last span of a track ends with the simulation."""
 
     begins: datetime
     ends: datetime
@@ -70,7 +71,10 @@ class TrackSpan:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One instance from the first commit on. `rollout` and `wave` are empty where its definition has no rollout. `written`: it was changed."""
+    """States of one instance over time. `rollout` and `wave` are empty if its definition has no rollout.
+
+    `written` is True if an object of the instance was changed.
+    """
 
     instance: ObjectKey
     rollout: str
@@ -81,7 +85,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """Something that happened. `who` is a source, rollout, instance or window; `kind` and `fields` are for machines."""
+    """Event of a simulation. `subject` is a source, rollout, instance or window; `fields` are for programs."""
 
     at: datetime
     kind: str
@@ -92,7 +96,7 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A window that is active from `begins` on until `ends`; None: beyond the time that was simulated."""
+    """Time in which a window is active. None means: outside of the simulated time."""
 
     begins: datetime | None
     ends: datetime | None
@@ -100,7 +104,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedWindow:
-    """One window while the simulation ran."""
+    """Window with its openings during a simulation."""
 
     name: str
     kind: str
@@ -111,8 +115,9 @@ class SimulatedWindow:
 
 @dataclass(frozen=True, slots=True)
 class CommitArrival:
-    """A commit, when it came, when the first of it was written, and when all that it wants was so; None where that is not yet. `overtaken`: another
-    came before that.
+    """Arrival of a commit, with the times of its first write and of settling, if they have come.
+
+    A commit is superseded if the next one arrives before it has settled.
     """
 
     at: datetime
@@ -125,7 +130,7 @@ class CommitArrival:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """`ended`: why the simulation stopped there, for people."""
+    """Result of a simulation. `end_reason` says why it ended, for people."""
 
     source: str
     begins: datetime
@@ -146,26 +151,26 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class BacktestResult:
-    """One commit under the repository's own rules (`actual`) and under the others (`tested`)."""
+    """Commit under its own rules (`actual`) and under tested rules."""
 
     actual: CommitArrival
     tested: CommitArrival
 
     @property
     def delay(self) -> timedelta | None:
-        """How much later all of it is there than under its own rules; None where one of the two never has all of it."""
+        """Return how much later the commit settles under the tested rules; None if it does not settle under both."""
         if self.actual.settled is None or self.tested.settled is None:
             return None
         return self.tested.settled - self.actual.settled
 
 
 def compare(actual: Timeline, tested: Timeline) -> tuple[BacktestResult, ...]:
-    """Commit by commit; both timelines are of the same commits."""
+    """Compare two timelines of the same commits, commit by commit."""
     return tuple(map(BacktestResult, actual.arrivals, tested.arrivals))
 
 
 def held_time(timeline: Timeline, begins: datetime, ends: datetime) -> timedelta:
-    """For how long at least one instance was held by the calendar, a gate or a person between these times."""
+    """Return how long at least one instance was held by a window, a gate or a person between two times."""
     spans = (span for track in timeline.tracks for span in track.spans if span.state.is_held)
     total, until = timedelta(), begins
     for span in sorted(spans, key=lambda span: span.begins):

@@ -1,4 +1,4 @@
-"""A timeline as JSON; its shape is a contract (docs/simulate.md)."""
+"""A timeline as JSON, for programs. The form is stable and described in `docs/simulate.md`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gitops.timestamps import timestamp
 
 
 def as_json(timeline: Timeline, *, assumptions: str, seed: int) -> dict[str, Any]:
-    """Times are RFC 3339, UTC; keys that say nothing are left out of spans and events."""
+    """Return a timeline as JSON values. Times are RFC 3339 in UTC; spans and events have no empty fields."""
     return {
         "source": timeline.source,
         "assume": assumptions,
@@ -35,7 +35,7 @@ def as_json(timeline: Timeline, *, assumptions: str, seed: int) -> dict[str, Any
 
 
 def backtest_as_json(results: tuple[BacktestResult, ...]) -> list[dict[str, Any]]:
-    """Of each commit how both sets of rules would have treated it; `delaySeconds` is missing where one of them never settles it."""
+    """Return a backtest as JSON values. `delaySeconds` is missing if a commit does not settle under both rules."""
     return [
         {
             "commit": result.tested.commit,

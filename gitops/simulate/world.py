@@ -1,7 +1,8 @@
-"""The cluster of a simulation: a sandbox, a clock that jumps, and assumptions of the repository about its cluster.
+"""The cluster of a simulation: a sandbox with a clock that jumps.
 
-A Namespace without a manifest exists from the first write into it. A kind without a description has no schema. Events are
-not kept, and statuses have no owners, since nobody reads them. The base commit is deployed with all windows open.
+The cluster has what a repository takes for granted. A Namespace without a manifest exists from the first write into
+it. A kind that is described nowhere is served without a schema. Kubernetes Events are discarded, and statuses have no
+managed fields, since a simulation never reads them. The base commit is deployed with all windows open.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _JSON: Final = {"content-type": "application/json", "user-agent": "levelgate-sim
 
 @dataclass(slots=True)
 class VirtualClock:
-    """Shows `moment` until somebody moves it."""
+    """Clock that shows `moment` until it is set or a process sleeps."""
 
     moment: datetime
 
@@ -60,7 +61,7 @@ class VirtualClock:
 
 @dataclass
 class SimulatedCluster:
-    """A cluster that holds nothing yet. Everything gets ready at once until `assume` is called."""
+    """Simulated cluster, empty at first. Workloads are ready at once until `assume` is called."""
 
     clock: VirtualClock
     seed: int = 0
@@ -82,13 +83,13 @@ class SimulatedCluster:
         )
 
     def assume(self, assumptions: Assumptions) -> None:
-        """From now on workloads behave like this."""
+        """Let workloads behave as assumed from now on."""
         assert self.sandbox.workloads
         self._behaviour = self.sandbox.workloads.script = AssumedBehaviour(assumptions, self._owning_instance)
 
     @property
     def unmatched_patterns(self) -> list[str]:
-        """Patterns of the assumptions that named no object."""
+        """Return the rules of the assumptions whose pattern matched no object."""
         if self._behaviour is None:
             return []
         return [
@@ -99,7 +100,7 @@ class SimulatedCluster:
 
     @property
     def next_workload_change(self) -> datetime | None:
-        """When time brings a workload further; None: it never does."""
+        """Return the time of the next change of a workload; None without one."""
         assert self.sandbox.workloads
         moment = self.sandbox.workloads.next_change_time()
         return None if moment is None else datetime.fromtimestamp(moment, UTC)
@@ -111,12 +112,12 @@ class SimulatedCluster:
         begun: Callable[[WatchTarget], None],
         failed: Callable[[WatchTarget, ClusterError], None],
     ) -> Watches:
-        """Who is told by `settle`."""
+        """Return the watches that `settle` notifies."""
         self._watches = _ManualWatches(cluster, changed, begun, failed)
         return self._watches
 
     def settle(self) -> None:
-        """Do what controllers do at this time, then tell of all that has changed since the last time."""
+        """Run the sandbox's controllers until nothing changes, then send the watch events since the last call."""
         self.sandbox.tick_until_stable()
         events, self._events[:] = self._events.copy(), ()
         for event in events:
@@ -125,13 +126,16 @@ class SimulatedCluster:
                 self._watches.notify(WatchEvent({**typed, **event.after.to_object()}, event.type == "DELETED"))
 
     def get(self, key: ObjectKey) -> Object | None:
-        """An object as it is now, without apiVersion and kind."""
+        """Return the live object, without apiVersion and kind; None if it does not exist."""
         kind = self._find_served_kind(key.group_kind)
         stored = self.sandbox.state.store.get(kind.key(key.namespace, key.name)) if kind else None
         return stored.to_object() if stored else None
 
     def serve(self, catalog: Catalog) -> None:
-        """Serve the kinds that this commit uses and neither it nor Kubernetes describes, such as those of an operator that is installed otherwise."""
+        """Serve the kinds that a commit uses and neither it nor Kubernetes describes.
+
+        Such kinds belong to operators that are installed otherwise. They are served without a schema.
+        """
         for kind, version in sorted(set(_used_kinds(catalog))):
             described = kind in catalog.definitions or kind in catalog.broken or kind in catalog.types.described
             if described or kind in self.added_kinds or self._find_served_kind(kind):
@@ -155,8 +159,9 @@ class SimulatedCluster:
         return response or self.sandbox.handle(request)
 
     def _replace_status(self, request: Request) -> Response | None:
-        """The answer to a status that took the place of the one before, as an apply would have left it: there is nothing to merge, as nobody else
-        writes any. None leaves it to the server to say what is wrong with it.
+        """Replace a status without a merge, which saves most of its cost: only Levelgate writes statuses here.
+
+        Return None to let the server answer, if the object is missing or the status invalid.
         """
         request_path, state = parse_request_path(request), self.sandbox.state
         kind = state.kinds.find(request_path.group, request_path.version, request_path.plural)
@@ -177,7 +182,7 @@ class SimulatedCluster:
 
 @dataclass
 class _ManualWatches(Watches):
-    """Watches that hear of what has changed when they are told, and wait for nothing."""
+    """Watches whose events come from `notify`, without connections and delays."""
 
     _targets: dict[GroupKind, list[WatchTarget]] = field(default_factory=dict)
 
@@ -192,7 +197,7 @@ class _ManualWatches(Watches):
 
 
 def _used_kinds(catalog: Catalog) -> Iterator[tuple[GroupKind, str]]:
-    """Kinds of objects and of templates, with their versions."""
+    """Yield the kinds of objects and templates in a commit that have an API group, with their versions."""
     templates: Iterable[Mapping[str, Any]] = (
         resource.get("template") or resource.get("externalRef") or {}
         for definition in catalog.definitions.values()
@@ -205,6 +210,7 @@ def _used_kinds(catalog: Catalog) -> Iterator[tuple[GroupKind, str]]:
 
 
 def _open_kind(kind: GroupKind, version: str) -> Mapping[str, Any]:
+    """Return the CRD of a namespaced kind without a schema."""
     name = plural(kind.kind.lower())
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -232,13 +238,14 @@ _NEVER_ACTIVE: Final = {"once": [{"start": "1970-01-01T00:00", "end": "1970-01-0
 
 
 def open_windows(catalog: Catalog) -> Catalog:
-    """With every Allow active for ever, no Deny ever, and no policy. Names stay, for the gates that ask for them."""
+    """Return the commit with every window open and no policy. Windows keep their names, which gates may refer to."""
     return replace(
         catalog, rules=tuple(_without_effect(rule) for rule in catalog.rules if rule.group_kind.kind == WINDOW)
     )
 
 
 def _without_effect(rule: DeclaredObject) -> DeclaredObject:
+    """Return a window that permits everything: an Allow that is always active, or a Deny that never is."""
     spec: Mapping[str, Any] = rule.manifest.get("spec") or {}
     kept_fields = {name: spec[name] for name in ("kind", "timeZone") if name in spec}
     schedule = _ALWAYS_ACTIVE if spec.get("kind") == "Allow" else _NEVER_ACTIVE

@@ -118,7 +118,7 @@ def test_one_cluster_is_simulated_alone_and_drawn(simulated: Simulated) -> None:
 
 
 def test_a_source_that_declares_no_clusters_cannot_be_placed(simulated: Simulated) -> None:
-    assert "nobody can tell where its objects go" in simulated(source="apps", code=1)
+    assert "the clusters of its objects are not known" in simulated(source="apps", code=1)
 
 
 def test_cluster_needs_a_fleet(platform: Repository, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,7 +46,7 @@ def _committed_at(work: WorkTree, when: str) -> str:
 
 
 def replayed(history: WorkTree, start: datetime | None = None) -> CommitSeries:
-    return HistoryReader(str(history.path)).read_history("main~3", "main", start)
+    return HistoryReader.open(str(history.path)).read_history("main~3", "main", start)
 
 
 def test_a_commit_arrives_at_its_committer_s_time_and_never_before_the_one_before_it(history: WorkTree) -> None:
@@ -68,7 +68,7 @@ def test_under_other_rules_is_also_what_was_there_before(history: WorkTree, tmp_
 
 def test_what_lies_in_the_working_tree_is_a_commit_of_its_own(history: WorkTree) -> None:
     """What differs from HEAD is a change and no drift, and each state of it another."""
-    repository, found = HistoryReader(str(history.path)), list[str]()
+    repository, found = HistoryReader.open(str(history.path)), list[str]()
     for text in ("one", "two", "two"):
         history.write("a.yaml", f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {text}}}\n")
         (push,) = repository.read_step("main", "", FRIDAY).pushes
