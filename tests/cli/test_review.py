@@ -34,7 +34,7 @@ def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: 
         assert invoke(["review", place, "--token-file", str(token), *more]) == EXIT_USAGE
         assert said in capsys.readouterr().err
     assert invoke(["review", place, "--token-file", str(token), "--once"]) == 1
-    assert "Say github, gitlab or gitea (--forge" in capsys.readouterr().err
+    assert "unknown forge; name github, gitlab or gitea (--forge" in capsys.readouterr().err
 
 
 def test_one_command_plans_one_pull_request(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
+from applier.causes import Reason
 from applier.plan.deletion_brake import DeletionBrake
 from applier.state.observed import label
-from gitops.plan.report import Report
+from gitops.plan.dependency_waits import add_dependency_waits
+from gitops.plan.report import Obstacle, PlannedAction, PlannedChange, Report
 from renderer import well_known
 from renderer.identity import ObjectKey
 from tests.support.git.commits import planned
@@ -328,3 +331,18 @@ def test_the_brake_counts_what_a_window_keeps_for_now() -> None:
         gates = {one.kind: {str(gate.reason) for gate in one.obstacles} for one in platform.plan().changes}
         assert gates == {"ConfigMap": {"BrakeEngaged", "WindowClosed"}, "ServiceAccount": {"BrakeEngaged"}}
         assert done(run(platform)) == {}
+
+
+def test_a_change_waits_for_what_it_depends_on_until_that_opens() -> None:
+    plan = previewed({}, {"a.json": plain("a"), "b.json": plain("b", "a")}).due.plan
+    a, b = (ObjectKey("", "ConfigMap", "default", name) for name in "ab")
+    opens = datetime(2026, 11, 23, 8, tzinfo=UTC)
+    held = PlannedChange(
+        PlannedAction.CREATE, a, "ConfigMap", obstacles=(Obstacle(Reason.WINDOW_CLOSED, "closed", "w", opens),)
+    )
+    free = PlannedChange(PlannedAction.CREATE, b, "ConfigMap")
+    first, second = add_dependency_waits([held, free], plan, lambda _: (), {}, None, str)
+    assert first == held
+    assert [(one.reason, one.name, one.until) for one in second.obstacles] == [
+        (Reason.DEPENDENCY_NOT_READY, str(a), opens)
+    ]

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from applier.plan.deletion_brake import DeletionBrake
+from gitops.plan.interim_changes import InterimChanges
+from gitops.plan.masking import SecretMasks
 from gitops.plan.report import PlannedAction, PlannedChange
 from renderer import well_known
 from renderer.identity import ObjectKey
@@ -43,6 +45,20 @@ def parts(changes: tuple[PlannedChange, ...]) -> list[tuple[str, tuple[str, ...]
         for change in changes
         for one in change.parts
     ]
+
+
+def test_only_an_instance_without_its_turn_waits_and_its_own_values_do_not() -> None:
+    prospects = previewed(files("1", policy="", x={}, y={}), files("2", x={}, y={"text": "two"}))
+    assert prospects.staying
+    interim = InterimChanges(prospects, prospects.staying, SecretMasks())
+    waiting = {
+        node_plan.node.key.name
+        for set_plan in prospects.due.plan.sets
+        for node_plan in set_plan.nodes
+        if node_plan.node.key and interim.find_turn(set_plan, node_plan.node.key)
+    }
+    assert {"y-optional", "y-last"} <= waiting
+    assert not {"x-optional", "x-last", "y-first"} & waiting
 
 
 def test_values_of_an_instance_go_at_once_and_the_definition_comes_in_its_turn() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -14,6 +14,7 @@ from gitops.plan import planner
 from gitops.plan.report import Report, WindowCapacity
 from gitops.plan.report_json import as_json
 from gitops.plan.report_markdown import format_comment
+from gitops.plan.window_capacity import WindowCapacities
 from gitops.text import TimeFormat
 from gitops.windows.window import LOCAL
 from renderer import well_known
@@ -72,6 +73,17 @@ def test_batches_bake_and_deadlines_count(policy: object, minutes: int) -> None:
     found = room(report_of({"duration": "2h"}, policy))
     assert found == WindowCapacity(timedelta(hours=2), timedelta(minutes=minutes))
     assert found.is_enough is (minutes <= 120)
+
+
+def test_a_step_has_a_capacity_only_where_a_window_closes_after_its_start() -> None:
+    base, head = ({"a.json": plain("a", text=text)} for text in ("one", "two"))
+    changes, monday = planned(base, head).changes, datetime(2026, 11, 23, 10, tzinfo=UTC)
+    assert WindowCapacities(previewed(base, head)).capacity_for(changes, monday) is None
+    allow = {**MONDAY, "duration": "2h", "selector": {"kinds": ["ConfigMap"]}}
+    window = {"w.json": rule("PropagationWindow", allow)}
+    found = WindowCapacities(previewed({**base, **window}, {**head, **window})).capacity_for(changes, monday)
+    assert found
+    assert (found.open_for, found.is_recorded) == (timedelta(hours=1), False)
 
 
 def test_what_is_left_of_a_window_is_counted_to_its_last_start() -> None:

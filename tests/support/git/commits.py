@@ -8,8 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from applier.applyset.adoption import Adoption
+from applier.cluster import parse_cluster_name
+from gitops.plan.assumed_state import assume_applied, completed_rollouts
+from gitops.plan.dry_run import DryRunCluster
 from gitops.plan.planner import plan_commits
 from gitops.plan.report import PlannedChange, Report
+from gitops.reconcile.context import Preview
+from gitops.reconcile.preview import preview
 from gitops.reconcile.sources import SourceState
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
@@ -31,6 +36,25 @@ def planned(base: Files, head: Files) -> Report:
     data = {file: text.encode() for file, text in head.items()}
     after = load(data, source="platform", commit="a" * 40, previous=before)
     return asyncio.run(plan_commits(before, SourceState(after), clock=StillClock(), version="1", cluster_name=LOCAL))
+
+
+def previewed(base: Files, head: Files) -> Preview:
+    """The preview behind `planned`, of the whole source: every object of the base is applied."""
+    before = load({file: text.encode() for file, text in base.items()}, source="platform", commit="b" * 40)
+    data = {file: text.encode() for file, text in head.items()}
+    after = load(data, source="platform", commit="a" * 40, previous=before)
+    cache = RenderCache()
+    rendering = render([before], memo=cache)
+    objects = assume_applied(before, rendering, "1", completed_rollouts(before, rendering))
+
+    async def answer() -> Preview:
+        cluster = DryRunCluster(parse_cluster_name("git"), objects, crds=after.types.crds)
+        try:
+            return await preview(cluster, [SourceState(after)], StillClock(), cluster_name=LOCAL, memo=cache)
+        finally:
+            await cluster.close()
+
+    return asyncio.run(answer())
 
 
 def planned_beside(base: Files, head: Files, live: Files, elsewhere: Files | None = None) -> Report:
