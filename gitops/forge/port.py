@@ -103,7 +103,7 @@ class Forge(Protocol):
     async def delete_comment(self, number: int, comment: Comment) -> None: ...
 
     async def set_status(self, status: CommitStatus) -> None:
-        """Write a commit status. A forge without a place for it ignores it."""
+        """Write a commit status. A commit for which the forge keeps none is skipped."""
 
     async def get_default_branch(self) -> str: ...
 

@@ -25,8 +25,8 @@ def restrict_to_affected(
     if len(_node_keys(base_rendering) - _node_keys(head_rendering)) > brake.deletions:
         return None
     source = source_parent(head.source)
-    # Kept is a member that differs; an instance that reads an object outside of it or contains a difference; an object
-    # that instances refer to; and the direct dependencies and dependents of all these.
+    # Kept are members that differ, instances that read an external object or contain a difference, objects that
+    # instances refer to, and the direct dependencies and dependents of all these.
     affected_keys = set(_differing_members(base_rendering, head_rendering, source))
     with_descendants = affected_keys.union(*(_descendants(owner, head_rendering) for owner in affected_keys))
     for rendering in (base_rendering, head_rendering):

@@ -141,7 +141,7 @@ class ChangeCollector:
                     PlannedAction.FAILED,
                     key,
                     str(key.group_kind),
-                    None if set_plan.rendered.is_source else key,
+                    instance=None if set_plan.rendered.is_source else key,
                     message=message,
                 )
         is_frozen = set_plan.rendered.parent in self.frozen
@@ -174,20 +174,21 @@ class ChangeCollector:
         is_same_content = action is PlannedAction.UPDATE and not difference and not message
         if is_same_content and self._is_recorded_only(set_plan, node_plan):
             return None
+        obstacles: tuple[Obstacle, ...] = ()
+        if candidate_change and action.is_change:
+            obstacles = self._obstacles.of_node(set_plan, node_plan, candidate_change, action)
         return PlannedChange(
             action,
             node.key and self.masks.mask_key(node.key),
             str(node.group_kind),
-            self._instance(set_plan, node.key),
-            _node_id(set_plan, node.id),
-            self._level(set_plan, node.key, node.level),
-            origin.file,
-            origin.line,
-            difference,
-            self._obstacles.of_node(set_plan, node_plan, candidate_change, action)
-            if candidate_change and action.is_change
-            else (),
-            tuple(cause.field for cause in failure.causes) if isinstance(failure, Immutable) else (),
+            instance=self._instance(set_plan, node.key),
+            node=_node_id(set_plan, node.id),
+            level=self._level(set_plan, node.key, node.level),
+            file=origin.file,
+            line=origin.line,
+            diff=difference,
+            obstacles=obstacles,
+            immutable=tuple(cause.field for cause in failure.causes) if isinstance(failure, Immutable) else (),
             message=self.masks.mask_text(_join_notes(message, self._obstacles.describe_override(candidate_change))),
         )
 
@@ -343,11 +344,11 @@ class ChangeCollector:
             action,
             member.key,
             str(member.key.group_kind),
-            self._instance(set_plan, member.key),
-            _node_id(set_plan, member.node_id),
-            self._level(set_plan, member.key, member.level),
-            file,
-            line,
+            instance=self._instance(set_plan, member.key),
+            node=_node_id(set_plan, member.node_id),
+            level=self._level(set_plan, member.key, member.level),
+            file=file,
+            line=line,
             obstacles=obstacles,
             users=users,
             readers=readers,

@@ -40,31 +40,17 @@ def add_dependency_waits(
     known. Else it names the nodes, by parent and id, that wait for values in the base commit as well. They hold
     nothing, since all objects of the base are assumed to be ready.
     """
-    stuck_actions = {PlannedAction.FAILED, PlannedAction.KEEP}
-    held_changes = dict(_waiting_for_data(full_plan, unresolved or ()))
-    if unresolved is None:
-        held_changes |= _unready_nodes(full_plan, mask_text)
-    held_changes |= {
-        change.key: change for change in changes if change.key and (change.obstacles or change.action in stuck_actions)
-    }
+    held_changes = _held_changes(changes, full_plan, unresolved, mask_text)
     if not held_changes:
         yield from changes
         return
-    for independent_key in _independent_nodes(full_plan):
-        held_changes.pop(independent_key, None)
     waits = _all_waits(full_plan, users_of)
-    stopped = {
-        key for key, change in held_changes.items() if change.action in {PlannedAction.FAILED, PlannedAction.UNKNOWN}
-    }
+    stopped_actions = {PlannedAction.FAILED, PlannedAction.UNKNOWN}
+    stopped = {key for key, change in held_changes.items() if change.action in stopped_actions}
     for node, barrier_keys in _barrier_waits(full_plan, barriers, stopped):
         waits[node] += barrier_keys
     owners = dict(_deleted_owners(full_plan))
-    repair_keys = {
-        node_plan.node.key
-        for set_plan in full_plan.sets
-        for node_plan in set_plan.nodes
-        if node_plan.action not in BARRIER_ACTIONS
-    }
+    repair_keys = set(_repair_keys(full_plan))
     for change in changes:
         key = change.key
         dependencies = set[ObjectKey]()
@@ -76,11 +62,37 @@ def add_dependency_waits(
             if not _is_same_turn(change, blocker := held_changes[dependency])
         ]
         obstacle = _dependency_obstacle(blockers) if blockers else None
-        yield (
-            replace(change, obstacles=(*change.obstacles, obstacle))
-            if obstacle and _is_later(change, obstacle)
-            else change
-        )
+        if obstacle and _is_later(change, obstacle):
+            yield replace(change, obstacles=(*change.obstacles, obstacle))
+        else:
+            yield change
+
+
+def _held_changes(
+    changes: Sequence[PlannedChange],
+    full_plan: Plan,
+    unresolved: Container[tuple[ObjectKey, str]] | None,
+    mask_text: Callable[[str], str],
+) -> dict[ObjectKey, PlannedChange]:
+    """Return the changes that hold their dependents: with obstacles, impossible, waiting for values or not ready."""
+    stuck_actions = {PlannedAction.FAILED, PlannedAction.KEEP}
+    held = dict(_waiting_for_data(full_plan, unresolved or ()))
+    if unresolved is None:
+        held |= _unready_nodes(full_plan, mask_text)
+    held |= {
+        change.key: change for change in changes if change.key and (change.obstacles or change.action in stuck_actions)
+    }
+    for key in _independent_nodes(full_plan):
+        held.pop(key, None)
+    return held
+
+
+def _repair_keys(full_plan: Plan) -> Iterator[ObjectKey | None]:
+    """Yield the nodes whose write does not wait for dependencies, such as healing."""
+    for set_plan in full_plan.sets:
+        for node_plan in set_plan.nodes:
+            if node_plan.action not in BARRIER_ACTIONS:
+                yield node_plan.node.key
 
 
 def _is_later(change: PlannedChange, obstacle: Obstacle) -> bool:

@@ -130,7 +130,7 @@ def _without_server_fields(obj: Object) -> Object:
 async def find_refusals(plan: Plan, head: Catalog, schema_cluster: DryRunCluster) -> Mapping[ObjectKey, ClusterError]:
     """Return, by object, why the schemas of the commit refuse a custom object.
 
-    Judged are new objects, and changed objects of kinds whose schema changes: the live cluster has the old schema.
+    New objects are judged, and changed objects of a kind whose schema changes: the live cluster has the old schema.
     """
     described_kinds = head.types.described
     changed_kinds = set(redefined_kinds(plan))

@@ -57,12 +57,12 @@ class InterimChanges:
         return next(set_plan.rendered.parent for set_plan in self.unmoved_plan.plan.sets if set_plan.rendered.is_source)
 
     @cached_property
-    def _fates_before_move(self) -> Mapping[SetObjectKey, object]:
-        return dict(self._fates(self.unmoved_plan, excluded=self._frozen))
+    def _outcomes_before_move(self) -> Mapping[SetObjectKey, object]:
+        return dict(self._outcomes(self.unmoved_plan, excluded=self._frozen))
 
     @cached_property
-    def _fates_after_move(self) -> Mapping[SetObjectKey, object]:
-        return dict(self._fates(self.preview.due))
+    def _outcomes_after_move(self) -> Mapping[SetObjectKey, object]:
+        return dict(self._outcomes(self.preview.due))
 
     @cached_property
     def _objects_before_move(self) -> Mapping[ObjectKey, Object]:
@@ -72,7 +72,7 @@ class InterimChanges:
     def _objects_after_move(self) -> Mapping[ObjectKey, Object]:
         return dict(self._expected_objects(self.preview.due))
 
-    def _fates(
+    def _outcomes(
         self, eventual_plan: EventualPlan, *, excluded: Collection[ObjectKey] = ()
     ) -> Iterator[tuple[SetObjectKey, object]]:
         """Yield a comparable outcome for each object, without the sets of *excluded* parents."""
@@ -80,8 +80,8 @@ class InterimChanges:
             if set_plan.rendered.parent not in excluded:
                 for node in (node_plan.node for node_plan in set_plan.nodes):
                     if node.key and not node.external:
-                        fate = node.hash if node.writable else (node.waiting, node.error)
-                        yield (set_plan.rendered.parent, self.masks.mask_key(node.key)), fate
+                        outcome = node.hash if node.writable else (node.waiting, node.error)
+                        yield (set_plan.rendered.parent, self.masks.mask_key(node.key)), outcome
                 for candidate in set_plan.prune_candidates:
                     yield (set_plan.rendered.parent, self.masks.mask_key(candidate.member.key)), candidate.outcome
 
@@ -101,7 +101,7 @@ class InterimChanges:
         return self._stays[waiting_key] if waiting_key else None
 
     def _waits_for_move(self, parent: ObjectKey, key: ObjectKey) -> bool:
-        return self._fates_before_move.get((parent, key)) != self._fates_after_move.get((parent, key))
+        return self._outcomes_before_move.get((parent, key)) != self._outcomes_after_move.get((parent, key))
 
     def _waiting_instance(self, key: ObjectKey | None) -> ObjectKey | None:
         """Return the instance, or the nearest enclosing instance, that waits for its turn to move; None without one."""
@@ -135,11 +135,12 @@ class InterimChanges:
         if key is None:
             return change
         if not self._waits_for_move(instance if change.node and instance else self._source, key):
+            # Equal before and after the move: nothing is left for the turn, so that obstacles of the turn do not count.
             change = replace(change, obstacles=early_change.obstacles) if early_change else change
             return self._with_interim(change, change, key) if key == instance and self._is_moving(key) else change
         if waiting_key is None or early_change is None or _is_no_change(early_change):
             return change
-        later_action = change.action
+        later_action = change.action  # from the present state; below, from the state after the early change
         if early_change.action in _REMOVING_ACTIONS:
             later_action = PlannedAction.CREATE
         elif later_action in _CREATING_ACTIONS and early_change.action.is_change:
@@ -275,11 +276,11 @@ def _with_deleted_members(
                 change.action,
                 key,
                 str(node.group_kind),
-                change.key,
-                node.id,
-                node.level,
-                node.origin.file,
-                node.origin.line,
+                instance=change.key,
+                node=node.id,
+                level=node.level,
+                file=node.origin.file,
+                line=node.origin.line,
                 obstacles=change.obstacles,
             )
         yield change

@@ -39,7 +39,7 @@ MAX_MEMORY_BYTES: Final = 4 << 30
 """Bytes of address space that a plan may use."""
 OUT_OF_MEMORY: Final = 77
 """Exit code of a process without memory, which cannot send a message."""
-RESERVE: Final = 64 << 20
+RESERVE_BYTES: Final = 64 << 20
 """Bytes of address space beyond the limit, for reporting a failure."""
 RESERVE_SECONDS: Final = 5
 """Seconds of CPU time between SIGXCPU, which tells the reason, and SIGKILL, which does not."""
@@ -99,7 +99,7 @@ async def compute_plan(request: PlanRequest) -> Report:
 
 
 def _defect_of(error: BaseException) -> Defect:
-    """Return the message for an unexpected error. Its text is left out, since it may quote a secret of the commit."""
+    """Return the failure for an unexpected error, without its text, which may quote a secret of the commit."""
     return Defect(f"Levelgate itself failed ({type(error).__name__}): please report it")
 
 
@@ -115,7 +115,7 @@ async def compute_plan_isolated(
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_run_in_child, args=(sender, sendable, cpu_seconds, memory), daemon=True)
-    watched = Watched(child, receiver)
+    watched = WatchedProcess(child, receiver)
     try:
         try:
             await asyncio.to_thread(child.start)
@@ -124,12 +124,12 @@ async def compute_plan_isolated(
             raise PlanError(f"{message}; if the machine has memory and processes left, please report it") from error
         sender.close()
         async with asyncio.timeout(seconds):
-            answer = await asyncio.to_thread(watched.received)
+            answer = await asyncio.to_thread(watched.receive)
     except TimeoutError:
         raise PlanError(f"no plan after {seconds:g} s; make smaller pull requests") from None
     except (EOFError, OSError):
         await asyncio.to_thread(child.join)  # before it is killed below: its own exit code tells the reason
-        raise PlanError(ending(child.exitcode, watched.peak, cpu_seconds=cpu_seconds, memory=memory)) from None
+        raise PlanError(describe_exit(child.exitcode, watched.peak, cpu_seconds=cpu_seconds, memory=memory)) from None
     finally:
         if child.pid:
             child.kill()  # also ends the thread that waits for the answer
@@ -139,13 +139,13 @@ async def compute_plan_isolated(
     return answer
 
 
-class Watched:
+class WatchedProcess:
     """A planning process, with the peak of its address space in bytes, as sampled."""
 
     def __init__(self, child: BaseProcess, receiver: Connection) -> None:
         self.child, self.receiver, self.peak = child, receiver, 0
 
-    def received(self) -> Report | PlanError:
+    def receive(self) -> Report | PlanError:
         """Wait for the answer and return it. Raises EOFError or OSError if the process ends without an answer."""
         while not self.receiver.poll(SAMPLE_SECONDS):
             self.peak = max(self.peak, peak_of(self.child.pid or 0))
@@ -159,20 +159,20 @@ class Watched:
         return answer
 
 
-def ending(code: int | None, peak: int, *, cpu_seconds: int, memory: int) -> str:
+def describe_exit(code: int | None, peak: int, *, cpu_seconds: int, memory: int) -> str:
     """Return the message for a process without an answer, from its exit code and its memory peak in bytes."""
     died = f"exit code {code}" if code is None or code >= 0 else _signal(-code)
     if code == -signal.SIGXCPU:
         return f"the plan needs more than the {cpu_seconds} s of CPU time that it may use; make smaller pull requests"
-    if code == OUT_OF_MEMORY or (code != -signal.SIGKILL and is_near(peak, memory)):
+    if code == OUT_OF_MEMORY or (code != -signal.SIGKILL and is_near_limit(peak, memory)):
         return f"the plan needs more than the {memory >> 20} MiB of memory that it may use; make smaller pull requests"
-    if code == -signal.SIGKILL:  # not sent by Levelgate: that kills the process only after this
+    if code == -signal.SIGKILL:  # Levelgate itself kills the process only later
         why = "its process was killed (SIGKILL), as happens where the machine has no memory left"
         return f"{why}; make smaller pull requests or give Levelgate more memory"
     return f"Levelgate itself failed (its process ended with {died}): please report it"
 
 
-def is_near(peak: int, memory: int) -> bool:
+def is_near_limit(peak: int, memory: int) -> bool:
     """Return whether a memory peak is so close to the limit that a failure is most likely caused by it."""
     return peak >= memory // 8 * 7
 
@@ -221,8 +221,8 @@ def _run_in_child(sender: Connection, request: PlanRequest, cpu_seconds: int, me
 
     The soft limit of memory applies to the plan. To report a failure, the process raises it to the hard limit.
     """
-    reserve = _room(resource.RLIMIT_AS, max(memory, peak_of("self")) + RESERVE)
-    room = (reserve, reserve)
+    reserve = _reduced_to_hard_limit(resource.RLIMIT_AS, max(memory, peak_of("self")) + RESERVE_BYTES)
+    reserve_limits = (reserve, reserve)
     try:
         limits = (
             (resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + RESERVE_SECONDS),
@@ -230,37 +230,37 @@ def _run_in_child(sender: Connection, request: PlanRequest, cpu_seconds: int, me
             (resource.RLIMIT_AS, memory, reserve),
         )
         for limit, soft, hard in limits:
-            value = _room(limit, hard)
+            value = _reduced_to_hard_limit(limit, hard)
             resource.setrlimit(limit, (min(soft, value), value))
-        asyncio.run(_sent(sender, request, room, memory))
+        asyncio.run(_send_answer(sender, request, reserve_limits, memory))
     except BaseException as error:
-        _end(sender, error, room, memory)
+        _end_process(sender, error, reserve_limits, memory)
 
 
-async def _sent(there: Connection, asked: PlanRequest, room: tuple[int, int], memory: int) -> None:
+async def _send_answer(sender: Connection, request: PlanRequest, reserve_limits: tuple[int, int], memory: int) -> None:
     """Send the answer. A failure ends the process at once: without memory, asyncio could not clean up."""
     try:
-        there.send(await compute_plan(asked))
+        sender.send(await compute_plan(request))
     except BaseException as error:
-        _end(there, error, room, memory)
+        _end_process(sender, error, reserve_limits, memory)
 
 
-def _end(there: Connection, error: BaseException, room: tuple[int, int], memory: int) -> NoReturn:
+def _end_process(sender: Connection, error: BaseException, reserve_limits: tuple[int, int], memory: int) -> NoReturn:
     """End the process with a message or exit code, without cleaning up: there may be no memory for it."""
     code = OUT_OF_MEMORY
     try:
-        resource.setrlimit(resource.RLIMIT_AS, room)
+        resource.setrlimit(resource.RLIMIT_AS, reserve_limits)
         is_clear = isinstance(error, PlanError) and not isinstance(error, Defect)
-        if not lacks_memory(error) and (is_clear or not is_near(peak_of("self"), memory)):
+        if not lacks_memory(error) and (is_clear or not is_near_limit(peak_of("self"), memory)):
             code = 1
             failure = error if isinstance(error, PlanError) else _defect_of(error)
-            there.send(PlanError(str(failure)))
+            sender.send(PlanError(str(failure)))
             code = 0
     finally:
         os._exit(code)
 
 
-def _room(limit: int, wanted: int) -> int:
+def _reduced_to_hard_limit(limit: int, wanted: int) -> int:
     """Return the wanted limit of a resource, reduced to the present hard limit."""
     most = resource.getrlimit(limit)[1]
     return wanted if most == resource.RLIM_INFINITY else min(wanted, most)

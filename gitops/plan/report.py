@@ -4,8 +4,8 @@ A report may be public: its maker masks values of Secrets. Invariant: two plans 
 differ in times only, and have the same `hash`.
 
 The hash covers the changes, their order and the rules in force. It leaves out times, requests of people and the
-progress of rollouts, which change while a plan waits for approval. A masked value cannot be hashed, so that the file of
-a changed Secret counts instead.
+progress of rollouts, which change while a plan waits for approval. A mask says nothing of its value, so that the file
+of a changed Secret counts as well.
 """
 
 from __future__ import annotations

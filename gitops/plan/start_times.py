@@ -78,14 +78,25 @@ def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
             change, is_deleted=instance in deleted_keys, has_free_siblings=instance in free_instances
         )
         changes_by_start.setdefault(start, []).append(change)
+    now = preview.due.situation.now
     for start in sorted(changes_by_start, key=_sort_key):
-        begins_at = start.at or (None if start.rank else preview.due.situation.now)
-        capacity = capacities.capacity_for(changes_by_start[start], begins_at) if begins_at else None
-        names = dict.fromkeys(
-            started.instance.qualified_name if started.instance else started.ref for started in changes_by_start[start]
-        )
-        halfway = capacities.halfway_end(changes_by_start[start], begins_at) if begins_at else None
-        yield PlanStep(start.summary, tuple(names), start.at, start.prerequisite, capacity, halfway)
+        yield _make_step(start, changes_by_start[start], capacities, now)
+
+
+def _make_step(
+    start: _StartGroup, changes: Sequence[PlannedChange], capacities: WindowCapacities, now: datetime
+) -> PlanStep:
+    """Return the step of changes that start together. Without a known start, windows are not compared with it."""
+    begins_at = start.at or (None if start.rank else now)
+    names = dict.fromkeys(change.instance.qualified_name if change.instance else change.ref for change in changes)
+    return PlanStep(
+        start.summary,
+        tuple(names),
+        start.at,
+        start.prerequisite,
+        capacities.capacity_for(changes, begins_at) if begins_at else None,
+        capacities.halfway_end(changes, begins_at) if begins_at else None,
+    )
 
 
 def _interim_start(interim_change: InterimChange) -> _StartGroup:

@@ -33,7 +33,7 @@ from renderer.levelgate_status import LevelgateStatus
 _OPERATIONS = {PlannedAction.CREATE: Operation.CREATE, PlannedAction.DELETE: Operation.PRUNE}
 
 
-@dataclass(frozen=True)
+@dataclass
 class WindowCapacities:
     """Window capacities for the steps of one preview."""
 
@@ -144,13 +144,12 @@ class WindowCapacities:
             policy, recorded = self.policy_of(instance), self._recorded_duration(instance)
             duration = max(1, len(instance_levels)) * policy.progress_deadline if recorded is None else recorded
             rendered = self.preview.first.bundle.instances.get(instance) if instance else None
-            if rendered and rendered.applied != rendered.target_revision:
+            if rendered and rendered.applied != rendered.target_revision:  # moves, so it takes part in a rollout
                 wave = policy.wave_of(rendered.manifest["metadata"].get("labels") or {})
                 waves.setdefault((rendered.definition, policy), {}).setdefault(wave, []).append(duration)
             longest, is_recorded = max(longest, duration), is_recorded and recorded is not None
-        return max(
-            [longest, *(_rollout_duration(policy, wave_durations) for (_, policy), wave_durations in waves.items())]
-        ), is_recorded
+        rollouts = (_rollout_duration(policy, durations) for (_, policy), durations in waves.items())
+        return max([longest, *rollouts]), is_recorded
 
     def _recorded_duration(self, instance: ObjectKey | None) -> timedelta | None:
         """Return the time from the first write of the last commit that changed an instance to its being healthy.

@@ -146,6 +146,8 @@ class Reviewer:
         try:
             commits = await asyncio.to_thread(self._resolve_commits, pull)
         except RefusedContent as error:
+            # Without the head's commits there is no merge base. The refusal still becomes the verdict of this head, so
+            # that the next review does not fetch it again.
             commits, refusal = ReviewedCommits(pull.head, tip, tip), error
         comments = await self._own_comments(pull.number)
         if comments and (known_verdict := verdict_of(comments[0].body, commits, self.forge.seal)):

@@ -148,6 +148,7 @@ class SimulatedCluster:
         return next((served for served in self.sandbox.state.kinds if (served.group, served.kind) == kind), None)
 
     async def _handle_request(self, request: Request) -> Response:
+        """Answer a request. Kubernetes Events are discarded, and a missing Namespace is created before the write."""
         path = path_segments(request.target) if request.method != "GET" else []
         if "events" in path:
             return Response(201, request.body)
@@ -159,9 +160,9 @@ class SimulatedCluster:
         return response or self.sandbox.handle(request)
 
     def _replace_status(self, request: Request) -> Response | None:
-        """Replace a status without a merge, which saves most of its cost: only Levelgate writes statuses here.
+        """Replace a status and return the response. An apply would do the same, as no other manager owns a status.
 
-        Return None to let the server answer, if the object is missing or the status invalid.
+        Return None if the object is missing or the status invalid: then the server answers with the reason.
         """
         request_path, state = parse_request_path(request), self.sandbox.state
         kind = state.kinds.find(request_path.group, request_path.version, request_path.plural)

@@ -24,7 +24,7 @@ from gitops.plan.isolated_process import (
     OUT_OF_MEMORY,
     PlanRequest,
     compute_plan_isolated,
-    ending,
+    describe_exit,
     lacks_memory,
 )
 from gitops.plan.report import Report
@@ -550,7 +550,7 @@ def test_how_the_process_of_a_plan_ended_is_told(on_github: Review, how: str, sa
     ],
 )
 def test_a_process_that_had_nearly_all_its_memory_died_for_want_of_it(code: int | None, peak: int, said: str) -> None:
-    assert said in ending(code, peak << 20, cpu_seconds=2, memory=100 << 20)
+    assert said in describe_exit(code, peak << 20, cpu_seconds=2, memory=100 << 20)
 
 
 def test_a_group_of_failures_that_holds_a_lack_of_memory_is_one() -> None:
