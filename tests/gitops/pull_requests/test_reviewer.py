@@ -666,7 +666,7 @@ def test_where_a_token_may_not_go_is_refused_without_telling_one(tmp_path: Path,
 
 
 def test_which_forge_it_is_has_to_be_said_otherwise(tmp_path: Path) -> None:
-    with pytest.raises(UnknownForge, match="Say github, gitlab or gitea"):
+    with pytest.raises(UnknownForge, match="unknown forge; name github, gitlab or gitea"):
         ForgeProject.from_url("https://git.example.com/acme/platform", tmp_path)
     with pytest.raises(UnknownForge, match="--project"):
         ForgeProject.from_url("/srv/platform", tmp_path, kind="gitea")
