@@ -1,6 +1,8 @@
-"""What one commit holds, put together from its files. A kind that several files define is broken: none of them is obeyed.
+"""The catalog of one commit, put together from the contents of its files.
 
-What definitions say of one another's kinds, and of those of CRDs in the commit, is checked here: a definition whose types do not fit is broken.
+A kind that several files define is broken: none of the definitions is used. Definitions are type-checked here, because
+they refer to the kinds of other definitions and of CRDs in the same commit. A definition whose types do not fit is
+broken.
 """
 
 from __future__ import annotations
@@ -26,42 +28,57 @@ from renderer.kinds import CRD
 
 @dataclass(frozen=True, slots=True)
 class CatalogChange:
-    """From the contents `before` only these `files` differ, each in what it says of as many objects; those of a file stand `at` this place."""
+    """The difference between a catalog and the catalog of the commit before, where only objects changed.
+
+    Every changed file holds as many objects as before.
+    """
 
     base_contents: Mapping[str, FileContent]
+    """File contents of the commit before.
+
+    Compared by identity, to recognise the catalog that the change starts from.
+    """
     changed_files: tuple[str, ...]
     object_offsets: Mapping[str, int]
+    """By file, the index of its first object in `Catalog.objects`."""
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """The content of one commit of one source; `contents` by file, those included that must not be read. `types` are the kinds that it describes.
-    `author` and `message` are those of the commit, empty where there is none.
-    `rules` say when and how objects move, `destinations` where they go: both are read by others, and applied nowhere.
-    `definition_names` are those under which each kind is defined, also where that is broken; `broken_outlines` what can be told of the `broken`.
-    Of the `broken` kinds those in `duplicates` are defined more than once.
-    `step` says how it came from the commit before, where these differ in what some files say of their objects.
-    """
+    """The content of one commit of one source."""
 
     source: str = ""
     commit: str = ""
     author: str = ""
+    """Author of the commit; empty where the source has no commits. The same holds for `message`."""
     message: str = ""
     definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
     broken: Mapping[GroupKind, SourceLocation] = field(default_factory=dict)
+    """Kinds whose definition is not used because of mistakes, with a place to show."""
     duplicates: DuplicateDefinitions = field(default_factory=DuplicateDefinitions)
+    """Those of the `broken` kinds that are defined more than once."""
     objects: tuple[DeclaredObject, ...] = ()
     rules: tuple[DeclaredObject, ...] = ()
+    """Windows and policies, read by `gitops`. They are never applied."""
     problems: tuple[Problem, ...] = ()
     contents: Mapping[str, FileContent] = field(default_factory=dict)
+    """By file, in the order of paths. Includes files that must not be read."""
     types: KindSchemas = field(default_factory=KindSchemas)
+    """Schemas of the kinds that the commit describes."""
     change: CatalogChange | None = field(default=None, compare=False, repr=False)
+    """Set only where the commit before differs in nothing but some objects."""
     destinations: tuple[DeclaredObject, ...] = ()
+    """Objects that say on which clusters the content belongs, read by `gitops`. They are never applied."""
     definition_names: Mapping[GroupKind, frozenset[str]] = field(default_factory=dict)
+    """The names of the definitions of each kind, broken ones included."""
     broken_outlines: tuple[DefinitionOutline, ...] = ()
+    """The part of each broken definition that could still be read."""
 
     def changed_objects(self, earlier: Catalog) -> Iterator[tuple[DeclaredObject, DeclaredObject]] | None:
-        """The objects in files that differ, as they were and as they are, in order; None where it is not known that nothing else differs."""
+        """Yield each object of the changed files in order, as it was and as it is.
+
+        Return None if this catalog does not follow directly from *earlier*: other differences are then possible.
+        """
         if self.change is None or self.change.base_contents is not earlier.contents:
             return None
         files = ((earlier.contents[file], self.contents[file]) for file in self.change.changed_files)
@@ -73,18 +90,18 @@ class Catalog:
 
     @cached_property
     def kinds(self) -> frozenset[GroupKind]:
-        """Those of its objects."""
+        """The kinds of the objects."""
         return frozenset(declared.group_kind for declared in self.objects)
 
     @property
     def kinds_used(self) -> frozenset[GroupKind]:
-        """Those of its objects, of what its definitions make and refer to, and those that it defines."""
+        """The kinds of the objects, of the resources of definitions (external ones included), and the defined kinds."""
         nodes = (node.group_kind for definition in self.definitions.values() for node in definition.nodes)
         return self.kinds.union(nodes, self.definitions, self.broken)
 
     @cached_property
     def versions(self) -> Mapping[GroupKind, frozenset[str]]:
-        """Those in which it writes each kind: in its objects, and in what its definitions make and refer to."""
+        """The API versions in which the commit writes each kind, in objects and in resources of definitions."""
         nodes = (
             (node.group_kind, node.version) for definition in self.definitions.values() for node in definition.nodes
         )
@@ -95,7 +112,11 @@ class Catalog:
         return {kind: frozenset(versions) for kind, versions in versions_by_kind.items()}
 
     def find_definition_kind(self, problem: Problem) -> GroupKind | None:
-        """Whose definition the document is in which this problem is, also where that does not build."""
+        """Return the kind of the definition whose document contains *problem*; None if the document is not a
+        definition.
+
+        Finds the kind of a broken definition too.
+        """
         content = self.contents.get(problem.file, FileContent())
         document_starts: list[tuple[int, GroupKind | None]] = [
             (declared.origin.line, None) for declared in (*content.objects, *content.rules, *content.destinations)
@@ -107,14 +128,14 @@ class Catalog:
 
     @property
     def calendars(self) -> Mapping[str, bytes]:
-        """The files that windows take occurrences from, unread."""
+        """Bytes of the iCalendar files, by path. Windows take occurrences from them."""
         return {
             file: content.data for file, content in self.contents.items() if file.endswith(file_content.CALENDAR_SUFFIX)
         }
 
     @property
     def unreadable_files(self) -> frozenset[str]:
-        """Files that may hold more than we know."""
+        """Files that may hold more than could be read."""
         return frozenset(file for file, content in self.contents.items() if content.unreadable)
 
     @property
@@ -123,7 +144,7 @@ class Catalog:
 
 
 def written_versions(catalogs: Sequence[Catalog]) -> dict[GroupKind, str]:
-    """The version in which Git writes each kind; without those that it writes in several."""
+    """Return the API version in which Git writes each kind, leaving out kinds that Git writes in several versions."""
     kinds = set[GroupKind]().union(*(catalog.versions for catalog in catalogs))
     versions_by_kind = {
         kind: frozenset().union(*(source_catalog.versions.get(kind, ()) for source_catalog in catalogs))
@@ -140,10 +161,11 @@ def load(
     refused_files: Mapping[str, str] | None = None,
     previous: Catalog | None = None,
 ) -> Catalog:
-    """Read all documents of a commit; `files` maps paths relative to the source's path to their bytes.
+    """Read all documents of a commit.
 
-    `refused` are files that Git holds and that must not be read (links, too large), each with the reason. Files that are in `previous` with the
-    same bytes are taken from there.
+    *files* maps paths relative to the source's path to bytes. *refused_files* are files in Git that must not be read
+    (links, files that are too large), each with the reason. Contents of files with unchanged bytes are taken from
+    *previous*.
     """
     if previous and previous.source == source and not refused_files and files.keys() == previous.contents.keys():
         old_contents = previous.contents
@@ -196,8 +218,11 @@ def load(
 
 
 def with_changed_files(previous: Catalog, changed_files: Mapping[str, bytes], commit: str) -> Catalog | None:
-    """The next commit after `previous`, in which these files have other bytes and no file is new or gone. None where it has to be loaded, because
-    these say more than objects which say nothing about others. Costs as much as what has changed, but for copies of references.
+    """Return the catalog of the next commit, in which only *changed_files* have other bytes and no file is new or
+    removed.
+
+    Return None if the commit has to be loaded in full, because a changed file holds more than objects that affect no
+    other file. Apart from copies of references, the cost grows with the changed files alone.
     """
     previous_contents = previous.contents
     contents = {file: file_content.parse_file(file, data) for file, data in changed_files.items()}
@@ -220,12 +245,13 @@ def with_changed_files(previous: Catalog, changed_files: Mapping[str, bytes], co
 
 
 def _object_offsets(contents: Mapping[str, FileContent]) -> Mapping[str, int]:
-    """Where the objects of each file begin among those of all."""
+    """Return, by file, the index of its first object among the objects of all files."""
     starts = accumulate((len(content.objects) for content in contents.values()), initial=0)
     return dict(zip(contents, starts, strict=False))
 
 
 def _has_only_objects(content: FileContent) -> bool:
+    """Return whether a file affects nothing but its own objects. A CRD describes a kind, and so affects definitions."""
     other_content = content.definitions or content.broken or content.rules or content.destinations
     is_plain = not (other_content or content.problems or content.unreadable)
     return is_plain and all(declared.group_kind != CRD for declared in content.objects)
@@ -242,7 +268,7 @@ def _definition_names(contents: Iterable[FileContent]) -> dict[GroupKind, frozen
 
 
 def _broken_outlines(contents: Iterable[FileContent], broken: Container[GroupKind]) -> Iterator[DefinitionOutline]:
-    """Of those, too, that build and are broken by what stands elsewhere."""
+    """Yield outlines of all broken definitions, including those that compile and are broken by another file."""
     for content in contents:
         yield from content.outlines
         for one in content.definitions:
@@ -253,7 +279,9 @@ def _broken_outlines(contents: Iterable[FileContent], broken: Container[GroupKin
 def _crds(
     contents: Iterable[FileContent], definitions: Iterable[Definition], refused: Container[str]
 ) -> Iterator[Manifest]:
-    """All CRDs of a commit, but those `refused`: as files, as resources of definitions, and of the definitions themselves."""
+    """Yield the CRDs of a commit except the *refused*: from files, from resources of definitions, and of the
+    definitions.
+    """
     for declared in (declared for content in contents for declared in content.objects):
         if declared.group_kind == CRD and declared.manifest["metadata"]["name"] not in refused:
             yield declared.manifest

@@ -1,7 +1,7 @@
-"""Kinds that a commit defines more than once: nobody can tell which of the files is right, so none of them is obeyed.
+"""Kinds that a commit defines more than once. Nothing tells which file is right, so no definition of the kind is used.
 
-Two definitions are one object where they have one name, and they make one CRD where their kinds have one plural. A file with that CRD defines the
-kind, too.
+Definitions with the same name are one object in the cluster. Definitions whose kinds have the same group and plural
+make one CRD. A file with that CRD defines the kind as well.
 """
 
 from __future__ import annotations
@@ -21,30 +21,35 @@ from renderer.phrasing import join_names
 
 @dataclass(frozen=True, slots=True)
 class DuplicateDefinitions:
-    """`places` are, by kind, all at which that is defined; `crds` the names of CRDs that stand in several, and describe nothing therefore;
-    `problems` name all places, each at its own.
-    """
+    """The duplicate definitions of one commit."""
 
     places: Mapping[GroupKind, tuple[SourceLocation, ...]] = field(default_factory=dict)
+    """By kind, every place that defines it."""
     crds: frozenset[str] = frozenset()
+    """Names of the CRDs that are declared more than once. Their schemas are ignored."""
     problems: tuple[Problem, ...] = ()
+    """One problem at each place, naming all places."""
 
     def describe(self, kind: GroupKind) -> str:
-        """Where a kind is defined, to follow its name; empty where that is not more than once."""
+        """Return a clause that names the places of *kind*, to follow its name; empty if the kind is not a duplicate."""
         places = self.places.get(kind)
         return f"is declared at {_describe(places)}" if places else ""
 
 
 class _Declaration(NamedTuple):
-    """What says of a kind what it is; `kind` is None for a plain CRD."""
+    """One place that declares a kind."""
 
     kind: GroupKind | None
+    """None for a CRD that is written as a file."""
     origin: SourceLocation
     path: str
 
 
 def find_duplicate_definitions(contents: Iterable[FileContent]) -> DuplicateDefinitions:
-    """Definitions of one name or one CRD, those included that do not build, and CRDs beside a definition of their kind."""
+    """Return definitions with the same name or CRD, and CRDs beside a definition of their kind.
+
+    Definitions that do not compile count as well.
+    """
     by_crd, by_name = _groups(contents)
     places: dict[GroupKind, list[SourceLocation]] = {}
     problems: list[Problem] = []
@@ -75,7 +80,7 @@ _Groups = Mapping[str, list[_Declaration]]
 
 
 def _groups(contents: Iterable[FileContent]) -> tuple[_Groups, _Groups]:
-    """All declarations by the CRD that they are or make; and definitions by their own names, where these are those of several kinds."""
+    """Return all declarations by the name of their CRD, and definitions by a name that several kinds share."""
     by_crd: dict[str, list[_Declaration]] = {}
     by_name: dict[str, list[_Declaration]] = {}
     for content in contents:

@@ -1,7 +1,8 @@
-"""What one file holds: definitions, declared objects, and what could not be read.
+"""The content of one file: definitions, declared objects, and mistakes.
 
-A function of the file's name and bytes alone. A mistake costs only what it touches: a file that cannot be read defines nothing, an object that is
-refused is kept as `refused` (it is *not* "removed from Git"), a definition that does not build is kept as `broken`.
+A function of the file's name and bytes alone. A mistake affects only its own part. A file that cannot be read defines
+nothing. An object that is refused stays an object, with the reason, so it does not count as removed from Git. The kind
+of a definition that does not compile is kept as broken.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ CALENDAR_SUFFIX = ".ics"
 
 @dataclass(frozen=True)
 class DeclaredObject:
-    """An object as it stands in Git. `line_of` tells the line of a path in it; `refused` says why it may not be applied as
-    it stands; empty: it may.
-    """
+    """An object as Git declares it."""
 
     manifest: Manifest
     origin: SourceLocation
     line_of: Callable[[str], int]
+    """Returns the line of a path in the object, from 1."""
     refused_reason: str = ""
+    """Why the object may not be applied; empty if it may."""
 
     @cached_property
     def group_kind(self) -> GroupKind:
@@ -42,22 +43,23 @@ class DeclaredObject:
 
     @cached_property
     def content_digest(self) -> str:
-        """Stands for what is declared, wherever it stands."""
+        """Digest of the content; the file and the line do not count."""
         return digest([self.manifest, self.refused_reason])
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionOutline:
-    """What can be told of a definition that does not build: its name, and the kinds of its resources, None where one of them cannot be told."""
+    """The readable part of a definition that does not compile."""
 
     group_kind: GroupKind
     name: str
     node_kinds: frozenset[GroupKind] | None
+    """The kinds of the resources; None if the kind of some resource cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """One file, worked out. An `unreadable` one may hold more than we know. `outlines` are those of the `broken` definitions."""
+    """One file, read."""
 
     data: bytes = b""
     definitions: tuple[Definition, ...] = ()
@@ -66,12 +68,14 @@ class FileContent:
     rules: tuple[DeclaredObject, ...] = ()
     problems: tuple[Problem, ...] = ()
     unreadable: bool = False
+    """True if the file may hold more than could be read."""
     destinations: tuple[DeclaredObject, ...] = ()
     outlines: tuple[DefinitionOutline, ...] = ()
+    """Outlines of the `broken` definitions."""
 
 
 def parse_file(file: str, data: bytes) -> FileContent:
-    """Everything that one file says, with its mistakes; a calendar is only kept, for the windows that name it."""
+    """Return the content of a file with its mistakes. Of a calendar only the bytes are kept; windows read it later."""
     if file.endswith(CALENDAR_SUFFIX):
         return FileContent(data)
     loaded_documents, problems = documents.load(file, data)
@@ -151,13 +155,14 @@ class _FileContentBuilder:
 
 
 def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
-    """What keeps this document from being a Kubernetes object at all, as (path, message)."""
+    """Return why a document is not a Kubernetes object, as (path, message)."""
     value: dict[str, Any] = document.value
     for name, example in (("apiVersion", "apps/v1"), ("kind", "Deployment")):
         if not isinstance(value.get(name), str) or not value[name]:
             return (
                 name,
-                f"missing: every document needs one, such as {example}; move files that are not manifests outside of the source's path",
+                f"missing: every document needs one, such as {example}; "
+                "move files that are not manifests outside of the source's path",
             )
     if value["apiVersion"].startswith("kustomize.config.k8s.io/"):
         return "apiVersion", "kustomize is not run; commit what `kubectl kustomize` prints, outside of this directory"
@@ -191,7 +196,7 @@ def _resource_kind(resource: Any) -> GroupKind | None:
 
 
 def find_object_mistakes(manifest: Manifest) -> list[tuple[str, str]]:
-    """Why an object may not be applied as it is, as (path, message)."""
+    """Return why an object may not be applied, as (path, message)."""
     mistakes = [(mistake.path, mistake.message) for mistake in manifest_rules.find_mistakes(manifest)]
     return mistakes or well_known.find_refused_keys(manifest) or _find_protection_mistakes(manifest)
 
@@ -203,7 +208,7 @@ def _find_protection_mistakes(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def declared_key(declared: DeclaredObject, *, namespaced: bool) -> ObjectKey:
-    """The key of a declared object; without a namespace a namespaced object goes to `default`, as kubectl does."""
+    """Return the key of a declared object. As in kubectl, a namespaced object without a namespace goes to `default`."""
     metadata = declared.manifest["metadata"]
     return ObjectKey(
         *declared.group_kind, (metadata.get("namespace") or "default") if namespaced else "", metadata["name"]

@@ -1,10 +1,12 @@
-"""Objects that a commit may not contain: Levelgate's own, those a cluster stands on, and webhooks that could block us.
+"""Objects that a commit may not contain: Levelgate's own, those of the cluster itself, and webhooks that could block
+writes.
 
-A commit that could write our records could say what was applied, by whom, and what may be deleted. No setting changes this.
+A commit that could write Levelgate's records could forge what was applied, by which person, and what may be deleted. No
+setting changes this.
 
-A webhook that fails or refuses must not be asked about objects that Levelgate or the control plane has to write: it would
-also stop its own repair. The API server exempts only webhook configurations. `matchConditions` are not evaluated, since
-they may depend on the request.
+A webhook that fails or refuses must not be called for objects that Levelgate or the control plane has to write: it
+would also block its own repair. The API server exempts only webhook configurations. `matchConditions` are not
+evaluated, since they may depend on the request.
 """
 
 from __future__ import annotations
@@ -40,9 +42,9 @@ _LEASE_RESOURCES: Final = (_RequiredResource("coordination.k8s.io", "leases"),)
 def find_webhook_mistake(
     manifest: Manifest, own_namespace: str, system_namespaces: frozenset[str]
 ) -> tuple[str, str] | None:
-    """Why this webhook configuration may not come from Git, as (path, message); None where it may.
+    """Return why a webhook configuration may not come from Git, as (path, message); None if it may.
 
-    It may not be asked about records in the namespace `own`, nor about leases in those of the `system_namespaces`.
+    It may not cover records in *own_namespace*, nor Leases in *system_namespaces*.
     """
     namespaces = (own_namespace, *sorted(system_namespaces))
     for index, webhook in _enumerate_mappings(manifest.get("webhooks")):
@@ -57,18 +59,22 @@ def find_webhook_mistake(
             )
             if blocked_resource:
                 writer = "Levelgate" if namespace == own_namespace else "the control plane"
-                advice = f"matchExpressions: [{{key: {_NAMESPACE_NAME_LABEL}, operator: NotIn, values: [{', '.join(namespaces)}]}}]"
+                excluded = ", ".join(namespaces)
+                advice = f"matchExpressions: [{{key: {_NAMESPACE_NAME_LABEL}, operator: NotIn, values: [{excluded}]}}]"
                 return (
                     f"webhooks[{index}]",
-                    f"would be asked about {blocked_resource.resource} in {namespace}, "
-                    f"which {writer} has to be able to write whatever the webhook does; "
+                    f"would be called for {blocked_resource.resource} in {namespace}, "
+                    f"which {writer} must be able to write while the webhook fails; "
                     f"name fewer resources in rules, or write namespaceSelector: {{{advice}}}",
                 )
     return None
 
 
 def _is_called_for(webhook: Mapping[str, Any], required: _RequiredResource, namespace: str) -> bool:
-    """What cannot be understood is for the API server to refuse."""
+    """Return whether the API server calls *webhook* for a resource in *namespace*.
+
+    Fields of a wrong type count as absent: the API server refuses them.
+    """
     rules = [rule for _, rule in _enumerate_mappings(webhook.get("rules"))]
     return (
         any(_covers(rule, required) for rule in rules)
@@ -121,13 +127,16 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def find_protection_mistake(manifest: Manifest, namespace: str, name: str) -> tuple[str, str] | None:
-    """Why an object may not come from Git, as (path, message); None where it may. `namespace` is empty outside of namespaces."""
+    """Return why an object may not come from Git, as (path, message); None if it may.
+
+    *namespace* is empty for a cluster-scoped object.
+    """
     kind = group_kind(manifest)
     path, target_namespace = ("metadata.name", name) if kind == NAMESPACE else ("metadata.namespace", namespace)
     if target_namespace == OWN_NAMESPACE:
         return (
             path,
-            f"{target_namespace} holds what Levelgate itself knows, and is written by the program alone; use another namespace",
+            f"{target_namespace} holds Levelgate's own records, which only Levelgate writes; use another namespace",
         )
     if target_namespace in _SYSTEM_NAMESPACES:
         return (
@@ -143,7 +152,7 @@ def find_protection_mistake(manifest: Manifest, namespace: str, name: str) -> tu
         and kind.kind.startswith("Cluster")
         and name.partition("-")[0].partition(":")[0] == "levelgate"
     ):
-        return "metadata.name", "cluster roles called levelgate are the program's own rights; use another name"
+        return "metadata.name", "cluster roles called levelgate hold Levelgate's own rights; use another name"
     return (
         find_webhook_mistake(manifest, OWN_NAMESPACE, _SYSTEM_NAMESPACES)
         if kind in WEBHOOK_CONFIGURATION_KINDS

@@ -1,8 +1,8 @@
-"""Gates that would wait for one another for ever (S1-23), found before anything runs.
+"""Detection of gates that would wait for each other forever (S1-23), before anything is applied.
 
-A resource waits for those it depends on and for those its gates ask about; where it is an instance of a definition, for that instance; and an
-instance for its resources. A gate that stands in a circle of these never opens, because what it waits for waits for it. That items of a
-collection wait for others of the same collection is what a pace is, and no circle by itself.
+A resource waits for its dependencies, for the resources that its gates ask about and, if it is an instance of a
+definition, for that instance. An instance waits for its resources. A gate on a cycle of these edges never opens. Items
+of one collection may wait for each other: a pace does so, and is not a cycle by itself.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from renderer.graph import levels
 from renderer.identity import GroupKind
 
 _Vertex = tuple[GroupKind, str]
-"""A resource of a definition by its id; the empty id is an instance of it."""
+"""A resource of a definition by its id; with an empty id, an instance of the definition."""
 
 
 def find_gate_cycles(definitions: Mapping[GroupKind, Definition]) -> dict[GroupKind, list[Problem]]:
-    """The gates that never open, by the definition they stand in, each with the shortest circle that shows it."""
+    """Return the gates that never open, by the kind of their definition, each with a shortest cycle that proves it."""
     wait_edges = {
         vertex: list(successors)
         for definition in definitions.values()
@@ -32,7 +32,8 @@ def find_gate_cycles(definitions: Mapping[GroupKind, Definition]) -> dict[GroupK
             paths = [levels.find_path(wait_edges, awaited, vertex) for awaited in _awaited_vertices(vertex, gate)]
             if cycle := min(filter(None, paths), key=len, default=None):
                 cycle = cycle if cycle[0] == vertex else [vertex, *cycle]
-                message = f"${{{gate.text}}}: waits for what waits for it: {' -> '.join(map(_format_vertex, cycle))}; it would never open"
+                steps = " -> ".join(map(_format_vertex, cycle))
+                message = f"${{{gate.text}}}: waits for what waits for it: {steps}; it would never open"
                 problems.setdefault(kind, []).append(Problem(gate.origin.file, gate.origin.line, gate.path, message))
     return problems
 
@@ -56,7 +57,7 @@ def _gates_by_vertex(definition: Definition) -> Iterator[tuple[_Vertex, Gate]]:
 
 
 def _awaited_vertices(vertex: _Vertex, gate: Gate) -> Iterator[_Vertex]:
-    """What a gate waits for; the items of its own collection stand for themselves."""
+    """Yield the vertices that a gate waits for. The vertex of a collection stands for all its items."""
     kind, _ = vertex
     yield from ((kind, name) for name in sorted(gate.waits_for & gate.scope.ancestors.keys()))
     if gate.waits_for_items:

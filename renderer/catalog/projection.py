@@ -1,11 +1,12 @@
-"""A part of a catalog as a catalog of its own: some of its objects and definitions, in other namespaces, changed by patches.
+"""A projection: part of a catalog as a catalog of its own, with other namespaces and patched objects.
 
-Invariants: definitions, and objects that nothing changes, are those of the catalog itself, by identity, so that they are held once for all
-projections; whatever a projection holds says where it stands in Git. Rules travel as they are; what says where objects go stays behind.
+Definitions and unchanged objects are shared by identity, so that all projections hold them once. Every problem and
+object keeps its place in Git. A projection keeps the rules (windows and policies) and drops the destinations.
 
-Namespaces that are mapped: `metadata.namespace` of the objects (`default` where a namespaced one has none), the name of a Namespace, and what the
-annotation `config.kubernetes.io/depends-on` names. Nothing else: not what a spec refers to (the subjects of a RoleBinding, say, or the host name of
-a Service), and not the namespaces that a definition's own resources name; those without one follow their instance.
+A namespace is mapped in three places: in `metadata.namespace` of an object (`default` if a namespaced object has none),
+in the name of a Namespace, and in the annotation `config.kubernetes.io/depends-on`. References in a spec are not
+mapped: the subjects of a RoleBinding or the host name of a Service stay. Neither are namespaces that the resources of a
+definition name; resources that name none follow their instance.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from renderer.phrasing import join_names
 
 @dataclass(frozen=True, slots=True)
 class ManifestPatch:
-    """A JSON merge patch (RFC 7386), and where it stands."""
+    """A JSON merge patch (RFC 7386) with its place in Git."""
 
     value: Mapping[str, Any]
     origin: SourceLocation
@@ -38,23 +39,24 @@ class ManifestPatch:
 
 @dataclass(frozen=True, slots=True)
 class ProjectedContent:
-    """What a projection has of a catalog: objects by their keys there, and definitions. `patches` change an object one after the other; `refused`
-    objects stay as they are wherever they live, each for a reason.
-
-    `keeps_left_out`: nobody can tell whether what is left out is left out rightly, so what is live of it stays as it is, as if its file could not
-    be read.
-    """
+    """The selection that a projection makes of a catalog."""
 
     objects: Collection[ObjectKey]
+    """Keys of the selected objects, before namespaces are mapped."""
     definitions: Collection[GroupKind]
     patches: Mapping[ObjectKey, tuple[ManifestPatch, ...]]
+    """Patches of each object, in the order in which they apply."""
     refused: Mapping[ObjectKey, str]
+    """Objects that may not be applied and keep their live state, each with the reason."""
     keeps_left_out: bool = False
+    """True if the selection itself is in doubt: live objects that it leaves out are then kept, as if their file could
+    not be read.
+    """
 
 
 @dataclass(frozen=True)
 class _ProjectedObject(DeclaredObject):
-    """An object as a projection has it, and what that was made of."""
+    """A changed object of a projection, with its origin for reuse."""
 
     base: DeclaredObject = field(kw_only=True, compare=False, repr=False)
     changes: _Changes = field(kw_only=True, compare=False, repr=False)
@@ -62,29 +64,34 @@ class _ProjectedObject(DeclaredObject):
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """What makes an object another one; `namespaces` are those of which it may be."""
+    """The changes that a projection makes to one object."""
 
     patches: tuple[ManifestPatch, ...]
     refused_reason: str
     namespaces: Mapping[str, str]
+    """The whole mapping, from old to new namespace."""
     namespaced: bool
 
 
 def scopes_in(catalog: Catalog) -> dict[GroupKind, bool]:
-    """Which of its kinds are namespaced, as far as the commit itself says so."""
+    """Return, for the kinds whose CRD the commit contains, whether they are namespaced."""
     crds = [declared.manifest for declared in catalog.objects if declared.group_kind == CRD]
     crds += [crd for definition in catalog.definitions.values() for crd in (*definition.declared_crds, definition.crd)]
     return dict(scopes_of(crds))
 
 
 def object_keys(catalog: Catalog, scopes: Mapping[GroupKind, bool]) -> list[ObjectKey]:
-    """The key of each object of a catalog, in order; `scopes` say of kinds whether they are namespaced, as `scopes_in` does."""
+    """Return the key of each object of a catalog, in order. *scopes* tells of kinds whether they are namespaced."""
     namespaced = {kind: is_namespaced(kind, scopes) for kind in catalog.kinds}
     return [declared_key(declared, namespaced=namespaced[declared.group_kind]) for declared in catalog.objects]
 
 
 def close_definitions(catalog: Catalog, kinds: Iterable[GroupKind]) -> frozenset[GroupKind]:
-    """Those of these kinds that the catalog defines, with all that their resources make of its kinds, as far as that can be told of broken ones."""
+    """Return those of *kinds* that the catalog defines, with the defined kinds that their resources create,
+    transitively.
+
+    A broken definition contributes the kinds of its outline.
+    """
     known = catalog.definitions.keys() | catalog.broken.keys()
     found: set[GroupKind] = set()
     pending = [kind for kind in kinds if kind in known]
@@ -97,7 +104,7 @@ def close_definitions(catalog: Catalog, kinds: Iterable[GroupKind]) -> frozenset
 
 
 def made_kinds(catalog: Catalog, kind: GroupKind) -> frozenset[GroupKind]:
-    """The kinds of the resources of a definition of the catalog, as far as that can be told of a broken one."""
+    """Return the kinds of the resources of a definition. A broken definition contributes the kinds of its outline."""
     if definition := catalog.definitions.get(kind):
         return frozenset(node.group_kind for node in definition.nodes)
     outlines = (outline.node_kinds for outline in catalog.broken_outlines if outline.group_kind == kind)
@@ -105,14 +112,14 @@ def made_kinds(catalog: Catalog, kind: GroupKind) -> frozenset[GroupKind]:
 
 
 def map_key(key: ObjectKey, namespaces: Mapping[str, str], scopes: Mapping[GroupKind, bool]) -> ObjectKey:
-    """The key of an object of a catalog where its namespaces are mapped."""
+    """Return the key that an object of the catalog has once namespaces are mapped."""
     field_name = _namespace_field(key, namespaced=is_namespaced(key.group_kind, scopes))
     namespace = getattr(key, field_name) if field_name else ""
     return key._replace(**{field_name: namespaces[namespace]}) if field_name and namespace in namespaces else key
 
 
 def _namespace_field(key: ObjectKey, *, namespaced: bool) -> str:
-    """Which part of a key is a namespace that is mapped; empty where none is."""
+    """Return the part of a key that is a mapped namespace; empty if no part is."""
     if namespaced:
         return "namespace"
     return "name" if key.group_kind == NAMESPACE else ""
@@ -126,10 +133,11 @@ def project(
     scopes: Mapping[GroupKind, bool],
     previous: Catalog | None = None,
 ) -> Catalog:
-    """The catalog with only this content, in other `namespaces` (from, to) where these name any. `scopes` must be those by which its keys were made.
+    """Return the catalog reduced to *content*, with *namespaces* (from old to new) mapped.
 
-    Its problems are those of what it holds, of files that cannot be read, and those that patches and namespaces make: two objects of one key, and
-    what an object may not be. What `previous`, a projection of an earlier commit, has of the same objects, changed likewise, is taken from there.
+    *scopes* must be the scopes by which the keys of *content* were made. The result has the problems of its content and
+    of files that cannot be read, and new ones of patches and mappings: two objects with one key, and objects that may
+    not be applied. Objects with the same changes are reused from *previous*, a projection of an earlier commit.
     """
     known = {id(one.base): one for one in previous.objects if isinstance(one, _ProjectedObject)} if previous else {}
     keys = object_keys(catalog, scopes)
@@ -165,9 +173,10 @@ def project(
 
 
 def digest(catalog: Catalog) -> str:
-    """Stands for what a catalog makes of a cluster: equal for equal content, whatever the commit, its author and message, and the lines in a file.
+    """Return a digest of a catalog's effect on a cluster. It ignores the commit, its author and message, and line
+    numbers.
 
-    Files count: what stands in one that cannot be read is looked up by its name.
+    File names count: an object in a file that cannot be read is recognised by its file name.
     """
     calendars = catalog.calendars if catalog.rules else {}
     unreadable = sorted(catalog.unreadable_files)
@@ -187,7 +196,7 @@ def digest(catalog: Catalog) -> str:
 
 
 def _describe_definition(definition: Definition) -> list[str]:
-    # The digest of a definition stands for what it makes of an instance; its annotations say besides what may happen to its CRD.
+    # `Definition.digest` covers only what instances become. Annotations decide what happens to the CRD.
     manifest = identity.digest(definition.manifest)
     return [str(definition.group_kind), definition.name, definition.digest, manifest, definition.origin.file]
 
@@ -195,7 +204,7 @@ def _describe_definition(definition: Definition) -> list[str]:
 def _change(
     declared: DeclaredObject, key: ObjectKey, changes: _Changes, known: _ProjectedObject | None
 ) -> DeclaredObject:
-    """The object as the projection has it: itself where nothing changes, and the one `known` where nothing else does than before."""
+    """Return the object as projected: *declared* itself if nothing changes, or *known* if it has the same changes."""
     if known is not None and known.base is declared and known.changes == changes:
         return known
     manifest: Manifest = declared.manifest
@@ -225,7 +234,10 @@ def _with_namespaces(manifest: Manifest, key: ObjectKey, changes: _Changes) -> M
 
 
 def _new_problems(objects: Iterable[DeclaredObject]) -> Iterator[Problem]:
-    """What an object may not be as patches and namespaces make it. One that Git refuses already, or whoever projects, is told there."""
+    """Yield a problem for each object that patches or namespaces made invalid.
+
+    Reasons from Git, and from the caller of the projection, are reported elsewhere.
+    """
     for declared in objects:
         if isinstance(declared, _ProjectedObject) and not declared.base.refused_reason:
             reason = declared.refused_reason.removeprefix(declared.changes.refused_reason).removeprefix("; ")
@@ -238,7 +250,10 @@ def _collisions(
     objects: Iterable[DeclaredObject],
     scopes: Mapping[GroupKind, bool],
 ) -> Iterator[Problem]:
-    """Objects of different keys that have one here: none of them is written, as where Git declares one twice."""
+    """Yield problems for objects of different keys that get one key here.
+
+    As with duplicates in Git, none of them is written.
+    """
     places: dict[ObjectKey, dict[ObjectKey, SourceLocation]] = {}
     for (key, declared), changed in zip(kept, objects, strict=True):
         new_key = (
@@ -253,7 +268,9 @@ def _collisions(
 
 
 def _problems_of(catalog: Catalog, content: ProjectedContent, kept: Collection[int]) -> Iterator[Problem]:
-    """The problems of a catalog without those of definitions and objects that are left out, and of what stays behind."""
+    """Yield the problems of a catalog except those of definitions, objects and destinations that the projection leaves
+    out.
+    """
     for problem in catalog.problems:
         found = _document_of(catalog.contents.get(problem.file, FileContent()), problem.line)
         match found:
@@ -269,7 +286,7 @@ def _problems_of(catalog: Catalog, content: ProjectedContent, kept: Collection[i
 
 
 def _document_of(content: FileContent, line: int) -> DeclaredObject | GroupKind | None:
-    """What begins at this line of a file, or nearest before it."""
+    """Return the object or definition that starts at a line of a file or nearest before it."""
     starts: list[tuple[int, DeclaredObject | GroupKind]] = [
         (declared.origin.line, declared) for declared in (*content.objects, *content.rules, *content.destinations)
     ]
@@ -282,7 +299,7 @@ def _document_of(content: FileContent, line: int) -> DeclaredObject | GroupKind 
 def _protecting_left_out(
     catalog: Catalog, content: ProjectedContent, keys: Iterable[ObjectKey]
 ) -> Mapping[str, FileContent]:
-    """The files, of which those count as unreadable in which something stands that is left out."""
+    """Return the files, marking those as unreadable that hold a left-out object or definition."""
     left_out = {
         declared.origin.file for key, declared in zip(keys, catalog.objects, strict=True) if key not in content.objects
     }

@@ -1,4 +1,7 @@
-"""Protection of what stood in files that cannot be read. Apart from the reader, so that commands without files import no YAML."""
+"""Protection of objects that stood in files that cannot be read.
+
+Separate from the reader of files, so that commands without files import no YAML parser.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,15 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UnreadableFiles:
-    """Files of a commit, and those of them that could not be read: what they held may still be there."""
+    """The files of a commit, and those that could not be read. Their objects may still be declared in them."""
 
     files: Collection[str]
     unreadable: Collection[str]
 
     def protects(self, file: str) -> bool:
-        """What stood in a file that cannot be read, or is absent while some file cannot be read (it may have moved), was not removed from Git."""
+        """Return whether an object that stood in *file* must not count as removed from Git.
+
+        This holds if the file cannot be read. It also holds if the file is absent while another file cannot be read,
+        because the object may have moved there.
+        """
         return bool(self.unreadable) and (file in self.unreadable or file not in self.files)

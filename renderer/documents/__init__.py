@@ -1,8 +1,8 @@
-"""YAML files to documents, exactly as Kubernetes would read them, or not at all.
+"""YAML files to documents, read exactly as Kubernetes reads them or refused.
 
-Invariants: a document's value is plain JSON (dict, list, str, int, float, bool, None) and equals what kubectl would
-send for the same text; text that kubectl reads otherwise than a person would is refused. A file is read wholly or not
-at all. The only package that speaks to PyYAML: its C parser does the scanning, everything else is decided here.
+A document's value is plain JSON (dict, list, str, int, float, bool, None) and equals what kubectl would send for the
+same text. Text that kubectl reads in another way than a person would is refused. A file is read completely or not at
+all. This package alone imports PyYAML, and uses only its C parser.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ __all__ = [
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 
-# kubectl cuts a file at every line that starts with three dashes, whatever follows them.
+# kubectl splits a file at every line that starts with three dashes, even if text follows them.
 _GLUED_SEPARATOR = re.compile(rb"^---[^\s]", re.MULTILINE)
 
 
 @dataclass(slots=True)
 class _Source:
-    """The text of one file, shared by its documents."""
+    """The bytes of one file, shared by its documents."""
 
     data: bytes
     locations: list[YamlLocation] | None = None
@@ -55,19 +55,24 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object of a file. `line` is where its content starts, from 1; `value` is shared with nothing else."""
+    """One object of a file."""
 
     file: str
     line: int
+    """Line where the content starts, from 1."""
     value: dict[str, Any]
+    """Plain JSON, not shared with any other value."""
     _source: _Source = field(repr=False, compare=False)
     _ordinal: int = field(repr=False, compare=False)
+    """Index of the YAML document in the file."""
     _prefix: str = field(default="", repr=False, compare=False)
+    """Path inside the YAML document if the object is an item of a `List`; otherwise empty."""
 
     def line_of(self, path: str) -> int:
-        """The line of a place such as `spec.resources[2].template.spec.size`, or of its nearest written ancestor.
+        """Return the line of a path such as `spec.resources[2].template.spec.size`, or of its nearest ancestor in the
+        file.
 
-        Parses the file again on first use: for messages only.
+        The first use parses the file again, so this is for messages only.
         """
         full_path = f"{self._prefix}.{path}" if self._prefix and path[:1] not in ("", "[") else self._prefix + path
         location = self._source.location(self._ordinal).find(full_path)
@@ -75,9 +80,9 @@ class Document:
 
 
 def load(file: str, data: bytes) -> tuple[list[Document], list[Problem]]:
-    """The documents of a file, in order; or none of them and what is wrong with the file.
+    """Return the documents of a file in order, or an empty list and its problems.
 
-    Empty documents are left out, a `List` stands for its items.
+    Empty documents are left out. A `List` is replaced by its items.
     """
     if len(data) > MAX_FILE_BYTES:
         return [], [Problem(file, 0, "", f"larger than {MAX_FILE_BYTES // 1024**2} MiB; split the file")]
@@ -131,7 +136,7 @@ def _expand_root(file: str, root: YamlRoot, source: _Source) -> Iterator[Documen
 
 
 def _expand_items(document: Document) -> Iterator[Document | Problem]:
-    """The document itself, or the items of a list, which may be lists again."""
+    """Yield the document itself, or the items of a `List`, which may be lists as well."""
     kind, items = document.value.get("kind"), document.value.get("items")
     if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
         yield document

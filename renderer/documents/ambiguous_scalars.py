@@ -1,4 +1,7 @@
-"""Plain scalars that Kubernetes reads otherwise than most people do; for `lint`, since they are no mistakes."""
+"""Unquoted scalars that Kubernetes reads in another way than most people do.
+
+They are legal, so only `lint` reports them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _UNAMBIGUOUS: Final = frozenset({"true", "True", "TRUE", "false", "False", "FALS
 
 
 def ambiguities(file: str, data: bytes) -> list[Problem]:
-    """Every such scalar with its line, keys included; up to the first error of syntax."""
+    """Return a problem for each ambiguous scalar, keys included, up to the first syntax error."""
     return [
         Problem(
             file,

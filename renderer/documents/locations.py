@@ -1,4 +1,4 @@
-"""Where things stand in a file: a tree of line numbers, built by a second parse when an error is to be reported."""
+"""Lines of a YAML file: a tree of line numbers, built by a second parse when a problem is reported."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ _BARE = re.compile(r"\[([^\]\"']+)\]")
 
 @dataclass(slots=True)
 class YamlLocation:
-    """One node of a document: its line (from 1; a value stands on the line of its key) and its children."""
+    """One node of a document. `line` counts from 1; the line of a value is the line of its key."""
 
     line: int
     children: dict[str | int, YamlLocation] = field(default_factory=dict)
 
     def find(self, path: str) -> YamlLocation:
-        """The place at `path`, or its nearest ancestor. Keys may hold dots: the longest key that fits is taken."""
+        """Return the location at *path*, or of its nearest ancestor.
+
+        Keys may contain dots: the longest matching key is taken.
+        """
         key: str | int | None
         if match := _INDEX.match(path):
             key, end = int(match[1]), match.end()
@@ -51,14 +54,14 @@ class YamlLocation:
 
 @dataclass(slots=True)
 class _OpenCollection:
-    """A collection whose end has not been read."""
+    """A mapping or sequence whose end the parser has not reached."""
 
     location: YamlLocation
     is_sequence: bool
     key: str | None = None
 
     def location_for(self, event: Any) -> YamlLocation | None:
-        """The place of the next child; None when the event is a key."""
+        """Return the location of the next child; None if the event is a key."""
         line = event.start_mark.line + 1
         if self.is_sequence:
             return self.location.children.setdefault(len(self.location.children), YamlLocation(line))
@@ -72,7 +75,7 @@ class _OpenCollection:
 
 
 def parse_locations(data: bytes) -> list[YamlLocation]:
-    """One tree per YAML document of the stream, empty documents included; ends early where the YAML is broken."""
+    """Return one tree for each YAML document, empty ones included. A syntax error ends the result early."""
     return list(_iterate_locations(data))
 
 
@@ -96,7 +99,7 @@ def _iterate_locations(data: bytes) -> Iterator[YamlLocation]:
 
 
 def iterate_events(data: bytes) -> Iterator[Any]:
-    """The parser's events, up to the end or the first error of syntax."""
+    """Yield the parser's events up to the end or the first syntax error."""
     parser = CParser(data)
     try:
         while parser.check_event():

@@ -1,7 +1,7 @@
-"""From the events of the YAML parser to plain values, in one pass without recursion.
+"""Conversion of the YAML parser's events to plain values, in one pass without recursion.
 
-Invariants: nothing but dict, list, str, int, float, bool and None comes out; no two places share an object; the work is
-bounded by the size of the file, since depth and the expansion of aliases are capped before anything is built.
+The result holds only dict, list, str, int, float, bool and None, and no object appears in two places. The work is
+bounded by the size of the file, because depth and the expansion of aliases are limited before anything is built.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_PROBLEMS: Final = 20
 
 _COLLECTION_TAGS: Final = {None: "", "tag:yaml.org,2002:map": "map", "tag:yaml.org,2002:seq": "seq"}
 
-# What the collection that is being filled expects next, where that is not the value of a key.
+# What the open collection expects next. In place of one of these, a text means: the value of this key.
 _ITEM: Final = object()
 _KEY: Final = object()
 _MERGE: Final = object()
@@ -41,29 +41,33 @@ _ROOT: Final = object()
 
 
 class UnreadableYaml(Exception):
-    """Reading cannot go on."""
+    """A mistake after which reading cannot continue. It is already among the reader's problems."""
 
 
 class YamlRoot(NamedTuple):
-    """The value of one YAML document, where its content starts, and which of the stream's documents it is."""
+    """The value of one YAML document."""
 
     line: int
+    """Line where the content starts, from 1."""
     ordinal: int
+    """Index of the document in the file, from 0."""
     value: Any
 
 
 class _Anchored(NamedTuple):
+    """The value of an anchor, with the number of nodes in it."""
+
     value: Any
     nodes: int
 
 
-# An outer collection that waits for an inner one: itself, what it expects, the anchor of the inner one, and the number
-# of nodes before the inner one. A plain tuple, since one is made per collection.
+# An outer collection while an inner one is read: the outer one, what it expects, the anchor of the inner one, and the
+# number of nodes before the inner one. A plain tuple, because one is made for each collection.
 _Frame = tuple[Any, Any, str | None, int]
 
 
 class YamlReader:
-    """Reads one file; `problems` holds the mistakes found on the way."""
+    """Reader of one file. `problems` holds its mistakes."""
 
     def __init__(self, file: str, data: bytes) -> None:
         self.problems: list[Problem] = []
@@ -77,8 +81,8 @@ class YamlReader:
         self._ordinal = -1
         self._separator_line = -1
 
-    def read_roots(self) -> list[YamlRoot]:
-        """All documents of the stream that are not empty. Raises `UnreadableYaml`, or the parser's own errors."""
+    def read_roots(self) -> list[YamlRoot]:  # noqa: C901, RUF100 - one state machine, see the comment at its loop
+        """Return all documents that are not empty. Raises UnreadableYaml, or an error of the parser."""
         roots: list[YamlRoot] = []
         next_event: Callable[[], Any] = CParser(self._data).get_event
         stack = self._stack
@@ -86,7 +90,8 @@ class YamlReader:
         expects: Any = _ROOT
         root_line = nodes = 0
 
-        # One loop over all events, since calls per event would cost more than libyaml itself.
+        # One loop with all states: a call for each event would cost more than libyaml itself. The first chain of
+        # branches finds the value that an event completes; the second puts it where the open collection expects it.
         while True:
             event = next_event()
             kind = type(event)
@@ -168,7 +173,7 @@ class YamlReader:
             self._add_mistake(event, "a document that does not start with '---'; kubectl would ignore it")
 
     def _check_root(self, event: Any) -> int:
-        """The line of the content of a document, from 1."""
+        """Return the line of a document's content, from 1. Content on the line of `---` is a mistake."""
         line: int = event.start_mark.line
         if line == self._separator_line:
             self._add_mistake(
@@ -177,7 +182,7 @@ class YamlReader:
         return line + 1
 
     def _begin_collection(self, event: Any) -> None:
-        """Check a collection that starts; an alias inside refers to what is not complete yet."""
+        """Check the tag of a collection, and mark its anchor as incomplete: an alias inside would refer to itself."""
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         expected = "map" if type(event) is MappingStartEvent else "seq"
@@ -191,7 +196,10 @@ class YamlReader:
             return self._add_mistake(event, str(error))
 
     def _normalize_key(self, event: Any, value: Any, container: dict[str, Any]) -> Any:
-        """The text of an unusual key: what is not text becomes text as in Kubernetes; the rest is a mistake."""
+        """Return the text of an unusual key.
+
+        Booleans and integers become text as in Kubernetes; other values are mistakes.
+        """
         if value == "<<" and type(event) is ScalarEvent and event.implicit[0]:
             return _MERGE
         if value is True or value is False:
@@ -220,9 +228,9 @@ class YamlReader:
         return f"duplicate key {key!r} (line {line}, column {column}; {earlier}); keep one of them"
 
     def _merge(self, event: Any, value: Any, container: dict[str, Any]) -> None:
-        """`<<`: keys that are given later in the mapping win.
+        """Apply `<<`: keys that follow it in the mapping win.
 
-        Kubernetes lets `<<` overwrite keys that are given before it, against the rule of YAML: such a clash is refused.
+        Kubernetes lets `<<` overwrite keys that precede it, against the YAML specification. Such a clash is refused.
         """
         sources = value if type(value) is list else [value]
         if not all(type(source) is dict for source in sources):
@@ -266,12 +274,12 @@ class YamlReader:
             raise UnreadableYaml
 
     def _unreadable(self, event: Any, message: str) -> UnreadableYaml:
-        """Note a mistake after which reading cannot go on."""
+        """Note a mistake, and return the exception that ends reading."""
         self._add_mistake(event, message)
         return UnreadableYaml()
 
     def _current_path(self) -> str:
-        """Path of the collection that is being filled."""
+        """Return the path of the collection that is being filled."""
         parts: list[str] = []
         for container, expects, _, _ in self._stack:
             if expects is _ITEM:

@@ -1,7 +1,7 @@
-"""What a plain scalar means: YAML 1.1 as Kubernetes reads it (the resolver of sigs.k8s.io/yaml), not as PyYAML does.
+"""Values of plain scalars in YAML 1.1, as Kubernetes reads them (the resolver of sigs.k8s.io/yaml), not as PyYAML does.
 
-Invariant: for every text, the answer is the JSON value that the API server would see, or a `ScalarError`.
-Whole numbers written as floats (`1.0`, `1e3`) are whole numbers in JSON as Go writes it, and therefore `int` here.
+Every text yields the JSON value that the API server would see, or a `ScalarError`. Go writes whole floats (`1.0`,
+`1e3`) to JSON as whole numbers, so they are `int` here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOT_FINITE: Final = frozenset(sign + word for word in (".inf", ".Inf", ".INF") 
     ".NAN",
 }
 
-# A text that starts with anything else can only be text: this is checked before all else, since most scalars are names.
+# A scalar with another first character is always text. Checked first, because most scalars are names.
 _MEANINGFUL_STARTS: Final = frozenset("0123456789+-.yYnNtTfFoO~")
 _NUMERIC_STARTS: Final = frozenset("0123456789+-")
 
@@ -46,12 +46,12 @@ _BASES: Final = (("hex", 16), ("bin", 2), ("oct", 8), ("dec", 10))
 
 
 class ScalarError(ValueError):
-    """A scalar that has no JSON value; the text of the error says what to write instead."""
+    """A scalar without a JSON value. The text of the error says what to write instead."""
 
 
 @lru_cache(maxsize=4096)
 def resolve(text: str) -> Scalar:
-    """The value of a plain (unquoted, untagged) scalar."""
+    """Return the value of a plain scalar (without quotes and tag)."""
     if not text:
         return None
     start = text[0]
@@ -69,9 +69,9 @@ def resolve(text: str) -> Scalar:
 
 
 def resolve_tagged(text: str, tag: str, *, plain: bool) -> Scalar:
-    """The value of a scalar with an explicit tag; of the tags, only those of JSON's types are accepted.
+    """Return the value of a scalar with an explicit tag. Only the tags of JSON types are accepted.
 
-    A tag never converts: `!!int` on something that is not a whole number is an error.
+    A tag never converts: `!!int` before text that is not a whole number is an error.
     """
     kind = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
     if kind == "str" or (tag == "!" and not plain):
@@ -105,7 +105,7 @@ def _parse_integer(text: str, match: re.Match[str]) -> int | float:
     if INT64_MIN <= value <= INT64_MAX:
         return value
     if value <= UINT64_MAX and not match["sign"]:
-        return float(value)  # what the API machinery keeps of a number beyond int64
+        return float(value)  # the API machinery keeps a number beyond int64 as a double
     raise ScalarError(f"{_shorten(text)} does not fit in 64 bits; put it in quotes if text is meant")
 
 

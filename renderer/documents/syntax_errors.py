@@ -1,4 +1,4 @@
-"""Errors of the YAML parser in the words of a person who edits manifests."""
+"""Syntax errors of the YAML parser, worded for a person who edits manifests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from yaml.reader import ReaderError
 
 
 class YamlSyntaxError(NamedTuple):
-    """What is wrong and where; the line counts from 1."""
+    """A syntax error. `line` counts from 1."""
 
     line: int
     message: str
@@ -23,7 +23,7 @@ TEMPLATED_MESSAGE: Final = (
 
 _INDENTED_BY_TAB = re.compile(rb" *\t")
 
-# Messages of libyaml (left) that need more than a change of words.
+# Messages of libyaml that do not tell an author what to do.
 _HINTS = {
     "mapping values are not allowed in this context": (
         "a second ':' on the line, or a line that is indented differently from those above; "
@@ -52,7 +52,7 @@ _HINTS = {
 
 
 def to_syntax_error(error: YAMLError, data: bytes) -> YamlSyntaxError:
-    """What to tell the author about an error of the parser."""
+    """Return the place and the message of a parser error."""
     if isinstance(error, ReaderError):
         return _control_character(error, data)
     if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
@@ -67,7 +67,7 @@ def to_syntax_error(error: YAMLError, data: bytes) -> YamlSyntaxError:
 
 
 def is_templated(data: bytes, line: int) -> bool:
-    """Does it look like a template of a Helm chart? `{{` is hardly anything else."""
+    """Return whether a line looks like a template of a Helm chart. `{{` rarely means anything else."""
     return b"{{" in _line(data, line)
 
 
@@ -77,7 +77,7 @@ def _reason(error: MarkedYAMLError) -> str:
 
 
 def _describe_opening(error: MarkedYAMLError, line: int) -> str:
-    """The place where a construct began that spans lines: usually the true culprit."""
+    """Return the place where an unfinished construct began, which is usually the cause."""
     if error.context_mark is None or error.context_mark.line + 1 == line:
         return ""
     return f" (it began at line {error.context_mark.line + 1}, column {error.context_mark.column + 1})"

@@ -1,4 +1,7 @@
-"""Manifests to YAML that Kubernetes reads back as the same values. Keys keep their order; text that would read as something else is quoted."""
+"""Manifests to YAML that Kubernetes reads back as the same values.
+
+Keys keep their order. Text that would be read as another value is quoted.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def dump(manifests: Iterable[object]) -> str:
-    """One YAML document for each manifest, with `---` before each."""
+    """Return one YAML document for each manifest, with `---` before each."""
     return yaml.dump_all(
         manifests, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=4096, allow_unicode=True
     )

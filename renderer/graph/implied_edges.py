@@ -1,8 +1,9 @@
-"""Edges that nobody writes but that everybody means: namespace, CRD, RBAC, references, `depends-on`.
+"""Dependencies that follow from the content of objects: namespace, CRD, RBAC, references, `depends-on`.
 
-They order the plain objects, CRDs and instances of a source, and the nodes of an instance; only objects of the same set
-count. Healthy dependencies are asked for by the annotation `config.kubernetes.io/depends-on` (cli-utils), and by what the
-API server calls: webhooks and aggregated APIs. Everybody else asks for a ready one.
+They order the plain objects, CRDs and instances of a source, and the nodes of an instance. Only objects of the same set
+count. A dependent waits until its dependency is ready. It waits until the dependency is healthy if the annotation
+`config.kubernetes.io/depends-on` (cli-utils) asks for it, or if the API server calls the dependent (webhooks,
+aggregated APIs).
 """
 
 from __future__ import annotations
@@ -28,26 +29,35 @@ _POD_SPECS = {
     GroupKind("", "ReplicationController"): ("spec", "template", "spec"),
 }
 
+_ENVIRONMENT_REFERENCES = (
+    ("configMapKeyRef", "ConfigMap"),
+    ("configMapRef", "ConfigMap"),
+    ("secretKeyRef", "Secret"),
+    ("secretRef", "Secret"),
+)
+"""Fields of `env` and `envFrom` of a container, with the kind that they name."""
+
 _CLUSTER_SCOPED_FIELDS = {
     "priorityClassName": GroupKind("scheduling.k8s.io", "PriorityClass"),
     "runtimeClassName": GroupKind("node.k8s.io", "RuntimeClass"),
 }
-"""What a Pod may name that lives outside of namespaces; without it admission refuses the Pod."""
+"""Fields of a Pod that name cluster-scoped objects. Admission refuses the Pod if such an object is missing."""
 
 
 class DependsOnError(RendererError):
-    """The annotation `config.kubernetes.io/depends-on` cannot be read."""
+    """An annotation `config.kubernetes.io/depends-on` that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImpliedEdgeIndex:
-    """What other objects of a set are to one of them: the CRD that defines a kind, the workloads whose pods answer for a Service, the bindings
-    that give a ServiceAccount its rights.
-    """
+    """Relations between the objects of a set that an object does not name itself."""
 
     crds: Mapping[GroupKind, ObjectKey]
+    """By kind, the CRD that defines it."""
     servers: Mapping[ObjectKey, tuple[ObjectKey, ...]]
+    """By Service that the API server calls, the workloads behind it."""
     bindings: Mapping[ObjectKey, tuple[ObjectKey, ...]]
+    """By ServiceAccount, the bindings that grant its rights."""
 
     @classmethod
     def from_manifests(cls, manifests: Iterable[tuple[ObjectKey, Manifest]]) -> ImpliedEdgeIndex:
@@ -71,17 +81,19 @@ _EMPTY_INDEX = ImpliedEdgeIndex({}, {}, {})
 
 
 def edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
-    """Keys that this object depends on if they are in its set.
+    """Yield the keys that an object depends on if they are in its set.
 
-    References that are not texts are passed over; whether they are mistakes is for the server to say.
+    References that are not text are left out; the API server reports them.
     """
     return (edge for edge in _edges(manifest, key, index) if all(isinstance(part, str) for part in edge))
 
 
 def soft_edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
-    """Dependencies that nothing in the object names, and that give way to those which something does.
+    """Yield dependencies that the object does not name. They give way to named dependencies where both would form a
+    cycle.
 
-    The API server's callbacks need the pods behind the Service; a workload needs the rights of its ServiceAccount while it runs, to its end.
+    The API server's callbacks need the Pods behind a Service. A workload needs the rights of its ServiceAccount as long
+    as it runs.
     """
     yield from serving_workloads(manifest, key, index)
     if path := _POD_SPECS.get(key.group_kind):
@@ -90,15 +102,16 @@ def soft_edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> I
 
 
 def serving_workloads(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
-    """Workloads that must be healthy before the API server may be told to call them: with `failurePolicy: Fail` it would refuse all writes, those
-    included that bring the workload up.
+    """Yield workloads that must be healthy before the API server may call the Service of *manifest*.
+
+    With `failurePolicy: Fail` it would refuse all writes, including those that start the workload.
     """
     for service in _referenced_services(manifest, key):
         yield from index.servers.get(service, ())
 
 
 def edge_inputs(manifest: Manifest, key: ObjectKey) -> tuple[object, ...]:
-    """Whatever edges are made of, its own and those of others: as long as this stays the same, the manifest may change and no edge does."""
+    """Return all parts of a manifest that any edge depends on. While they are equal, no edge of the set changes."""
     path = _POD_SPECS.get(key.group_kind, ())
     return (
         _mapping_at(manifest, ("metadata", "annotations")).get(well_known.DEPENDS_ON),
@@ -123,16 +136,16 @@ def _edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Itera
 
 
 def persistent_volume_claims(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectKey]:
-    """The PersistentVolumeClaims that its Pods use."""
+    """Yield the PersistentVolumeClaims that the Pods of an object use."""
     path = _POD_SPECS.get(key.group_kind)
     references = _pod_edges(_mapping_at(manifest, path), key.namespace) if path else ()
     return (reference for reference in references if reference.kind == "PersistentVolumeClaim")
 
 
 def parse_depends_on(manifest: Manifest) -> list[ObjectKey]:
-    """The keys that `config.kubernetes.io/depends-on` names: `group/namespaces/NS/Kind/NAME` or `group/Kind/NAME`, comma separated.
+    """Return the keys in `config.kubernetes.io/depends-on`, separated by commas.
 
-    Raises DependsOnError where the text has another form.
+    A key is `group/namespaces/NS/Kind/NAME` or `group/Kind/NAME`. Raises DependsOnError for any other text.
     """
     annotations = _mapping_at(manifest, ("metadata", "annotations"))
     text = annotations.get(well_known.DEPENDS_ON)
@@ -142,7 +155,7 @@ def parse_depends_on(manifest: Manifest) -> list[ObjectKey]:
 
 
 def with_namespaces(manifest: Manifest, namespaces: Mapping[str, str]) -> Manifest:
-    """The manifest whose `config.kubernetes.io/depends-on` names objects in other namespaces; itself where nothing in it changes."""
+    """Return the manifest with *namespaces* mapped in `config.kubernetes.io/depends-on`; itself if nothing changes."""
     text = _mapping_at(manifest, ("metadata", "annotations")).get(well_known.DEPENDS_ON)
     if not isinstance(text, str):
         return manifest
@@ -170,7 +183,8 @@ def _parse_reference(reference: str) -> ObjectKey:
         case [group, kind, name] if kind and name:
             return ObjectKey(group, kind, "", name)
     raise DependsOnError(
-        f"cannot read {reference!r}; write GROUP/namespaces/NAMESPACE/KIND/NAME or GROUP/KIND/NAME (the core group is empty)"
+        f"cannot read {reference!r}; write GROUP/namespaces/NAMESPACE/KIND/NAME or GROUP/KIND/NAME "
+        "(the core group is empty)"
     )
 
 
@@ -219,7 +233,7 @@ def _referenced_services(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectK
 def _selected_workloads(
     selector: Mapping[str, Any], namespace: str, objects: Iterable[tuple[ObjectKey, Manifest]]
 ) -> Iterator[ObjectKey]:
-    """Workloads whose pods a Service's selector selects; an empty one selects none."""
+    """Yield workloads whose Pods the selector of a Service selects. An empty selector selects none."""
     for key, manifest in objects:
         path = _POD_SPECS.get(key.group_kind)
         if selector and path and key.namespace == namespace:
@@ -240,16 +254,15 @@ def _pod_edges(spec: Mapping[str, Any], namespace: str) -> Iterator[ObjectKey]:
     for volume in _mapping_items(spec.get("volumes")):
         yield from _volume_edges(volume, namespace)
     for container in (*_mapping_items(spec.get("initContainers")), *_mapping_items(spec.get("containers"))):
-        for variable in (*_mapping_items(container.get("env")), *_mapping_items(container.get("envFrom"))):
-            source = _mapping_at(variable, ("valueFrom",)) or variable
-            for field, kind in (
-                ("configMapKeyRef", "ConfigMap"),
-                ("configMapRef", "ConfigMap"),
-                ("secretKeyRef", "Secret"),
-                ("secretRef", "Secret"),
-            ):
-                if name := _mapping_at(source, (field,)).get("name"):
-                    yield ObjectKey("", kind, namespace, name)
+        yield from _environment_edges(container, namespace)
+
+
+def _environment_edges(container: Mapping[str, Any], namespace: str) -> Iterator[ObjectKey]:
+    for variable in (*_mapping_items(container.get("env")), *_mapping_items(container.get("envFrom"))):
+        source = _mapping_at(variable, ("valueFrom",)) or variable
+        for field, kind in _ENVIRONMENT_REFERENCES:
+            if name := _mapping_at(source, (field,)).get("name"):
+                yield ObjectKey("", kind, namespace, name)
 
 
 def _volume_edges(volume: Mapping[str, Any], namespace: str) -> Iterator[ObjectKey]:

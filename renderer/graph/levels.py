@@ -1,6 +1,7 @@
-"""Levels of dependency (Kahn), stable to the byte, and a cycle named by its shortest path.
+"""Levels of a dependency graph (Kahn) in stable order, cycles, and paths.
 
-level(v) = 1 + max(level(parents)), 0 without parents; inside a level nodes keep the order in which they were given (S0-1 to S0-3).
+level(v) = 1 + max(level(parents)), and 0 without parents. Within a level, nodes keep the order in which they were given
+(S0-1 to S0-3).
 """
 
 from __future__ import annotations
@@ -15,19 +16,17 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 class CycleError(RendererError):
-    """Nodes wait for one another; `path` starts and ends with the same node."""
+    """Nodes that depend on each other. The path starts and ends with the same node."""
 
     def __init__(self, path: list[str]) -> None:
         self.find_path = path
-        super().__init__(
-            f"these depend on one another in a circle: {' -> '.join(path)}; take one of the references out"
-        )
+        super().__init__(f"these depend on one another in a circle: {' -> '.join(path)}; remove one of the references")
 
 
 def compute_levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Nodes by level; `parents` maps every node to its direct dependencies, all of which are nodes too.
+    """Return the nodes by level. *parents* maps every node to its direct dependencies, all of which are nodes as well.
 
-    Raises CycleError with one shortest cycle.
+    Raises CycleError with a shortest cycle.
     """
     pending_counts = {node: len(set(depends_on)) for node, depends_on in parents.items()}
     children: dict[str, list[str]] = {node: [] for node in parents}
@@ -52,7 +51,10 @@ def compute_levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
 
 
 def ancestors(parents: Mapping[Node, Collection[Node]], start: Iterable[Node]) -> set[Node]:
-    """Everything that `start` depends on, directly or not, `start` itself left out unless it is reached."""
+    """Return all direct and indirect dependencies of *start*.
+
+    A start node is included only if another one depends on it.
+    """
     visited: set[Node] = set()
     pending = [parent for node in start for parent in parents.get(node, ())]
     while pending:
@@ -64,7 +66,10 @@ def ancestors(parents: Mapping[Node, Collection[Node]], start: Iterable[Node]) -
 
 
 def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, dependencies: Iterable[Node]) -> None:
-    """Let `node` depend on these nodes as well, in place; unknown ones, and those that depend on it already, are left out."""
+    """Add *dependencies* to the parents of *node*, in place.
+
+    Unknown nodes, and those that would close a cycle, are left out.
+    """
     for parent in dependencies:
         if (
             parent in parents
@@ -76,7 +81,7 @@ def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, dependen
 
 
 def find_circles(parents: Mapping[Node, Collection[Node]]) -> dict[Node, int]:
-    """Return, of each node, a number that it shares with exactly those that it depends on and that depend on it (Kosaraju).
+    """Return a number for each node, equal for the nodes of one cycle (strongly connected components, Kosaraju).
 
     Every node has an entry in *parents*.
     """
@@ -97,7 +102,7 @@ def find_circles(parents: Mapping[Node, Collection[Node]]) -> dict[Node, int]:
 
 
 def _in_postorder(parents: Mapping[Node, Collection[Node]]) -> list[Node]:
-    """Return all nodes, each after what it depends on, as far as there are no circles."""
+    """Return all nodes, each after its dependencies where these are not on a cycle with it."""
     finished: list[Node] = []
     visited: set[Node] = set()
     for start in parents:
@@ -114,7 +119,10 @@ def _in_postorder(parents: Mapping[Node, Collection[Node]]) -> list[Node]:
 
 
 def find_path(parents: Mapping[Node, Collection[Node]], start: Node, end: Node) -> list[Node]:
-    """A shortest way from `start` along its dependencies to `end`, both included, at least one step long; empty if there is none."""
+    """Return a shortest path from *start* along dependencies to *end*, both included; empty if there is none.
+
+    The path has at least one step, so a path from a node to itself is a cycle.
+    """
     reached_from: dict[Node, Node] = {}
     queue = deque([start])
     while queue:

@@ -1,4 +1,4 @@
-"""Where the expressions of a string are: `${...}`, whose end is found by counting braces, as kro does."""
+"""Expressions inside a string: `${...}`, whose end is found by counting braces, as in kro."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _PREFIX: Final = re.compile(r"(?<![A-Za-z0-9_])[rRbB]{1,2}\Z")
 
 
 def scan(text: str) -> tuple[Part, ...]:
-    """The literal and expression parts of a string, in order; empty ones are left out.
+    """Return the literal and expression parts of a string, in order, without empty ones.
 
-    Braces are counted, except inside strings of the expression, whatever their quotes. `${` that is never closed is
-    literal text (kro). Raises ExpressionError for `${` inside an expression.
+    Braces are counted except inside string literals of the expression. An unclosed `${` is literal text (kro). Raises
+    ExpressionError for `${` inside an expression.
     """
     parts: list[Part] = []
     position = 0
@@ -42,7 +42,10 @@ def scan(text: str) -> tuple[Part, ...]:
 
 
 def parse_expression(text: str) -> Program:
-    """The program of a standalone `${...}`. Raises ExpressionError when it is not one, or does not compile."""
+    """Return the program of a standalone `${...}`.
+
+    Raises ExpressionError if the text is anything else or does not compile.
+    """
     match scan(text):
         case (Expression(text=inner),):
             return compile_expression(inner.strip())
@@ -50,7 +53,7 @@ def parse_expression(text: str) -> Program:
 
 
 def _find_closing(text: str, start: int) -> int | None:
-    """The position of the brace that closes `${` at `start`."""
+    """Return the position of the brace that closes the `${` at *start*; None if it is not closed."""
     depth, position = 1, start + 2
     while position < len(text):
         character = text[position]
@@ -63,7 +66,7 @@ def _find_closing(text: str, start: int) -> int | None:
         if text.startswith("${", position):
             raise ExpressionError(
                 text[start + 2 :],
-                "nested ${ in an expression; leave out the inner ${ and }",
+                "nested ${ in an expression; remove the inner ${ and }",
                 column=position - start - 1,
             )
         depth += (character == "{") - (character == "}")
@@ -74,7 +77,7 @@ def _find_closing(text: str, start: int) -> int | None:
 
 
 def _find_string_end(text: str, start: int) -> int | None:
-    """The position after the string literal whose quotes begin at `start`; None when it is not closed."""
+    """Return the position after the string literal that begins at *start*; None if it is not closed."""
     opening = _QUOTES.match(text, start)
     assert opening is not None
     quote = opening[0]

@@ -1,11 +1,11 @@
 """Templates: JSON values whose strings hold `${...}`.
 
-A string that is one `${...}` and nothing else is *standalone*: the value of the expression takes its place,
-whatever its type. Any other string with expressions is *mixed*: their values, which must be strings, are put into
-the text. Map keys are never expressions. What a variable holds is never read as a template.
+A string that is exactly one `${...}` is *standalone*: the value of the expression replaces it, with its type. Any other
+string with expressions is *mixed*: their values, which must be strings, are inserted into the text. Map keys are never
+expressions, and values of variables are never read as templates.
 
-A template is compiled into one Python function that builds the finished value. Only when that raises are the
-expressions evaluated one by one, to tell which one failed, where and why.
+A template is compiled into one Python function that builds the finished value. If that function raises, the expressions
+are evaluated one by one, to find which of them failed, where and why.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ MAX_DEPTH: Final = 80
 
 
 class TemplateError(RendererError):
-    """An expression in a template cannot be compiled or evaluated. `path` is its place: `spec.containers[0].image`.
+    """An expression in a template that cannot be compiled or evaluated.
 
-    `errors` are all such errors that were found together, in the order of the template, this one first.
+    `path` is its place, such as `spec.containers[0].image`. `errors` are all errors found together, in the order of the
+    template, starting with this one.
     """
 
     def __init__(self, path: str, error: ExpressionError, errors: tuple[TemplateError, ...] = ()) -> None:
@@ -45,14 +46,14 @@ class TemplateError(RendererError):
 
 @dataclass(frozen=True, slots=True)
 class _Hole:
-    """A string of the template that holds expressions. `parts` are its texts and programs; standalone if it is one
-    program. In a `binary` one bytes are written as base64 text.
-    """
+    """A string of the template that holds expressions."""
 
     path: Path
     source_text: str
     parts: tuple[str | Program, ...]
+    """Texts and programs, in order. A single program makes the hole standalone."""
     binary: bool = False
+    """True if bytes are written as base64 text."""
 
     @property
     def programs(self) -> Iterator[Program]:
@@ -63,7 +64,7 @@ class _Hole:
         return len(self.parts) == 1
 
     def evaluate(self, variables: Mapping[str, Any], meter: Meter) -> Any:
-        """Its JSON value, or OMIT. Raises ExpressionError."""
+        """Return the JSON value, or OMIT. Raises ExpressionError."""
         meter.renew()
         if not self.is_standalone:
             return "".join(
@@ -88,7 +89,7 @@ def _evaluate_text(program: Program, variables: Mapping[str, Any], meter: Meter)
 
 @final
 class Template:
-    """A compiled template. Built by `compile_template`."""
+    """A template compiled by `compile_template`."""
 
     __slots__ = ("_build", "_holes", "source")
 
@@ -109,7 +110,10 @@ class Template:
         return frozenset().union(*(program.names for _, program in self.expressions))
 
     def with_encoding(self, is_binary: Callable[[Path], bool]) -> Template:
-        """The same, but that bytes at these places are written as base64 text, as JSON has them. Elsewhere they are an error."""
+        """Return the template writing bytes at the places of *is_binary* as base64 text.
+
+        Elsewhere bytes are an error.
+        """
         binary_holes = {path: replace(hole, binary=True) for path, hole in self._holes.items() if is_binary(path)}
         if not binary_holes:
             return self
@@ -117,11 +121,11 @@ class Template:
         return Template(self.source, holes, _compile_builder(self.source, holes))
 
     def blank(self, value: Any) -> Any:
-        """A value of the template's shape with null for every string that holds expressions in the template."""
+        """Return *value*, of the template's shape, with null at each string that holds expressions in the template."""
         return _fill(value, (), dict.fromkeys(self._holes))
 
     def _try_build(self, variables: Mapping[str, Any], instance_meter: Meter) -> Any:
-        """The finished value, fast; OMIT where some expression fails, which then has to be found."""
+        """Return the finished value from the generated function; OMIT if any expression fails."""
         meter = instance_meter.of_object()
         try:
             return self._build(variables, meter)
@@ -133,10 +137,10 @@ class Template:
     def evaluate_partially(
         self, variables: Mapping[str, Any], is_pending: Callable[[ExpressionError], bool], meter: Meter | None = None
     ) -> tuple[Any, list[tuple[str, ExpressionError]]]:
-        """As much as can be known: strings whose expressions fail with a pending error stay as written.
+        """Return as much of the value as is known, and the pending errors with their paths.
 
-        Returns the value and those errors with their paths. Other errors are raised as TemplateError, all together. `meter` is of the instance
-        that the value is part of.
+        A string whose expression fails with a pending error stays as written. *meter* belongs to the instance that the
+        value is part of. Raises TemplateError with all other errors.
         """
         instance_meter = meter or Meter.of_instance()
         built = self._try_build(variables, instance_meter)
@@ -162,7 +166,10 @@ class Template:
         return _fill(self.source, (), values), waiting
 
     def evaluate_known(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
-        """The value with every string left out whose expressions cannot be evaluated yet. `meter` as in `partial`."""
+        """Return the value without the strings whose expressions cannot be evaluated yet.
+
+        *meter* belongs to the instance that the value is part of.
+        """
         instance_meter = meter or Meter.of_instance()
         built = self._try_build(variables, instance_meter)
         if built is not OMIT:
@@ -173,7 +180,7 @@ class Template:
         return {} if value is OMIT else value
 
     def _evaluate_holes(self, variables: Mapping[str, Any], instance_meter: Meter) -> Iterator[tuple[Path, Any]]:
-        """Every string with expressions: its value, or its error."""
+        """Yield each string with expressions, with its value or its error."""
         meter = instance_meter.of_object()
         for path, hole in self._holes.items():
             try:
@@ -184,7 +191,7 @@ class Template:
 
 
 def compile_template(value: Any) -> Template:
-    """Compile a JSON value. Raises TemplateError with all mistakes in it."""
+    """Compile a JSON value. Raises TemplateError with all mistakes."""
     holes: dict[Path, _Hole] = {}
     errors: list[TemplateError] = []
     for path, text in find_strings(value):
@@ -203,8 +210,9 @@ def compile_template(value: Any) -> Template:
 
 
 def format_path(path: Path) -> str:
-    """`spec.containers[0].image`; keys that are not plain words are quoted:
-    `metadata.labels["app.kubernetes.io/name"]`.
+    """Return a path as text, such as `spec.containers[0].image`.
+
+    Keys that are not plain words are quoted: `metadata.labels["app.kubernetes.io/name"]`.
     """
     text = ""
     for step in path:
@@ -218,7 +226,10 @@ def format_path(path: Path) -> str:
 
 
 def find_strings(value: Any, path: Path = (), *, include_all: bool = False) -> Iterator[tuple[Path, str]]:
-    """All strings of a value that may hold expressions, or `every` one, with their paths. Raises TemplateError for one that is nested too deeply."""
+    """Yield the strings of a value that may hold expressions, with their paths; with *include_all*, all strings.
+
+    Raises TemplateError if the value is nested too deeply.
+    """
     if len(path) > MAX_DEPTH:
         raise TemplateError(
             format_path(path[:8]) + "...", ExpressionError("", f"the template is nested deeper than {MAX_DEPTH} levels")
@@ -236,7 +247,7 @@ def find_strings(value: Any, path: Path = (), *, include_all: bool = False) -> I
 
 
 def find_keys_with_expressions(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Places in a value whose keys look like expressions, which they never are."""
+    """Yield the paths of keys that look like expressions. Keys are never evaluated."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, item in items:
         if isinstance(step, str) and "${" in step:
@@ -245,7 +256,7 @@ def find_keys_with_expressions(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def _fill(value: Any, path: Path, values: Mapping[Path, Any]) -> Any:
-    """A fresh copy of a template with the holes' values in it."""
+    """Return a new copy of a template with *values* in its holes."""
     match value:
         case str():
             return values.get(path, value)
@@ -259,7 +270,7 @@ def _fill(value: Any, path: Path, values: Mapping[Path, Any]) -> Any:
 
 
 def _compile_builder(value: Any, holes: Mapping[Path, _Hole]) -> Callable[[Mapping[str, Any], Meter], Any]:
-    """The function that builds the finished value, at the cost of the meter of an object."""
+    """Compile the function that builds the finished value. It spends from the meter of an object."""
     from renderer.cel.template_codegen import Composer
 
     composer = Composer()
@@ -267,14 +278,15 @@ def _compile_builder(value: Any, holes: Mapping[Path, _Hole]) -> Callable[[Mappi
 
 
 def _emit_value(value: Any, path: Path, holes: Mapping[Path, _Hole], composer: Composer) -> str:
-    """Python source that builds a value afresh."""
+    """Return Python source that builds a new copy of a value."""
     if path in holes:
         return composer.add_hole(holes[path].parts, binary=holes[path].binary)
     match value:
         case dict():
             return f"{{{', '.join(_emit_entry(key, item, path, holes, composer) for key, item in value.items())}}}"
         case list():
-            return f"[{', '.join(_emit_element(item, (*path, index), holes, composer) for index, item in enumerate(value))}]"
+            items = (_emit_element(item, (*path, index), holes, composer) for index, item in enumerate(value))
+            return f"[{', '.join(items)}]"
         case str() | int() | None:
             return repr(value)
         case float() if math.isfinite(value):

@@ -1,8 +1,8 @@
-"""What expressions see of an object: the values that its schema means, not those that JSON has for them.
+"""Views of objects for expressions: the values that the schema of a kind means, where JSON has other ones.
 
-A number is a double even where JSON has it whole, `byte` is bytes, `date-time` a timestamp, `duration` a duration (Kubernetes documentation,
-"Common Expression Language", type integration). A value that does not have the form of its type stays as it is. Only what some expression
-reads is converted; most objects are seen as they are.
+A number is a double even if JSON has a whole one, `byte` is bytes, `date-time` a timestamp, `duration` a duration
+(Kubernetes documentation, "Common Expression Language", type integration). A value that does not have the form of its
+type stays as it is. Only fields that some expression reads are converted; most objects need no view.
 """
 
 from __future__ import annotations
@@ -23,26 +23,32 @@ FieldPath = tuple[str, ...]
 
 
 def views_of(scope: Mapping[str, Type], reads: Iterable[FieldPath]) -> dict[str, View]:
-    """The views of variables, as far as these paths read them; none of those that are seen as they are."""
+    """Return the views of variables that expressions read by *reads*, leaving out variables that need no conversion."""
     paths = list(reads)
     views = {name: view_of(kind, (path[1:] for path in paths if path[0] == name)) for name, kind in scope.items()}
     return {name: view for name, view in views.items() if view}
 
 
 def view_of(kind: Type, reads: Iterable[FieldPath]) -> View | None:
-    """How values of this type are seen by expressions that read these paths of them; None where they are seen as they are."""
+    """Return the conversion for values of a type whose paths *reads* are read; None if none is needed."""
     return _view(kind, frozenset(reads), ())
 
 
 def holds_bytes(kind: Type, place: Path) -> bool:
-    """Is this a place for bytes, or for a map of them, in an object of this type? There they are written as base64 text."""
+    """Return whether *place* in an object of this type is for bytes or a map of bytes.
+
+    They are written as base64 text there.
+    """
     for step in place:
         kind = kind.fields.get(str(step), DYN) if isinstance(kind, Record) else element_of(kind)
     return kind == BYTES or element_of(kind) == BYTES
 
 
 def _view(kind: Type, reads: frozenset[FieldPath], enclosing: tuple[Type, ...]) -> View | None:
-    """`above` are the records that this type is part of: one inside itself is seen as it is."""
+    """Return the conversion for values of a type.
+
+    *enclosing* are the records around it; a recursive record is not converted.
+    """
     if not reads:
         return None
     match kind:
@@ -69,7 +75,7 @@ def _names_read(fields: Mapping[str, Type], reads: frozenset[FieldPath]) -> Iter
 
 
 def _reads_below(reads: frozenset[FieldPath], name: str) -> frozenset[FieldPath]:
-    """What is read below a field; what is read whole is read to the bottom."""
+    """Return the reads below a field. A value that is read whole is read at every depth."""
     return frozenset(read[1:] for read in reads if not read or read[0] == name)
 
 

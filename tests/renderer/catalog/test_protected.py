@@ -66,7 +66,7 @@ def test_a_node_of_a_definition_is_refused_too(target: tuple[str, str, str, str]
         if key.group == GROUP
     }
     assert errors["x"]["a"] == ""
-    assert "levelgate-system holds what Levelgate itself knows" in errors["x"]["bad"]
+    assert "levelgate-system holds Levelgate's own records" in errors["x"]["bad"]
     assert errors["y"] == {"a": "", "bad": ""}
 
 
@@ -128,7 +128,7 @@ def test_a_webhook_that_would_be_asked_about_our_records_is_refused(
 ) -> None:
     """Threat 11: with the line of the webhook, and what to do."""
     found = complaint(webhook(rules, **more))
-    assert "hook.json:1: webhooks[1]: would be asked about " + about in found
+    assert "hook.json:1: webhooks[1]: would be called for " + about in found
     assert "namespaceSelector" in found
 
 
@@ -171,5 +171,5 @@ def test_a_webhook_of_a_definition_is_refused_too() -> None:
     }
     bundle = render([load({name: text.encode() for name, text in files.items()}, source="platform")])
     errors = {key.name: one.nodes[0].error for key, one in bundle.instances.items()}
-    assert "webhooks[1]: would be asked about leases in levelgate-system" in errors["x"]
+    assert "webhooks[1]: would be called for leases in levelgate-system" in errors["x"]
     assert errors["y"] == ""

@@ -156,7 +156,7 @@ def test_compiling_finds_all_mistakes() -> None:
     assert [str(error) for error in caught.value.errors] == [
         "spec.containers[0].image: ${a +}: syntax error: the expression ends too early",
         "spec.containers[1].image: ${foo(1)}: unknown function foo()",
-        'metadata.labels["app.kubernetes.io/name"]: ${a ${b}}}: nested ${ in an expression; leave out the inner ${ and }',
+        'metadata.labels["app.kubernetes.io/name"]: ${a ${b}}}: nested ${ in an expression; remove the inner ${ and }',
     ]
     assert caught.value.path == "spec.containers[0].image"
 
