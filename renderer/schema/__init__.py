@@ -1,6 +1,6 @@
-"""Schemas of instances: SimpleSchema to OpenAPI v3, defaults, validation, and what a change of schema breaks.
+"""Schemas of instances: SimpleSchema to OpenAPI v3, defaults, validation, and compatibility of changes.
 
-A schema is plain JSON, structural in the sense of Kubernetes, and is never changed once it is built.
+A schema is plain JSON, structural as Kubernetes requires, and is never changed after it is built.
 """
 
 from renderer.schema.cel_rules import BrokenRule, Evaluate, broken_rules, rule_mistakes

@@ -1,10 +1,11 @@
-"""CEL validation rules of a schema, evaluated on values that fit otherwise, and transition rules in places without an old value.
+"""CEL validation rules of a schema (`x-kubernetes-validations`), evaluated on values that are otherwise valid.
 
-`self` has the types of the schema. Names of fields that are no identifiers are escaped. A rule with `oldSelf` counts only
-where there is an old value, or where that is optional. A rule that cannot be evaluated is broken. Unchanged values are held
-only to rules with `oldSelf` ("Validation ratcheting"). An item of a list has an old value only if the list is a map.
+`self` has the types of the schema. Field names that are not identifiers are escaped. A rule with `oldSelf` is evaluated
+only if there is an old value or that is optional. An unchanged value is checked only against rules with `oldSelf`
+("Validation ratcheting"). An item of a list has an old value only if the list is a map. A rule that cannot be evaluated
+counts as broken.
 
-Source: Kubernetes, "Validation rules" (`x-kubernetes-validations`).
+Source: Kubernetes, "Validation rules".
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from renderer.template.typed_views import view_of
 
 Schema = Mapping[str, Any]
 Evaluate = Callable[[str, Mapping[str, Any]], Any]
-"""Evaluates a CEL expression with variables; raises an exception, with a text for people, if it cannot."""
+"""Evaluates a CEL expression with variables. Raises an exception with a readable text if it cannot."""
 
 _OLD_SELF: Final = re.compile(r"\boldSelf\b")
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
@@ -35,15 +36,19 @@ _RESERVED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """A rule that a value breaks. `path` is that of the value, or what the rule's `fieldPath` adds to it."""
+    """A rule that a value breaks."""
 
     path: str
+    """Path of the value, extended by the rule's `fieldPath`."""
     rule: Mapping[str, Any]
     message: str
 
 
 def rule_mistakes(schema: Schema, value: Any) -> list[SchemaMistake]:
-    """The rules that a new value breaks, all within the budget of an instance; those that compare with an old value are not asked."""
+    """Return the rules that a new value breaks, evaluated within the budget of one instance.
+
+    Rules that need an old value are not evaluated.
+    """
     meter = Meter.of_instance()
 
     def evaluate(text: str, variables: Mapping[str, Any]) -> Any:
@@ -59,7 +64,10 @@ def rule_mistakes(schema: Schema, value: Any) -> list[SchemaMistake]:
 def broken_rules(
     schema: Schema, value: Any, evaluate: Evaluate, *, old: Any = None, path: str = "", unchanged: bool = False
 ) -> Iterator[BrokenRule]:
-    """Rules of a value and of all below it; `old` is what it was, None if that cannot be told. With `unchanged` it is part of what is as it was."""
+    """Yield the rules that a value, or a value below it, breaks.
+
+    *old* is the previous value, None if it is unknown. With *unchanged*, the value is part of a larger unchanged value.
+    """
     unchanged = unchanged or (old is not None and is_unchanged(schema, value, old))
     rules = schema.get("x-kubernetes-validations") or ()
     if active_rules := [rule for rule in rules if not unchanged or _OLD_SELF.search(rule["rule"])]:
@@ -90,7 +98,7 @@ def _evaluate_rule(
     path: str,
     evaluate: Evaluate,
 ) -> Iterator[BrokenRule]:
-    """`seen` is the value as rules see it, `typed` makes that of what it was."""
+    """Yield the rule if it is broken. *to_rule_value* converts *old* as *rule_value* was converted."""
     text = rule["rule"]
     variables: dict[str, Any] = {"self": rule_value}
     if _OLD_SELF.search(text):
@@ -111,7 +119,7 @@ def _evaluate_rule(
 
 
 def _rule_value_converter(schema: Schema) -> Callable[[Any], Any]:
-    """Makes of values what rules see: a double where the schema says `number`, a time where it says so; names of fields are escaped."""
+    """Return a function that converts a value for rules: types by the schema, and escaped field names."""
     view = view_of(from_openapi(schema), [()])
     return lambda value: _with_escaped_names(schema, view(value) if view else value)
 
@@ -135,7 +143,9 @@ def _with_escaped_names(schema: Schema, value: Any) -> Any:
 
 
 def _item_key(schema: Schema) -> Callable[[Any], Hashable] | None:
-    """What tells the items of a list apart, as rules see them; None where their order does."""
+    """Return a function that identifies an item of a set or list map for rules; None if items are told apart by
+    position.
+    """
     match schema.get("x-kubernetes-list-type"):
         case "set":
             return _hashable
@@ -152,7 +162,7 @@ def _hashable(value: Any) -> Hashable:
         case list():
             return tuple(map(_hashable, value))
         case bool():
-            return str(value), bool  # Else it were 0 or 1.
+            return str(value), bool  # Python hashes true as 1 and false as 0.
         case _:
             return value  # type: ignore[no-any-return]
 
@@ -166,7 +176,7 @@ def _mapping(value: Any) -> Schema:
 
 
 _MESSAGE = (
-    "immutable, and rules with oldSelf, do not work inside of a list, whose items have no old value; "
+    "immutable, and rules with oldSelf, do not work inside a list, whose items have no old value; "
     "use listType=map and listMapKey, or put the marker on the list"
 )
 
@@ -174,7 +184,7 @@ _MESSAGE = (
 def find_misplaced_transitions(
     schema: Mapping[str, Any], path: str, *, traceable: bool = True
 ) -> Iterator[SchemaMistake]:
-    """A mistake for every rule with `oldSelf` below a list that is not a map."""
+    """Yield a mistake for each rule with `oldSelf` below a list that is not a map."""
     rules = schema.get("x-kubernetes-validations", ())
     if not traceable and any(_OLD_SELF.search(rule["rule"]) for rule in rules):
         yield SchemaMistake(path, _MESSAGE)

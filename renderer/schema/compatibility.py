@@ -1,6 +1,7 @@
-"""What a new schema means for instances of the old one: the classes of kro's `pkg/graph/crd/compat`.
+"""Changes between two schemas, and whether they break instances of the old one, by the classes of kro's
+`pkg/graph/crd/compat`.
 
-Breaking is what can make a stored or committed instance invalid, or lose a part of it.
+A change is breaking if it can make a stored or committed instance invalid, or lose part of it.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, order=True)
 class SchemaChange:
-    """One difference between two schemas; `path` is a field of the instance."""
+    """One difference between two schemas."""
 
     path: str
+    """A field of the instance."""
     message: str
     breaking: bool
 
 
 def compatibility(old: Schema, new: Schema) -> list[SchemaChange]:
-    """Return all changes of `spec` from `old` to `new`, in the order of the fields."""
+    """Return all changes of `spec` from *old* to *new*, in the order of the fields."""
     return list(_changes(old, new, "spec"))
 
 
@@ -50,7 +52,7 @@ def _changes(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
 
 
 def _kind(schema: Schema) -> str:
-    """The type, with the three sorts of objects kept apart."""
+    """Return the type of a schema, telling maps, int-or-string and other objects apart."""
     if schema.get("x-kubernetes-int-or-string"):
         return "int-or-string"
     kind = str(schema.get("type", "any"))

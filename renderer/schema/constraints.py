@@ -1,6 +1,6 @@
-"""What each marker does to the schema of its field: the table of kro's SimpleSchema.
+"""Effects of markers on the schema of their field, by the table of kro's SimpleSchema.
 
-Every function takes the schema that is being built and one marker, and raises `MarkerError`.
+Each function changes the schema that is being built. Raises MarkerError for a value that does not fit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def apply_marker(schema: Schema, marker: Marker) -> None:
 
 
 def parse_boolean(marker: Marker) -> bool:
-    """The value of a marker that is on or off."""
+    """Return the value of a marker that is on or off."""
     if marker.value in _TRUE:
         return True
     if marker.value in _FALSE:
@@ -48,14 +48,14 @@ def parse_boolean(marker: Marker) -> bool:
 
 
 def check_bounds(schema: Mapping[str, Any]) -> None:
-    """No pair of bounds may exclude every value."""
+    """Refuse a pair of bounds that excludes every value."""
     for low, high in (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")):
         if low in schema and high in schema and schema[low] > schema[high]:
             raise MarkerError(f"{low}={schema[low]} is above {high}={schema[high]}; no value fits")
 
 
 def check_list_type(schema: Mapping[str, Any]) -> None:
-    """The rules that the API server has for sets and maps, said before it refuses the definition."""
+    """Check a list against the API server's rules for sets and maps, before it refuses the whole definition."""
     list_type = schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys")
     if keys and list_type != "map":

@@ -1,7 +1,7 @@
-"""What part of an old value a part of the new one was, where a schema lets that be told.
+"""Correlation of a new value with the old one: which part of the old value a part of the new one was.
 
-Source: apiserver `pkg/cel/common` (`CorrelatedObject`): members that the schema has by their names, items by the keys of their list; those of other
-lists were nothing.
+Members correlate by name if the schema has them. Items of a list map correlate by their keys; items of other lists have
+no old value. Source: apiserver `pkg/cel/common` (`CorrelatedObject`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Schema = Mapping[str, Any]
 
 
 def old_item_finder(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    """Finds the earlier item of a list map with the same keys; None where there is none."""
+    """Return a function from an item to the old item with the same keys; to None unless the list is a map."""
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
         return lambda _: None
@@ -28,7 +28,10 @@ def old_item_finder(schema: Schema, old: Any) -> Callable[[Any], Any]:
 
 
 def is_unchanged(schema: Schema, value: Any, old: Any) -> bool:
-    """Is it as it was? Items that have keys may stand in another order; of members that the schema does not have that cannot be told."""
+    """Return whether *value* equals *old*, where items of a list map may have another order.
+
+    An object with a field that the schema does not have counts as changed.
+    """
     match value, old:
         case dict(), dict():
             return value.keys() == old.keys() and all(
@@ -43,6 +46,6 @@ def is_unchanged(schema: Schema, value: Any, old: Any) -> bool:
 
 
 def field_of(schema: Schema, name: str) -> Schema | None:
-    """What the schema says of a member; None where it does not have it."""
+    """Return the schema of a member; None if the schema does not have it."""
     field = (schema.get("properties") or {}).get(name, schema.get("additionalProperties"))
     return field if isinstance(field, Mapping) else None

@@ -1,7 +1,9 @@
 """Structural defaulting, as the API server does it on every read and write of a custom resource.
 
-Source: apiextensions-apiserver `pkg/apiserver/schema/defaulting`: nulls that a field may not have are dropped, or
-replaced by the field's default; absent fields get theirs; then the same for what was found or put there.
+A null in a field that is not nullable is replaced by the default, or dropped. An absent field gets its default. The
+result is filled in the same way.
+
+Source: apiextensions-apiserver `pkg/apiserver/schema/defaulting`.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ Schema = Mapping[str, Any]
 
 
 def apply_defaults(schema: Schema, value: Any, *, keep_nulls: bool = False) -> Any:
-    """A new value in which every absent field that has a default is set. `None` at the top is an absent value.
+    """Return a new value in which every absent field with a default is set. None at the top is an absent value.
 
-    A null where none may be is an absent field; with `keep_nulls` it stays where there is no default.
+    A null in a field that is not nullable counts as absent. With *keep_nulls* it stays if there is no default.
     """
     if value is None and not schema.get("nullable"):
         value = _copy(schema.get("default"))
@@ -23,7 +25,7 @@ def apply_defaults(schema: Schema, value: Any, *, keep_nulls: bool = False) -> A
 
 
 def _copy(value: Any) -> Any:
-    """A value that shares no map and no list with this one."""
+    """Return a copy that shares no map and no list."""
     match value:
         case dict():
             return {name: _copy(item) for name, item in value.items()}
@@ -67,7 +69,10 @@ def _fill_object(schema: Schema, value: dict[str, Any], *, keep_nulls: bool) -> 
 
 
 def _fill_item(items: Schema, item: Any, *, keep_nulls: bool) -> Any:
-    """A null in a list has no key to drop: without a default it stays, and is refused as a value."""
+    """Return an item of a list, filled.
+
+    A null without a default stays, because there is no key to drop; validation refuses it.
+    """
     if item is None and not items.get("nullable") and "default" in items:
         item = items["default"]
     return _fill(items, item, keep_nulls=keep_nulls)

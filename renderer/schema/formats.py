@@ -1,6 +1,6 @@
-"""Formats of texts and numbers in custom resources, and regular expressions as RE2, linear in the length of the text.
+"""Formats of texts and numbers in custom resources, and RE2 patterns, whose time is linear in the length of the text.
 
-A text is refused only if the server surely refuses it, so the rarest formats are missing.
+A text is refused only if the API server refuses it for certain. Rarely used formats are not checked.
 
 Source: apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kube-openapi `pkg/validation/strfmt`.
 """
@@ -23,7 +23,7 @@ _DURATION: Final = re.compile(
     r"|.*?\d\s*(ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|wk|week)[a-z]*(?![A-Za-zµ]).*",
     re.IGNORECASE | re.DOTALL,
 )
-"""As Go writes a duration, or with a number and a unit somewhere in it."""
+"""A duration as Go writes it, or any text that contains a number with a unit."""
 _MAIL: Final = re.compile(r".*[^@]@[^@]+", re.DOTALL)
 
 _FLOAT32: Final = 3.4028234663852886e38
@@ -71,11 +71,14 @@ _NUMBER_RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "int32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1),
 }
-"""The least and the greatest."""
+"""Smallest and largest number."""
 
 
 def has_format(name: str, value: str | float) -> bool:
-    """Whether a text or number has a format, by the name that a schema gives it (`date-time`, `int32`)."""
+    """Return whether a text or number has the format of a schema (`date-time`, `int32`).
+
+    Every value has an unknown format.
+    """
     if isinstance(value, str):
         check = _TEXT_CHECKS.get(name.replace("-", ""))
         return check is None or check(value)
@@ -88,12 +91,12 @@ _OPTIONS.log_errors = False
 
 
 class PatternError(ValueError):
-    """Not a regular expression of RE2."""
+    """A pattern that is not a regular expression of RE2."""
 
 
 @functools.lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Any:
-    """The compiled pattern. Raises `PatternError`."""
+    """Return the compiled pattern. Raises PatternError."""
     try:
         return re2.compile(pattern, _OPTIONS)
     except re2.error as error:
@@ -102,5 +105,5 @@ def compile_pattern(pattern: str) -> Any:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether the pattern occurs anywhere in the text (OpenAPI does not anchor)."""
+    """Return whether the pattern matches anywhere in the text, since OpenAPI patterns are not anchored."""
     return compile_pattern(pattern).search(text) is not None

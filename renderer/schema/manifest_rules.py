@@ -1,6 +1,7 @@
-"""What every manifest must look like before anything else is read from it, whatever its kind; and two kinds that the program itself reads.
+"""Rules that every manifest must meet before the program reads anything else from it, and further ones for Secrets and
+CRDs.
 
-The rules are OpenAPI schemas, checked by the same validator as instances. They say no more than what the program relies on.
+They are OpenAPI schemas, checked by the validator of instances. They require only what the program relies on.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _NAME = {"type": "string", "minLength": 1}
 
 
 def open_object(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with these fields, and any others."""
+    """Return the schema of an object with these fields and any others."""
     return {"type": "object", "properties": properties, **_OPEN}
 
 
@@ -69,7 +70,7 @@ _KINDS = {
 
 
 def find_mistakes(manifest: Manifest) -> list[SchemaMistake]:
-    """What keeps a manifest from being handled at all; fields that are null count as absent. Paths start at the top of the manifest."""
+    """Return the mistakes that prevent handling a manifest, with paths from its top. Null fields count as absent."""
     metadata = manifest.get("metadata")
     if isinstance(metadata, dict) and None in metadata.values():
         manifest = {**manifest, "metadata": {name: value for name, value in metadata.items() if value is not None}}

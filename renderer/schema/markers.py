@@ -1,9 +1,8 @@
-"""The markers of a SimpleSchema field: what follows the first `|`.
+r"""Markers of a SimpleSchema field: the text after the first `|`.
 
-    marker := key "=" value        separated by blanks
-    value  := bare | "quoted with \\" and \\\\" | bracketed {...} or [...]
+marker := key "=" value        separated by blanks value  := bare | "quoted with \" and \\" | bracketed {...} or [...]
 
-Blanks around `=` and at the end, which kro stumbles over, are accepted where they leave no doubt.
+Blanks around `=` and at the end, which kro rejects, are accepted if they leave no ambiguity.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ MARKER_KEYS: Final = (
     "validation",
 )
 
-# Words of JSON Schema and kubebuilder that SimpleSchema does not have, and what to write instead.
+# Keywords of JSON Schema and kubebuilder that SimpleSchema lacks, with what to write instead.
 _UNSUPPORTED_KEYS: Final = {
     "nullable": "a field that is not required may be left out instead",
     "format": "use pattern, or validation with a CEL rule",
@@ -59,36 +58,37 @@ _BLANKS = re.compile(r"\s*")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _NEXT_MARKER = re.compile(rf"(?:{'|'.join(MARKER_KEYS)})\s*=")
 _ESCAPE = re.compile(r'\\(["\\])')
-# A \n that is written in a quoted default becomes a new line in kro, since the text is put into JSON as it is.
+# kro inserts a quoted default into JSON without escaping, so a written \n becomes a line break.
 _JSON_ESCAPE = re.compile(r'\\(?:(["\\/bfnrt])|u([0-9a-fA-F]{4}))')
 _CONTROL: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class MarkerError(ValueError):
-    """A marker that cannot be read, or does not fit its field; the text says what to do."""
+    """A marker that cannot be read or does not fit its field. The text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """One marker. `raw` is the value as written, without the quotes that enclose it."""
+    """One marker."""
 
     key: str
     raw: str
+    """The value as written, without enclosing quotes."""
     quoted: bool
 
     @property
     def value(self) -> str:
-        """The text that is meant: in quotes, `\\"` and `\\\\` are escapes, any other backslash stands for itself."""
+        r"""The value. In a quoted one, `\"` and `\\` are escapes; any other backslash stands for itself."""
         return _ESCAPE.sub(r"\1", self.raw) if self.quoted else self.raw
 
     @property
     def text(self) -> str:
-        """As `value`, with JSON's escapes too: what a default of type string means."""
+        """The value with JSON's escapes as well: the meaning of a default of type string."""
         return str(mend_surrogates(_JSON_ESCAPE.sub(_unescape, self.raw))) if self.quoted else self.raw
 
 
 def parse_markers(text: str) -> list[Marker]:
-    """All markers of a field, in order. Raises `MarkerError` at the first that cannot be read."""
+    """Return all markers of a field, in order. Raises MarkerError at the first that cannot be read."""
     markers = list(_iterate_markers(text))
     if not markers:
         raise MarkerError("nothing follows '|'; write a marker such as default=1, or leave the '|' out")
@@ -121,7 +121,7 @@ def _skip_blanks(text: str, position: int) -> int:
 
 
 def _read_key(text: str, position: int) -> tuple[str, int]:
-    """The key and the place after its `=`."""
+    """Return the key, and the position after its `=`."""
     match = _KEY.match(text, position)
     key = match[0] if match else ""
     equals = _skip_blanks(text, position + len(key))
@@ -151,7 +151,7 @@ def _describe_unknown(key: str) -> str:
 
 
 def _read_value(text: str, position: int, key: str) -> tuple[str, bool, int]:
-    """The raw value, whether it was quoted, and the place after it."""
+    """Return the raw value, whether it was quoted, and the position after it."""
     start = _skip_blanks(text, position)
     if start == len(text) or (start > position and _NEXT_MARKER.match(text, start)):
         return "", False, start
@@ -172,7 +172,7 @@ def _read_quoted(text: str, start: int, key: str) -> tuple[str, bool, int]:
 
 
 def _find_bare_end(text: str, start: int, key: str) -> int:
-    """Where an unquoted value ends: at the first blank outside of brackets and quotes."""
+    """Return the end of an unquoted value: the first blank outside brackets and quotes."""
     depth, position = 0, start
     while position < len(text):
         character = text[position]
@@ -194,7 +194,7 @@ def _find_bare_end(text: str, start: int, key: str) -> int:
 
 
 def parse_json(marker: Marker) -> object:
-    """The JSON value of a marker. Raises `MarkerError`."""
+    """Return the JSON value of a marker. Raises MarkerError."""
     try:
         return mend_surrogates(json.loads(marker.value, parse_int=_parse_number, parse_constant=_refuse_constant))
     except ValueError as error:
@@ -202,7 +202,7 @@ def parse_json(marker: Marker) -> object:
 
 
 def _parse_number(digits: str) -> int | float:
-    """One beyond 64 bits is a double, as the API machinery reads it."""
+    """Return an integer; a double if it does not fit in 64 bits, as the API machinery reads it."""
     if len(digits) <= 20 and -(2**63) <= (whole := int(digits)) < 2**63:
         return whole
     if math.isinf(number := float(digits)):

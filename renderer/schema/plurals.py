@@ -1,7 +1,7 @@
-"""English plurals of kinds, letter for letter as gobuffalo/flect 1.0 forms them, with which kro names its CRDs.
+"""English plurals of kinds, letter for letter as gobuffalo/flect 1.0 forms them. kro names its CRDs with flect.
 
-A name that differed would be another CRD, and kro's instances could not be taken over: flect's slips are kept
-(`octopus`, `octupuses`). Only where it forms what is no valid name (`Dns`, `dnsDNSes`) does the result differ.
+With another name it would be another CRD, and kro's instances could not be adopted. Therefore even flect's mistakes are
+kept (`octopus`, `octupuses`). The result differs only where flect forms an invalid name (`Dns`, `dnsDNSes`).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _COMPOUNDING: Final = _parse_pairs(
     """
 )
 
-# Words whose plural says nothing about longer words.
+# Words whose plural does not hold for compounds.
 _EXACT_WORDS: Final = _parse_pairs(
     "alias/aliases axis/axes die/dice eia/eias louse/lice ox/oxen ssh/sshs tia/tias toe/toes use/uses"
 )
 
-# Second plurals: taken for plurals when the whole kind is one of them.
+# Alternative plurals. A kind that is one of them counts as plural already.
 _SECOND_PLURALS: Final = frozenset(
     """
     adieus alumnuses apexes appendixes aquariums auditoriums beefs buffalos bureaux cactuses codexes corpuses
@@ -50,7 +50,7 @@ _SECOND_PLURALS: Final = frozenset(
     vortexes
     """.split()
 )
-# Plurals from which no singular is formed, so that they are not known as plurals.
+# flect forms no singular from these plurals, so it does not recognise them as plurals.
 _ONE_WAY: Final = frozenset({"medium", "ellipsis", "basis", "blues"})
 
 # Endings in order of precedence. An ending that is already the plural one is left alone.
@@ -77,7 +77,7 @@ _LONGEST_FIRST: Final = tuple(sorted(_COMPOUNDING.items(), key=lambda pair: (-le
 
 
 def plural(kind: str) -> str:
-    """The plural, in lower case, of a kind: `NetworkPolicy` to `networkpolicies`."""
+    """Return the plural of a kind in lower case: `NetworkPolicy` to `networkpolicies`."""
     word = kind.lower()
     if word in _IRREGULAR:
         return _IRREGULAR[word]

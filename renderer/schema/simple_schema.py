@@ -1,8 +1,8 @@
-"""SimpleSchema to OpenAPI v3, as kro's `pkg/simpleschema` does it, with all mistakes at once.
+"""SimpleSchema to OpenAPI v3, as in kro's `pkg/simpleschema`, with all mistakes reported together.
 
-Invariants: the schema is structural in the sense of Kubernetes; `required` lists are sorted; custom types are
-expanded in place; every default fits its own schema. An object without required fields that has a child with a
-default gets the default `{}`, so that the children's defaults reach instances that leave the object out.
+The schema is structural as Kubernetes requires. `required` lists are sorted, custom types are expanded in place, and
+every default fits its own schema. An object without required fields that has a child with a default gets the default
+`{}`, so that the child's default applies to instances that leave the object out.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from renderer.schema.validation import validate
 _T = TypeVar("_T")
 
 MAX_NODES: Final = 10_000
-"""Custom types are expanded in place; a few lines could otherwise become a schema of any size."""
+"""Limit of schema nodes. Custom types are expanded in place, so a few lines could become a schema of any size."""
 
 
 def to_openapi(spec: Mapping[str, Any], types: Mapping[str, Any] | None = None) -> Schema:
-    """The OpenAPI v3 schema of an instance's `spec`. Raises `SchemaErrors` with every mistake."""
+    """Return the OpenAPI v3 schema of an instance's `spec`. Raises SchemaErrors with every mistake."""
     builder = _Builder(types or {})
     schema = builder.build(spec)
     if builder.mistakes:
@@ -47,7 +47,7 @@ def to_openapi(spec: Mapping[str, Any], types: Mapping[str, Any] | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field that is built: its schema, whether its parent requires it, and the number of nodes of the schema."""
+    """A built field: its schema, whether its parent requires it, and the number of nodes of the schema."""
 
     schema: Schema
     required: bool = False
@@ -55,7 +55,7 @@ class _Field:
 
 
 _BROKEN: Final = _Field({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
-"""Stands for a field whose mistake is already recorded, so that nothing else is reported about it."""
+"""Placeholder for a field whose mistake is already recorded, so that it causes no further mistakes."""
 
 
 class _Builder:
@@ -106,7 +106,8 @@ class _Builder:
             case None:
                 message = "no type is given; write one, such as string"
             case _:
-                message = f"{_format_value(spec)} is not a type; for a default, write a type and a marker: 'integer | default=1'"
+                value = _format_value(spec)
+                message = f"{value} is not a type; for a default, write a type and a marker: 'integer | default=1'"
         self._add_mistake(path, message)
         return _BROKEN
 
@@ -174,18 +175,18 @@ class _Builder:
         return _Field(schema, required, field.nodes)
 
     def _check_markers(self, schema: Schema, path: str) -> None:
-        """What only all markers together show."""
+        """Check what only all markers together can violate."""
         self._try(path, check_bounds, schema)
         if schema["type"] == "array":
             self._try(path, check_list_type, schema)
         if "default" in schema:
-            default = schema["default"]  # as it is written: the server does not fill it when it asks its rules
+            default = schema["default"]  # not filled with nested defaults: the API server validates it as written
             for mistake in validate(schema, default) or rule_mistakes(schema, default):
                 location = f" at {mistake.path}" if mistake.path else ""
                 self._add_mistake(path, f"the default{location} does not fit the field: {mistake.message}")
 
     def _try(self, path: str, function: Callable[..., _T], *arguments: Any) -> _T | None:
-        """Return what a function gives; note the mistake that it raises, and return None."""
+        """Call a function and return its result. If it raises a mistake, note that and return None."""
         try:
             return function(*arguments)
         except (MarkerError, TypeSyntaxError) as error:

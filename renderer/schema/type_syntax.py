@@ -1,4 +1,4 @@
-"""The type part of a SimpleSchema field: `[]map[string]Person`.
+"""The type of a SimpleSchema field: `[]map[string]Person`.
 
 Grammar: atomic | `object` | `[]` type | `map[string]` type | name of a custom type; at most 16 levels.
 """
@@ -13,11 +13,11 @@ from renderer.frozen import dataclass
 MAX_NESTING: Final = 16
 
 ATOMIC: Final = {"string": "string", "integer": "integer", "boolean": "boolean", "float": "number"}
-"""SimpleSchema's names and those of OpenAPI."""
+"""SimpleSchema's names to those of OpenAPI."""
 
 BUILT_IN: Final = (*ATOMIC, "object")
 
-# Names that people bring along from Go, JSON Schema, Python and Terraform.
+# Names of types in Go, JSON Schema, Python and Terraform, for hints.
 SYNONYMS: Final = {
     **dict.fromkeys(("int", "int32", "int64", "long", "uint"), "integer"),
     **dict.fromkeys(("number", "double", "float32", "float64", "decimal"), "float"),
@@ -30,14 +30,14 @@ SYNONYMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """One of the four scalar types; `name` is OpenAPI's."""
+    """A scalar type; `name` is OpenAPI's."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class AnyObject:
-    """`object`: any fields."""
+    """`object`, with any fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class ListSpec:
 
 @dataclass(frozen=True, slots=True)
 class MapSpec:
-    """A map from text."""
+    """A map with text keys."""
 
     value: TypeSpec
 
 
 @dataclass(frozen=True, slots=True)
 class CustomTypeSpec:
-    """A custom type, known or not."""
+    """A reference to a custom type, which may not exist."""
 
     name: str
 
@@ -63,11 +63,11 @@ TypeSpec = Atomic | AnyObject | ListSpec | MapSpec | CustomTypeSpec
 
 
 class TypeSyntaxError(ValueError):
-    """The text is not a type."""
+    """Text that is not a type."""
 
 
 def parse_type(text: str) -> TypeSpec:
-    """The type that `text` writes; whether custom types exist is the caller's question."""
+    """Return the type that *text* names. Custom types are not looked up."""
     wrappers = list[type[ListSpec] | type[MapSpec]]()
     innermost = text.strip()
     for wrapper, inner_text in _unwrap(innermost):

@@ -1,8 +1,9 @@
-"""One schema for instances of several revisions: what the CRD serves while a rollout is under way.
+"""One schema for instances of several revisions, which the CRD serves during a rollout.
 
-Invariants: a value that fits one of the schemas fits the union, and keeps all its fields; where the server takes each of them, it takes the union.
-All properties are there; what restricts or fills in (required, patterns, rules, defaults) is there only where all revisions agree. Bounds and enums
-that all have are as wide as they need: by them the server reckons what rules may cost, and refuses a schema where it is too much.
+A value that fits one of the schemas fits the union and keeps all its fields. If the API server accepts every schema, it
+accepts the union. The union has all properties. Restrictions and defaults (required, patterns, rules) are kept only if
+all revisions agree. Bounds and enums are widened instead of dropped, because the API server estimates the cost of rules
+from them and refuses a schema that exceeds its limit.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _RULES: Final = "x-kubernetes-validations"
 
 
 class NoUnionError(RendererError):
-    """The schemas contradict each other at `path`; their instances have to move together."""
+    """Schemas that contradict each other at `path`. Their instances have to move together."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
@@ -31,7 +32,7 @@ class NoUnionError(RendererError):
 
 
 def union(schemas: Sequence[Schema], path: str = "spec") -> dict[str, Any]:
-    """The union of at least one schema, oldest first. Raises `NoUnionError` where none exists."""
+    """Return the union of at least one schema, oldest first. Raises NoUnionError if there is none."""
     newest = schemas[-1]
     if all(schema == newest for schema in schemas):
         return dict(newest)
@@ -65,7 +66,7 @@ def _common_keys(schemas: Sequence[Schema]) -> dict[str, Any]:
 
 
 def _widest_bounds(schemas: Sequence[Schema]) -> dict[str, Any]:
-    """The bounds and the enum that all have, wide enough for each."""
+    """Return the bounds and the enum that all schemas have, wide enough for each."""
     bounds = {
         key: choose_bound(schema[key] for schema in schemas)
         for keys, choose_bound in ((LOWER_BOUNDS, min), (UPPER_BOUNDS, max))
@@ -78,7 +79,7 @@ def _widest_bounds(schemas: Sequence[Schema]) -> dict[str, Any]:
 
 
 def _fields(schemas: Sequence[Schema], path: str) -> dict[str, Any]:
-    """`properties` and `required` of the union."""
+    """Return `properties` and `required` of the union."""
     names = dict.fromkeys(name for schema in schemas for name in schema.get("properties", {}))
     if not names and not any("properties" in schema for schema in schemas):
         return {}
@@ -89,7 +90,11 @@ def _fields(schemas: Sequence[Schema], path: str) -> dict[str, Any]:
 
 
 def _field(schemas: Sequence[Schema], name: str, path: str) -> dict[str, Any]:
-    """One property. Where a revision does not have it, the server must not fill it in for that revision's instances."""
+    """Return the union of one property.
+
+    If a revision does not have the property, its default is dropped: the API server must not set it on that revision's
+    instances.
+    """
     field_schemas = [schema["properties"][name] for schema in schemas if name in schema.get("properties", {})]
     merged = union(field_schemas, child_path(path, name))
     if len(field_schemas) < len(schemas):
@@ -104,7 +109,7 @@ def _rules(schemas: Sequence[Schema]) -> dict[str, Any]:
 
 
 def _check_list_map(schema: Schema, path: str) -> None:
-    """The server wants a list map to have keys, and these to be always there."""
+    """Check that a list map has keys, and that items always have them, as the API server requires."""
     items, keys = schema.get("items", {}), schema.get("x-kubernetes-list-map-keys", ())
     if schema.get("x-kubernetes-list-type") == "map" and not keys:
         raise NoUnionError(path, "its items have other keys in another revision")

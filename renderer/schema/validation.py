@@ -1,7 +1,7 @@
 """Validation of a value against its schema, as the API server validates a custom resource.
 
-One rule is stricter: an unknown field is a mistake here, where the server drops it silently. Also the OpenAPI forms of
-Levelgate's own objects.
+One rule is stricter: an unknown field is a mistake here, while the API server drops it silently. The functions at the
+end build schemas of Levelgate's own objects.
 
 Source: kube-openapi `pkg/validation/validate`; apiextensions-apiserver `pkg/apiserver/schema/objectmeta`.
 """
@@ -27,13 +27,14 @@ _NAMES: Final = {"object": "an object", "array": "a list", "string": "text", "nu
 
 _Path = tuple[str | int, ...]
 _Report = Callable[[_Path, str, str], None]
-"""Takes a mistake: where it is, the message, the rule. Only then is the place made a text: most values are right."""
+"""Takes a mistake: path, message, schema keyword. The path is formatted only here, since most values are valid."""
 
 
 def validate(schema: Schema, value: Any, *, old: Any = None) -> list[SchemaMistake]:
-    """All mistakes, in the order of the value; paths are relative to it. Defaults are not applied first.
+    """Return all mistakes in the order of the value, with paths relative to it. Defaults are not applied first.
 
-    What is as it was in `old` is no mistake: schemas become stricter, and what is stored stays (Kubernetes, "Validation ratcheting").
+    A part that is unchanged from *old* is not a mistake: schemas become stricter while stored objects stay (Kubernetes,
+    "Validation ratcheting").
     """
     mistakes: list[SchemaMistake] = []
     _check(
@@ -54,7 +55,7 @@ def _format_path(path: _Path) -> str:
 
 
 def _check(schema: Schema, value: Any, old: Any, path: _Path, report: _Report) -> None:
-    """`old` is what the value was, None if that cannot be told."""
+    """Check a value and all below it. *old* is the previous value, None if it is unknown."""
     if old is not None and is_unchanged(schema, value, old):
         return
     kind = schema.get("type")
@@ -81,7 +82,7 @@ _COMBINATORS: Final = frozenset(("allOf", "anyOf", "oneOf", "not"))
 
 
 def _check_combined(schema: Schema, value: Any, path: _Path, report: _Report) -> None:
-    """Rules that are put together of others."""
+    """Check `allOf`, `anyOf`, `oneOf` and `not`."""
     for part in schema.get("allOf", ()):
         for mistake in _find_mistakes(part, value, path):
             report(*mistake)
@@ -96,7 +97,7 @@ def _check_combined(schema: Schema, value: Any, path: _Path, report: _Report) ->
                 for form_mistakes in mistakes_by_form
                 if not any(problem[0] == path and problem[2] == "type" for problem in form_mistakes)
             ]
-            if len(intended) == 1:  # All others are for values of another type.
+            if len(intended) == 1:  # The other forms are for another type, so their mistakes would not help.
                 for mistake in intended[0]:
                     report(*mistake)
                 continue
@@ -115,7 +116,10 @@ _RawMistake = tuple[_Path, str, str]
 
 
 def _find_mistakes(part: Schema, value: Any, path: _Path) -> list[_RawMistake]:
-    """What of one of several rules does not hold; which fields there are the whole says, not its parts."""
+    """Return the mistakes of a value in one part of a combination.
+
+    The whole schema decides about unknown fields, not a part.
+    """
     mistakes: list[_RawMistake] = []
     _check(part, value, None, path, lambda *mistake: mistakes.append(mistake))
     return [mistake for mistake in mistakes if mistake[2] != "unknown"]
@@ -196,7 +200,7 @@ def _check_array(schema: Schema, value: list[Any], old: Any, path: _Path, report
 
 
 def _check_unique(schema: Schema, value: list[Any], path: _Path, report: _Report) -> None:
-    """Sets have no two equal items, maps no two items with equal keys."""
+    """Check that a set has no equal items, and a list map no items with equal keys."""
     list_type = schema.get("x-kubernetes-list-type")
     if list_type not in ("set", "map") and not schema.get("uniqueItems"):
         return
@@ -232,7 +236,7 @@ def _check_object(schema: Schema, value: dict[str, Any], old: Any, path: _Path, 
 
 
 _IDENTITY_FIELDS: Final = frozenset(("apiVersion", "kind", "metadata"))
-"""What every embedded object may have, whatever its schema says."""
+"""Fields that every embedded object may have, in addition to its schema."""
 
 
 def _describe_unknown_field(name: str, properties: Mapping[str, Schema]) -> str:
@@ -243,7 +247,7 @@ def _describe_unknown_field(name: str, properties: Mapping[str, Schema]) -> str:
 
 
 def format_value(value: Any) -> str:
-    """A value for a message, short."""
+    """Return a value as it fits into a message."""
     text = repr(value) if isinstance(value, str) else orjson.dumps(value).decode()
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -268,14 +272,14 @@ _CHECKS: Final[dict[type, Callable[[Schema, Any, Any, _Path, _Report], None]]] =
     int: _check_number,
     float: _check_number,
 }
-"""By the type of the value: a rule is for values of its own kind, and says nothing of others."""
+"""By type of the value. A rule applies to values of its own type only."""
 
 
 def object_form(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    """An object with these fields and no others."""
+    """Return the schema of an object with these fields and no others."""
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def enum_form(words: Iterable[str]) -> dict[str, Any]:
-    """One of these words."""
+    """Return the schema of a text that is one of *words*."""
     return {"type": "string", "enum": [str(word) for word in words]}

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from renderer.catalog.catalog import load
-from renderer.definition.crd import custom_resource_definition
+from renderer.definition.crd import KindIdentity, custom_resource_definition
 from renderer.export.example import build_example
+from renderer.identity import GroupKind
 from renderer.schema import SchemaErrors, apply_defaults, rule_mistakes, to_openapi, union, validate
 from tests.support.cluster.control_plane import ControlPlane, ServerResponse
 from tests.support.cluster.kubectl import Kubectl
@@ -73,17 +74,14 @@ SCHEMAS = {kind: to_openapi(spec, TYPES) for kind, spec in SPECS.items()}
 
 def crd(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
     status = {"type": "object", "properties": {"url": {"type": "string"}}}
-    return custom_resource_definition(
-        group=GROUP,
-        version="v1",
-        kind=kind,
-        scope="Cluster",
-        definition=kind.lower(),
-        spec_schema=schema,
-        status_schema=status,
+    identity = KindIdentity(
+        GroupKind(GROUP, kind),
+        "v1",
+        namespaced=False,
         short_names=[f"x{kind.lower()}"],
         categories=["probes"],
     )
+    return custom_resource_definition(identity, schema, definition=kind.lower(), status_schema=status)
 
 
 def created(server: ControlPlane, manifest: dict[str, Any]) -> str:

@@ -306,7 +306,7 @@ def test_all_mistakes_are_reported_with_their_paths() -> None:
 @pytest.mark.parametrize("text", ["[]Fixed", "[]Holder", "map[string][]Fixed", "[]Holder | listType=atomic"])
 def test_immutable_inside_of_a_list_is_refused(text: str) -> None:
     found = complaint(text, Fixed="string | immutable=true", Holder={"fixed": "Fixed"})
-    assert "do not work inside of a list" in found
+    assert "do not work inside a list" in found
 
 
 def test_immutable_on_a_list_in_a_map_or_in_a_list_map_is_allowed() -> None:
