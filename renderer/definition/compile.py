@@ -1,7 +1,7 @@
-"""One ResourceGraphDefinition, compiled: schema, nodes in levels, status, CRD.
+"""A ResourceGraphDefinition, compiled: schema, nodes in levels, status and CRD.
 
-A definition builds whole or not at all; all its mistakes are reported together, each with the line it stands on (kro: `spec.schema`,
-`spec.resources`; naming rules of kro's graph validation).
+A definition compiles as a whole or not at all. All its mistakes are reported together, each with its line. Naming rules
+are those of kro's graph validation.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from renderer import schema, well_known
 from renderer.cel import Program
 from renderer.definition import crd
+from renderer.definition.crd import KindIdentity
 from renderer.definition.custom_conditions import ConditionExpression
 from renderer.definition.gate_functions import GateScope
 from renderer.definition.gates import Gate, GateInputs, compile_gates
@@ -48,7 +49,7 @@ _SCHEMA_SHAPE = {
         "additionalPrinterColumns": manifest_rules.COLUMNS_SCHEMA,
     },
 }
-"""Fields of `spec.schema`; those that are open are checked where they are compiled."""
+"""The fields of `spec.schema`. Open ones are checked where they are compiled."""
 
 _FREE_FIELDS = frozenset({"spec", "types", "status"})
 _SCHEMA_DEFAULTS = {"group": "kro.run", "scope": "Namespaced"}
@@ -58,14 +59,7 @@ _SPEC_FIELDS = frozenset({"schema", "resources", "propagateWhen"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Definition:
-    """A definition that builds. `nodes` in order of level, inside a level as declared; `spec_schema` is OpenAPI v3 of the instance's spec.
-
-    `manifest` is the definition as a revision of it is stored, `digest` stands for its content: a new name is no new content, nor is another way to
-    write the same;
-    `document` tells the lines of its file. `propagate_when` is None where the definition says nothing, and empty where it says that there is no
-    gate across its instances. `views` say how expressions see `schema` and the nodes, where that is not as JSON has them; they come with the
-    check of its types.
-    """
+    """A definition without mistakes."""
 
     name: str
     group_kind: GroupKind
@@ -73,16 +67,29 @@ class Definition:
     namespaced: bool
     origin: SourceLocation
     spec_schema: Mapping[str, Any]
+    """OpenAPI v3 schema of an instance's `spec`."""
     nodes: tuple[ResourceNode, ...]
+    """In order of level; within a level as declared."""
     status: Template
     conditions: tuple[ConditionExpression, ...]
     crd: Manifest
     allows_breaking_changes: bool
     manifest: Manifest
+    """The definition as its revisions store it."""
     digest: str
+    """Digest of the content. A new name, or another way to write the same content, does not change it."""
     document: Document = field(repr=False)
+    """The document in Git, to find lines."""
     propagate_when: tuple[Gate, ...] | None
+    """Gates across instances.
+
+    None if the field is absent; empty if it is an empty list, which means that there is no gate.
+    """
     views: Mapping[str, View] = field(default_factory=dict)
+    """Conversions of `schema` and nodes for expressions, where these see other values than JSON has.
+
+    Set by the type check.
+    """
 
     @property
     def api_version(self) -> str:
@@ -90,7 +97,7 @@ class Definition:
 
     @property
     def declared_crds(self) -> list[Manifest]:
-        """CRDs among its resources; what they define does not depend on the instance."""
+        """The CRDs among the resources. What they define does not depend on an instance."""
         return [node.template.source for node in self.nodes if node.group_kind == CRD and not node.external]
 
     @property
@@ -101,7 +108,7 @@ class Definition:
 
     @property
     def programs(self) -> Iterator[Program]:
-        """All expressions, gates left out."""
+        """All expressions except gates."""
         yield from (program for _, program in self.status.expressions)
         yield from (entry.program for entry in self.conditions)
         for node in self.nodes:
@@ -109,12 +116,12 @@ class Definition:
 
     @property
     def gates(self) -> tuple[Gate, ...]:
-        """All gates, across instances and on nodes."""
+        """All gates: across instances, and of nodes."""
         return (*(self.propagate_when or ()), *(gate for node in self.nodes for gate in node.propagate_when or ()))
 
 
 class DefinitionErrors(Exception):
-    """A definition does not build. `group_kind` is known where at least that part could be read."""
+    """All mistakes of a definition. `group_kind` is None if the kind cannot be read."""
 
     def __init__(self, problems: list[Problem], group_kind: GroupKind | None) -> None:
         self.problems = problems
@@ -123,12 +130,12 @@ class DefinitionErrors(Exception):
 
 
 def compile_definition(document: Document) -> Definition:
-    """Compile one ResourceGraphDefinition. Raises DefinitionErrors with all mistakes."""
+    """Compile a ResourceGraphDefinition. Raises DefinitionErrors with all mistakes."""
     return _DefinitionCompiler(document).compile_definition()
 
 
 def group_kind_of(document: Document) -> GroupKind | None:
-    """Which kind the instances of this definition have; None where it cannot be told."""
+    """Return the kind that a definition defines; None if it cannot be read."""
     schema_fields = (
         (document.value.get("spec") or {}).get("schema") if isinstance(document.value.get("spec"), dict) else None
     )
@@ -139,8 +146,10 @@ def group_kind_of(document: Document) -> GroupKind | None:
 
 
 def _normalize_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """What a spec that builds means, however it is written (kro: the normal form of a GraphRevision's hash): the order of resources, conditions,
-    short names and categories means nothing, nor does an empty field, but for the gates.
+    """Return one form for all specs with the same meaning (kro: hash of a GraphRevision).
+
+    The order of resources, conditions, short names and categories has no meaning, and an empty field means an absent
+    one. An exception is `propagateWhen`, where an empty list means that there is no gate.
     """
     return {
         "schema": {**_SCHEMA_DEFAULTS, **_without_empty(spec["schema"])},
@@ -155,8 +164,9 @@ def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_nulls(schema_fields: dict[str, Any]) -> dict[str, Any]:
-    """`spec.schema` as the API server keeps it: a field that is null is absent (nulls of a CRD's fields are pruned). What types and status say
-    has a form of its own, and stays as it is written.
+    """Return `spec.schema` without null fields, as the API server prunes them from a CRD.
+
+    `spec`, `types` and `status` are not part of the CRD as written, and stay as they are.
     """
     return {
         name: value if name in _FREE_FIELDS else strip_nulls(value)
@@ -166,7 +176,7 @@ def _without_nulls(schema_fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class _DefinitionCompiler:
-    """Collects mistakes while it goes; the result is only given out when there are none."""
+    """Compiler of one definition. It collects mistakes, and returns a definition only if there are none."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -177,11 +187,11 @@ class _DefinitionCompiler:
         self.schema = _without_nulls(schema_fields) if isinstance(schema_fields, dict) else {}
 
     def compile_definition(self) -> Definition:
-        kind, version, group, namespaced = self._read_identity()
+        kind = self._read_identity()
         openapi = self._compile_spec_schema()
-        nodes = compile_nodes(self.spec.get("resources") or [], self.collector, namespaced=namespaced)
-        gates = self._compile_gates(kind)
-        instance = instance_type(openapi, namespaced=namespaced)
+        nodes = compile_nodes(self.spec.get("resources") or [], self.collector, namespaced=kind.namespaced)
+        gates = self._compile_gates(kind.group_kind.kind)
+        instance = instance_type(openapi, namespaced=kind.namespaced)
         status = compile_status(self.schema.get("status"), nodes, instance, self.collector)
         name = self.document.value["metadata"]["name"]
         annotations = self.document.value["metadata"].get("annotations") or {}
@@ -189,15 +199,15 @@ class _DefinitionCompiler:
             raise DefinitionErrors(sorted(self.collector.problems), group_kind_of(self.document))
         return Definition(
             name=name,
-            group_kind=GroupKind(group, kind),
-            version=version,
-            namespaced=namespaced,
+            group_kind=kind.group_kind,
+            version=kind.version,
+            namespaced=kind.namespaced,
             origin=SourceLocation(self.document.file, self.document.line),
             spec_schema=openapi,
             nodes=tuple(nodes),
             status=status.template,
             conditions=status.conditions,
-            crd=self._build_crd(name, kind, version, group, namespaced, openapi, status.schema),
+            crd=self._build_crd(name, kind, openapi, status.schema),
             propagate_when=gates,
             allows_breaking_changes=annotations.get(well_known.ALLOW_BREAKING) == "true",
             manifest={
@@ -210,7 +220,7 @@ class _DefinitionCompiler:
             document=self.document,
         )
 
-    def _read_identity(self) -> tuple[str, str, str, bool]:
+    def _read_identity(self) -> KindIdentity:
         if not isinstance(self.spec.get("schema"), dict):
             self.collector.fail("spec.schema", "missing: a definition needs spec.schema with kind, apiVersion and spec")
         for mistake in schema.validate(_SCHEMA_SHAPE, self.schema):
@@ -221,10 +231,19 @@ class _DefinitionCompiler:
         kind = self._read_matching("kind", _KIND, "an UpperCamelCase word of at most 63 characters such as WebApp")
         version = self._read_matching("apiVersion", _VERSION, "a bare version such as v1alpha1, without a group")
         group = self._read_matching("group", _GROUP, "a lower-case DNS name such as kro.run", default="kro.run")
-        return kind, version, group, self.schema.get("scope") != "Cluster"
+        return KindIdentity(
+            GroupKind(group, kind),
+            version,
+            namespaced=self.schema.get("scope") != "Cluster",
+            short_names=self.schema.get("shortNames") or (),
+            categories=self.schema.get("categories") or (),
+        )
 
     def _compile_gates(self, kind: str) -> tuple[Gate, ...] | None:
-        """Gates across the instances: each is called by its kind in lower case, all together by the plural."""
+        """Compile the gates across instances.
+
+        They call an instance by its kind in lower case, and all instances by the plural.
+        """
         collection = crd.plural(kind) if kind else ""
         items = {"each", kind.lower()} - {"", collection, "schema", "now", "target"}
         inputs = GateInputs(GateScope(items=frozenset(items), collection=collection, values=frozenset({"schema"})))
@@ -248,32 +267,22 @@ class _DefinitionCompiler:
             return {}
 
     def _inherited_annotations(self) -> dict[str, str]:
-        """What people say about the definition that must stand on its CRD: whether it may be deleted, and what they order of all its instances."""
+        """Return the annotations of the definition that its CRD has to carry: deletion protection, and directives for
+        all instances.
+        """
         annotations = self.document.value["metadata"].get("annotations") or {}
         return {key: annotations[key] for key in well_known.INHERITED_BY_CRDS if isinstance(annotations.get(key), str)}
 
     def _build_crd(
-        self,
-        name: str,
-        kind: str,
-        version: str,
-        group: str,
-        namespaced: bool,
-        openapi: Mapping[str, Any],
-        status_schema: Mapping[str, Any],
+        self, name: str, kind: KindIdentity, openapi: Mapping[str, Any], status_schema: Mapping[str, Any]
     ) -> Manifest:
         metadata = self.schema.get("metadata") or {}
         return crd.custom_resource_definition(
-            group=group,
-            version=version,
-            kind=kind,
-            scope="Namespaced" if namespaced else "Cluster",
-            spec_schema=dict(openapi),
+            kind,
+            openapi,
+            definition=name,
             status_schema=status_schema,
-            short_names=self.schema.get("shortNames") or (),
-            categories=self.schema.get("categories") or (),
             printer_columns=self.schema.get("additionalPrinterColumns") or (),
             labels=metadata.get("labels") or {},
             annotations={**(metadata.get("annotations") or {}), **self._inherited_annotations()},
-            definition=name,
         )

@@ -1,7 +1,7 @@
-"""`includeWhen` and `readyWhen`: conditions with three answers, yes, no and not known yet.
+"""Evaluation of `includeWhen` and `readyWhen`, conditions with three answers: yes, no and not known yet.
 
-What is not known decides nothing: a node whose `includeWhen` waits stays as it is, neither written nor deleted; a node whose `readyWhen` waits
-is not ready. One condition that is false decides for the whole list, whatever the others say.
+An unknown answer decides nothing. A node whose `includeWhen` is unknown is neither written nor pruned. A node whose
+`readyWhen` is unknown is not ready. One false condition makes the whole list false, even if others are unknown.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
 
 CanArrive = Callable[[ExpressionError], bool]
-"""Can the data that an expression misses still come?"""
+"""Returns whether the data that an expression lacks may still appear."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionResult:
-    """Exactly one of `false`, `error` and `waiting` is set where the answer is not yes."""
+    """The answer of `includeWhen`. If it is not yes, exactly one field is set."""
 
     false: str = ""
     error: str = ""
@@ -34,7 +34,10 @@ def evaluate_include_when(
     can_arrive: CanArrive,
     meter: Meter,
 ) -> ConditionResult:
-    """Does a node belong to the instance now? Other nodes that a condition reads must be ready before it is asked. `meter` is the instance's."""
+    """Return whether a node belongs to the instance now.
+
+    A condition is evaluated only when the nodes that it reads are ready. *meter* is the meter of the instance.
+    """
     waiting: list[str] = []
     error = ""
     for condition in conditions:
@@ -55,7 +58,7 @@ def evaluate_include_when(
 def evaluate_ready_when(
     conditions: Iterable[Program], variables: Mapping[str, Any], can_arrive: CanArrive, meter: Meter
 ) -> ReadyVerdict:
-    """The answer of `readyWhen` about an object that exists; no verdict without conditions."""
+    """Return the answer of `readyWhen` for an object that exists; no verdict if there are no conditions."""
     verdict = None
     for condition in conditions:
         try:
@@ -70,19 +73,24 @@ def evaluate_ready_when(
 
 
 def describe_missing(problem: ExpressionError) -> str:
-    """What is waited for, as text."""
+    """Return the missing data as text, to follow "waits for"."""
     return ".".join(missing_path(problem)).replace(".[", "[") if isinstance(problem, NoSuchKey) else str(problem)
 
 
 def missing_path(problem: NoSuchKey) -> tuple[str, ...]:
-    """The whole path that the expression reads where the missing key lies on it, else the path of the missing key."""
+    """Return the whole path that the expression reads through the missing key; the path of that key if there is no
+    longer one.
+    """
     missing = tuple(problem.path)
     reads = compile_expression(problem.expression).reads
     return max((read for read in reads if read[: len(missing)] == missing), key=len, default=missing)
 
 
 def as_bool(condition: Program, value: Any) -> bool:
-    """The answer of a condition; an optional without a value counts as false (kro). Raises ExpressionError for other values."""
+    """Return the answer of a condition; an optional without a value is false (kro).
+
+    Raises ExpressionError for other values.
+    """
     if isinstance(value, Optional):
         value = value.value if value.present else False
     if not isinstance(value, bool):
@@ -92,7 +100,7 @@ def as_bool(condition: Program, value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ReadyVerdict:
-    """The definition's own answer to "may dependents start?": `verdict` None where the node has no `readyWhen`."""
+    """The definition's answer to whether dependents may start; `verdict` is None if the node has no `readyWhen`."""
 
     verdict: bool | None = None
     why: str = ""

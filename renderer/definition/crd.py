@@ -1,15 +1,16 @@
-"""The CustomResourceDefinition of a definition, complete and in one form: equal input gives equal JSON.
+"""The CustomResourceDefinition of a definition. Equal input gives equal JSON.
 
-Shape as kro's `pkg/graph/crd`: one version, served and stored, with the status subresource; plus what Levelgate needs
-to find its parents and to show gates: the ApplySet label, the definition's name, columns, and `status.levelgate`.
+Its shape is that of kro's `pkg/graph/crd`: one version, served and stored, with the status subresource. Levelgate adds
+the ApplySet label, the name of the definition, printer columns, and `status.levelgate`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from renderer import well_known
+from renderer.frozen import dataclass
 from renderer.identity import GroupKind, Manifest, ObjectKey
 from renderer.kinds import CRD
 from renderer.schema.manifest_rules import open_object
@@ -17,6 +18,7 @@ from renderer.schema.plurals import plural
 
 __all__ = [
     "DEFAULT_PRINTER_COLUMNS",
+    "KindIdentity",
     "crd_name",
     "custom_resource_definition",
     "key_of",
@@ -59,11 +61,11 @@ DEFAULT_PRINTER_COLUMNS: Final = (
     _column("Node", ".status.levelgate.blocked[0].node", "The first resource that waits or failed", priority=1),
     _column("Message", _condition_path("Propagated", "message"), "What the instance waits for, in words", priority=1),
 )
-"""The texts of State, Ready and Age are kro's."""
+"""The descriptions of State, Ready and Age are kro's."""
 
 _CONDITIONS: Final = {
     "type": "array",
-    # Each condition has its own owner in server-side apply.
+    # A list map, so that server-side apply tracks an owner for each condition.
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["type"],
     "items": {
@@ -100,64 +102,72 @@ _LEVELGATE: Final = open_object(
         "items": open_object(**dict.fromkeys(("node", "object", "reason", "message", "since", "until"), _TEXT)),
     },
 )
-"""Others may have the right to write a status: the server then refuses what we could not read back."""
+"""Schema of `status.levelgate`.
+
+Other clients may have the right to write a status; the API server then refuses any that Levelgate could not read back.
+"""
 
 _RESERVED_STATUS: Final = {"state": {"type": "string"}, "conditions": _CONDITIONS, "levelgate": _LEVELGATE}
 
 
 def crd_name(kind: str, group: str) -> str:
-    """The name of the CRD of a kind: `webapps.kro.run`."""
+    """Return the name of the CRD of a kind, such as `webapps.kro.run`."""
     return f"{plural(kind)}.{group}"
 
 
 def key_of(kind: GroupKind) -> ObjectKey:
-    """The key of the CRD of a kind."""
+    """Return the key of the CRD of a kind."""
     return ObjectKey(*CRD, "", crd_name(kind.kind, kind.group))
 
 
 def with_spec_schema(manifest: Manifest, spec: Mapping[str, Any]) -> Manifest:
-    """The same CRD, serving this schema for the instances' spec."""
+    """Return the CRD with another schema for the instances' `spec`."""
     version = manifest["spec"]["versions"][0]
     root = version["schema"]["openAPIV3Schema"]
     served = {"openAPIV3Schema": {**root, "properties": {**root["properties"], "spec": dict(spec)}}}
     return {**manifest, "spec": {**manifest["spec"], "versions": [{**version, "schema": served}]}}
 
 
+@dataclass(frozen=True, slots=True)
+class KindIdentity:
+    """The names, version and scope of a kind, as its CRD declares them."""
+
+    group_kind: GroupKind
+    version: str
+    namespaced: bool
+    short_names: Sequence[str] = ()
+    categories: Sequence[str] = ()
+
+
 def custom_resource_definition(
-    *,
-    group: str,
-    version: str,
-    kind: str,
-    scope: str,
+    kind: KindIdentity,
     spec_schema: Mapping[str, Any],
+    *,
     definition: str,
     status_schema: Mapping[str, Any] | None = None,
-    short_names: Sequence[str] = (),
-    categories: Sequence[str] = (),
     printer_columns: Sequence[Mapping[str, Any]] = (),
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """The CRD of a kind, ready to apply.
+    """Return the CRD of a kind, ready to apply.
 
-    `definition` is the name of the definition; `scope` is `Namespaced` or `Cluster`; `printer_columns`, if there are
-    any, replace the default ones.
+    *definition* is the name of the definition. *printer_columns*, if there are any, replace the default ones.
     """
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": crd_name(kind, group),
+            "name": key_of(kind.group_kind).name,
             "labels": {**(labels or {}), well_known.IS_PARENT_TYPE: "true"},
             "annotations": {**(annotations or {}), well_known.DEFINITION: definition},
         },
         "spec": {
-            "group": group,
-            "scope": scope,
-            "names": _names(kind, short_names, categories),
+            "group": kind.group_kind.group,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "names": _names(kind),
             "versions": [
                 {
-                    "name": version,
+                    "name": kind.version,
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": _root_schema(spec_schema, status_schema)},
@@ -169,13 +179,14 @@ def custom_resource_definition(
     }
 
 
-def _names(kind: str, short_names: Iterable[str], categories: Iterable[str]) -> dict[str, Any]:
-    aliases = {"shortNames": list(short_names), "categories": list(categories)}
+def _names(kind: KindIdentity) -> dict[str, Any]:
+    aliases = {"shortNames": list(kind.short_names), "categories": list(kind.categories)}
+    name = kind.group_kind.kind
     return {
-        "kind": kind,
-        "listKind": f"{kind}List",
-        "plural": plural(kind),
-        "singular": kind.lower(),
+        "kind": name,
+        "listKind": f"{name}List",
+        "plural": plural(name),
+        "singular": name.lower(),
         **{name: words for name, words in aliases.items() if words},
     }
 
@@ -194,5 +205,5 @@ def _root_schema(spec: Mapping[str, Any], status: Mapping[str, Any] | None) -> d
 
 
 def _status_schema(inferred: Mapping[str, Any]) -> dict[str, Any]:
-    """The inferred schema with the reserved fields, which win: values that a definition gives for them are dropped."""
+    """Return the inferred schema with the reserved fields. A definition cannot override these."""
     return {**inferred, "type": "object", "properties": {**inferred.get("properties", {}), **_RESERVED_STATUS}}

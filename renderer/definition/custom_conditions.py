@@ -1,8 +1,9 @@
-"""Conditions that a definition's author writes: `status.conditions`, a list of expressions (kro documentation, "Custom conditions").
+"""Conditions that the author of a definition adds to `status.conditions` (kro documentation, "Custom conditions").
 
-    - "${runtime.newCondition({type: 'Serving', status: web.status.ready ? 'True' : 'False', reason: 'Pods'})}"
+- "${runtime.newCondition({type: 'Serving', status: web.status.ready ? 'True' : 'False', reason: 'Pods'})}"
 
-They replace kro's own conditions in an instance's status. They may read those, and so are evaluated last, when these are known.
+They replace kro's own conditions in the status of an instance. Because they may read kro's conditions, they are
+evaluated after those.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ Condition = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ConditionExpression:
-    """One expression; `types` are the conditions that it is known to make, from their literal types."""
+    """An expression that makes conditions."""
 
     program: Program
     types: tuple[str, ...]
+    """The condition types that the expression writes as literals."""
 
 
 @dataclass(frozen=True, slots=True)
 class CustomConditions:
-    """The author's conditions of one instance: what makes them, and what is known of the nodes."""
+    """The custom conditions of one instance, with the values that their expressions read."""
 
     entries: tuple[ConditionExpression, ...]
     values: Mapping[str, Any]
@@ -43,9 +45,10 @@ class CustomConditions:
     def evaluate(
         self, built_in: Sequence[Mapping[str, Any]], previous: Sequence[Mapping[str, Any]]
     ) -> tuple[list[Condition], str]:
-        """The conditions, in order, and what is wrong with them; `built_in` are those that may be read, `before` those of the last status.
+        """Return the conditions in order, and their problems as text.
 
-        An expression whose data is not there yet keeps those of its conditions whose types are written out. Two of one type are both dropped.
+        *built_in* are conditions that expressions may read, *previous* those of the last status. If data is missing, an
+        expression keeps the previous conditions of its literal types. Two conditions of the same type are both dropped.
         """
         schema, meter = {**self.values["schema"], "status": {"conditions": list(built_in)}}, Meter.of_instance()
         results: list[Condition] = []
@@ -66,7 +69,7 @@ class CustomConditions:
 
 
 def compile_entries(entries: Any) -> Iterator[tuple[str, ConditionExpression | ExpressionError]]:
-    """The entries of `status.conditions` with their places; mistakes instead of those that have any."""
+    """Yield the entries of `status.conditions` with their places, or the mistakes of an entry."""
     if not isinstance(entries, list):
         yield "", ExpressionError(str(entries), "must be a list of expressions that make conditions")
         return
@@ -81,13 +84,16 @@ def compile_entries(entries: Any) -> Iterator[tuple[str, ConditionExpression | E
             continue
         for name in types:
             if name in seen_types:
-                yield place, ExpressionError(program.text, f"a condition of the type {name} is made already")
+                yield place, ExpressionError(program.text, f"a condition of the type {name} is already given; keep one")
         seen_types |= set(types)
         yield place, ConditionExpression(program, types)
 
 
 def _check_program(program: Program) -> Iterator[str]:
-    """Literal types of the conditions that an expression makes. Raises ExpressionError for what can be seen to be wrong."""
+    """Yield the literal types of the conditions that an expression makes.
+
+    Raises ExpressionError for a mistake visible in the text.
+    """
     makes_condition = False
     for node in walk(program.tree):
         match node:
@@ -103,10 +109,13 @@ def _check_program(program: Program) -> Iterator[str]:
                 if name not in (*KRO_CONDITIONS, *LEVELGATE_CONDITIONS):
                     readable = ", ".join((*KRO_CONDITIONS, *LEVELGATE_CONDITIONS))
                     raise ExpressionError(
-                        program.text, f"of the instance itself only {readable} can be read, not {name!r}"
+                        program.text,
+                        f"{name!r} is not a condition of the instance that can be read; there are {readable}",
                     )
     if not makes_condition:
-        raise ExpressionError(program.text, "makes no condition; write runtime.newCondition({type: ..., status: ...})")
+        raise ExpressionError(
+            program.text, "does not make a condition; write runtime.newCondition({type: ..., status: ...})"
+        )
 
 
 def _check_literals(program: Program, fields: Mapping[Any, SyntaxNode]) -> None:

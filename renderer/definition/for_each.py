@@ -1,6 +1,6 @@
-"""`forEach`: the dimensions of a collection, and the combinations of their values.
+"""The dimensions of a collection (`forEach`), and the combinations of their values.
 
-The first dimension is the outer loop; an empty one gives no items (kro, "Collections").
+The first dimension is the outer loop. An empty dimension yields no items (kro, "Collections").
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ MAX_ITEMS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """One entry of `forEach`: a name for templates, and the list that it takes its values from."""
+    """One entry of `forEach`: the name of an iterator, and the list of its values."""
 
     iterator: str
     program: Program
 
     def values(self, variables: Mapping[str, Any], meter: Meter) -> list[Any]:
-        """Raises ExpressionError, also where the value is no list."""
+        """Return the list of values. Raises ExpressionError, also if the value is not a list."""
         value = self.program.evaluate(variables, meter.renew())
         if isinstance(value, list):
             return value
-        raise ExpressionError(self.program.text, f"forEach goes through a list, not {type_name(value)}")
+        raise ExpressionError(self.program.text, f"forEach needs a list, not {type_name(value)}")
 
 
 def compile_dimensions(
     entries: Any, path: str, ids: Collection[str], collector: ProblemCollector
 ) -> tuple[Dimension, ...]:
-    """The dimensions of one `forEach`, none where it is empty; mistakes of form are noted. `ids` are those of all resources."""
+    """Return the dimensions of a `forEach`; none if it is empty. *ids* are the ids of all resources."""
     if entries is None:
         return ()
     if not isinstance(entries, list):
@@ -79,13 +79,14 @@ def _compile_dimension(
 def combinations(
     dimensions: Sequence[Dimension], variables: Mapping[str, Any], meter: Meter
 ) -> Iterator[dict[str, Any]]:
-    """The values of the iterators, for one item after the other. Raises ExpressionError, also for more than MAX_ITEMS items."""
+    """Yield the iterators' values of each item. Raises ExpressionError, also for more than MAX_ITEMS items."""
     lists = [dimension.values(variables, meter) for dimension in dimensions]
     if (count := math.prod(map(len, lists))) > MAX_ITEMS:
         sizes = " x ".join(str(len(values)) for values in lists)
         raise ExpressionError(
             ", ".join(dimension.program.text for dimension in dimensions),
-            f"the collection would have {count} items{f' ({sizes})' if len(lists) > 1 else ''}; at most {MAX_ITEMS} are allowed",
+            f"the collection would have {count} items{f' ({sizes})' if len(lists) > 1 else ''}; "
+            f"at most {MAX_ITEMS} are allowed",
         )
     names = [dimension.iterator for dimension in dimensions]
     return (dict(zip(names, values, strict=True)) for values in itertools.product(*lists))

@@ -1,10 +1,11 @@
-"""The functions that only gates have (KREP-006). A call of one becomes a read of a value that whoever judges the gate puts there.
+"""The functions that only gates have (KREP-006), rewritten to reads of variables that `gitops.gates` provides.
 
-    inWindow("dba")                     @windows["dba"]         x.ready()               x["@ready"]
-    external("budget")                  @externals["budget"]    inFlight(webapps)       @counters["inFlight"]
-    linearlyReady(each, webapps, 3)     @rates["linear 3"]
+inWindow("dba")                     @windows["dba"]         x.ready()               x["@ready"] external("budget")
+@externals["budget"]    inFlight(webapps)       @counters["inFlight"] linearlyReady(each, webapps, 3)     @rates["linear
+3"]
 
-So gates need no evaluator of their own, and what a gate asks for can be read off its tree. No expression can write such a name.
+So the CEL evaluator needs no knowledge of gates, and the tree of a gate tells everything that it asks for. No author
+can write such a name, since `@` does not start an identifier.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ COUNTERS: Final = "@counters"
 RATES: Final = "@rates"
 
 COMMON_VARIABLES: Final = frozenset({"now", "target"})
-"""The variables that every gate has."""
+"""The variables of every gate."""
 LIFECYCLE_METHODS: Final = ("ready", "updated", "settled", "revision")
 _COUNTER_FUNCTIONS: Final = ("inFlight", "settled", "failed")
 _NAMED_VALUES: Final = {"inWindow": (WINDOWS, "window"), "external": (EXTERNALS, "external fact")}
@@ -40,20 +41,22 @@ _PERCENT: Final = re.compile(r"[1-9][0-9]?%|100%")
 
 
 def lifecycle_field(method: str) -> str:
-    """The field in which an item has the answer of one of its `METHODS`."""
+    """Return the field of an item that holds the answer of one of `LIFECYCLE_METHODS`."""
     return f"@{method}"
 
 
 @dataclass(frozen=True, slots=True)
 class GateScope:
-    """The variables of a gate. `items` are the names of what the gate lets move, `collection` names all of them together; neither is there for a
-    single resource. `ancestors` are the resources that it depends on, each with whether it is a list. `values` are all others.
-    """
+    """The variables of a gate."""
 
     items: frozenset[str]
+    """Names of the instance or item that the gate holds back; empty for a single resource."""
     collection: str
+    """Name of the list of all those items; empty for a single resource."""
     ancestors: Mapping[str, bool] = field(default_factory=dict)
+    """Resources that the resource depends on, directly or not, with whether each is a list."""
     values: frozenset[str] = frozenset()
+    """All other variables."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -61,19 +64,21 @@ class GateScope:
 
 
 class PaceCall(NamedTuple):
-    """A pace that a gate asks for. The argument is n (`3`, or `"25%"`) or the factor."""
+    """A pace that a gate asks for."""
 
     shape: Literal["linear", "exponential"]
     argument: int | str
+    """For linear, how many may be in flight (`3` or `"25%"`); for exponential, the growth factor."""
 
     def __str__(self) -> str:
         return f"{self.shape} {self.argument}"
 
 
 class _ItemReference(NamedTuple):
-    """What a part of an expression is: an item that has lifecycle methods, or a list of such. `root` is the variable that it comes from."""
+    """A part of an expression that is an item with lifecycle methods, or a list of such items."""
 
     root: str
+    """The variable that the item comes from."""
     is_list: bool
 
 
@@ -81,8 +86,11 @@ _MacroScope = Mapping[str, _ItemReference | None]
 
 
 class GateRewriter:
-    """Rewrites one gate. `rates`: those that it asks for. `waits_for`: the ancestors, and the collection, that it asks whether they are ready,
-    updated or settled."""
+    """Rewriter of one gate.
+
+    After `rewrite`, `pace_calls` holds the paces that the gate asks for. `waits_for` holds the ancestors, and the
+    collection, whose `ready`, `updated` or `settled` the gate reads.
+    """
 
     def __init__(self, scope: GateScope) -> None:
         self.scope = scope
@@ -90,7 +98,7 @@ class GateRewriter:
         self.waits_for: set[str] = set()
 
     def rewrite(self, node: SyntaxNode) -> SyntaxNode:
-        """The tree without functions of gates. Raises Fault where one is not called as it should be."""
+        """Return the tree without gate functions. Raises EvaluationError for a call with wrong arguments."""
         return self._rewrite(node, {})
 
     def _rewrite(self, node: SyntaxNode, bound: _MacroScope) -> SyntaxNode:
@@ -154,7 +162,7 @@ class GateRewriter:
         )
 
     def _is_unknown(self, node: SyntaxNode, bound: _MacroScope) -> bool:
-        """Is it a variable that is not there at all? All such are told of together."""
+        """Return whether the node is an undefined variable. Undefined variables are reported together, later."""
         return (
             isinstance(node, Variable)
             and node.name not in self.scope.names | COMMON_VARIABLES
@@ -170,7 +178,7 @@ class GateRewriter:
         return f"is asked of an item of a collection or of a resource; here there are {', '.join(candidates) or 'none'}"
 
     def _macro_variables(self, macro: Macro, bound: _MacroScope) -> _MacroScope:
-        """What the variables of a macro are: the last one is the element of a list."""
+        """Return what the variables of a macro refer to. The last variable is the element of the list."""
         reference = self._find_reference(macro.target, bound)
         if macro.name == "cel.bind":
             return {macro.variables[0]: reference}
@@ -206,7 +214,7 @@ class GateRewriter:
 
 
 def _build_read(call: FunctionCall, values: str, key: str) -> SyntaxNode:
-    """`values[key]`, in the place of a call."""
+    """Build the tree of `values[key]` at the place of a call."""
     name = Variable(call.at, call.end, 1, values)
     return Index(call.at, call.end, call.depth, name, syntax_tree.Literal(call.at, call.end, 1, key), False)
 
@@ -233,7 +241,7 @@ def _parse_pace_argument(call: FunctionCall, shape: str, extra_arguments: list[S
 
 
 def _unknown_function_error(call: FunctionCall) -> EvaluationError:
-    """A call of a function that nobody has; of a gate's function, where that was probably meant."""
+    """Return the error for a call of an unknown function, with a hint if a function of gates was probably meant."""
     candidates = LIFECYCLE_METHODS if call.target else (*_COUNTER_FUNCTIONS, *_NAMED_VALUES, *_PACE_SHAPES)
     if not (hint := suggestion(call.function, candidates)):
         return find_call_mistake(call) or EvaluationError(f"unknown function {call.function}()", offset=call.at)

@@ -1,7 +1,8 @@
-"""`propagateWhen`: the gates of a definition and of its resources, compiled (KREP-006).
+"""The gates of a definition and of its resources (`propagateWhen`, KREP-006), compiled.
 
-A definition's gates decide about one of its instances at a time, a resource's about the resource or about one item of its `forEach`. What a gate
-reads of the world (windows, external facts, counters, the rate) is bound by whoever judges it: see `gate_functions`.
+A gate of a definition decides about one instance at a time. A gate of a resource decides about that resource, or about
+one item of its `forEach`. Windows, external facts, counters and rates are variables whose values `gitops.gates`
+provides at evaluation, see `gate_functions`.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from renderer.template.expressions import Expression, scan
 from renderer.template.typed_views import View
 
 _FIXED_VARIABLES: Final = COMMON_VARIABLES | {WINDOWS, EXTERNALS}
-"""What has one value for all items in a pass, besides the collection."""
+"""Variables that, like the collection, have one value for all items of a reconciliation."""
 LIFECYCLE_TYPES: Final[Mapping[str, Type]] = {
     lifecycle_field(method): DYN if method == "revision" else BOOL for method in LIFECYCLE_METHODS
 }
-"""What gates may ask of an item or a resource, beside its own fields."""
+"""Types of the fields that gates read on an item or resource in addition to its own."""
 
 _BOOLEANS: Final = StaticMap(STRING, BOOL)
 VARIABLE_TYPES: Final[Mapping[str, Type]] = {
@@ -58,98 +59,102 @@ VARIABLE_TYPES: Final[Mapping[str, Type]] = {
     RATES: _BOOLEANS,
     COUNTERS: StaticMap(STRING, INT),
 }
-"""The types of what every gate may read."""
+"""Types of the variables that every gate may read."""
 
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """One condition: where it stands in its definition and in Git, its text without `${` and `}`, and what it asks for.
-
-    `waits_for`: the resources, and the collection, that it asks whether they are ready, updated or settled. `program` gives the answer. `reduced`
-    gives the same from the values of `fixed`, which are the same for all items in one pass. `views` say how it sees its variables, where that is
-    not as JSON has them; they come with the check of its types.
-    """
+    """One condition of `propagateWhen`."""
 
     path: str
+    """Place in the definition, such as `spec.propagateWhen[0]`."""
     origin: SourceLocation
     text: str
+    """The expression without `${` and `}`."""
     scope: GateScope
     program: Program
+    """The whole condition."""
     reduced_program: Program
+    """The condition with the `fixed_programs` replaced by variables.
+
+    It is evaluated for each item, and they only once.
+    """
     fixed_programs: Mapping[str, Program]
+    """Parts of the condition with one value for all items of a reconciliation, by variable name."""
     pace_calls: frozenset[PaceCall]
     waits_for: frozenset[str]
+    """The resources, and the collection, whose `ready`, `updated` or `settled` the gate reads."""
     views: Mapping[str, View] = field(default_factory=dict)
+    """Conversions of variables for the expression, where it sees other values than JSON has. Set by the type check."""
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The variables that it reads."""
+        """The variables that the gate reads, except those of gate functions."""
         return frozenset(name for name in self.program.names if not name.startswith("@"))
 
     @cached_property
     def windows(self) -> frozenset[str]:
-        """The windows that it asks for; whether there are such is to be checked."""
+        """Names of the windows that the gate asks for. A window may not exist."""
         return _read_keys(self.program, WINDOWS)
 
     @cached_property
     def externals(self) -> frozenset[str]:
-        """The external facts that it asks for; whether there are such is to be checked."""
+        """Names of the external facts that the gate asks for. A fact may not exist."""
         return _read_keys(self.program, EXTERNALS)
 
     @cached_property
     def needed_windows(self) -> frozenset[str]:
-        """The windows that have to be open for this gate to be open, whatever else is."""
+        """The windows that must be open for this gate to open."""
         tree = self.program.tree
         parts = tree.operands if isinstance(tree, Logic) and tree.operator == "&&" else (tree,)
         return frozenset(name for part in parts if (name := value_key(part, WINDOWS)))
 
     @cached_property
     def sets_pace(self) -> bool:
-        """Does it say how many may move at a time? Then it does so in place of the policy's shape."""
+        """Return whether the gate limits how many items may be in flight. It then replaces the shape of the policy."""
         return bool(self.pace_calls or _read_keys(self.program, COUNTERS) & {"inFlight", "settled"})
 
     @cached_property
     def pace_call(self) -> PaceCall | None:
-        """The rate that it asks for, where it asks for nothing else."""
+        """The pace, if the gate asks for nothing else."""
         return next(iter(self.pace_calls)) if value_key(self.program.tree, RATES) else None
 
     @cached_property
     def reads_time(self) -> bool:
-        """Does its answer change by time alone, at a moment that nobody knows before?"""
+        """Return whether the answer may change with time alone, at an unknown moment."""
         return "now" in self.program.names
 
     @cached_property
     def reads_collection(self) -> bool:
-        """Does it read the items of the collection as a list? Counters and rates do without."""
+        """Return whether the gate reads the collection as a list. Counters and rates do not need the list."""
         return self.scope.collection in self.program.names
 
     @cached_property
     def waits_for_items(self) -> bool:
-        """May one item wait for others of its collection?"""
+        """Return whether an item may wait for other items of its collection."""
         return self.sets_pace or self.scope.collection in self.waits_for
 
     @cached_property
     def is_fixed(self) -> bool:
-        """Has it the same answer for all items in one pass?"""
+        """Return whether all items of a reconciliation have the same answer."""
         return self.program.names <= _FIXED_VARIABLES | {self.scope.collection}
 
 
 @dataclass(frozen=True, slots=True)
 class GateInputs:
-    """What one list of gates may read, and what is known about it before there are values.
-
-    `secrets` are variables whose data is withheld; `elsewhere` tells of other names why they cannot be read here.
-    """
+    """The names that a list of gates may read."""
 
     scope: GateScope
     secrets: frozenset[str] = frozenset()
+    """Variables whose Secret data gates may not read."""
     unavailable_hints: Mapping[str, str] = field(default_factory=dict)
+    """For names that exist elsewhere in the definition, why gates cannot read them."""
 
 
 def compile_gates(
     expressions: Any, path: str, inputs: GateInputs, collector: ProblemCollector
 ) -> tuple[Gate, ...] | None:
-    """The gates of one list, None where there is no list; mistakes are noted."""
+    """Compile a list of gates; None if there is no list. Mistakes are added to *collector*."""
     if expressions is None:
         return None
     if not isinstance(expressions, list):
@@ -202,7 +207,8 @@ def _compile_gate(text: Any, path: str, scope: GateScope, origin: SourceLocation
 def _find_mistakes(gate: Gate, inputs: GateInputs) -> Iterator[str]:
     readable = inputs.scope.names | COMMON_VARIABLES
     for name in sorted(gate.names - readable):
-        yield f"{inputs.unavailable_hints.get(name) or f'nothing is called {name!r} here'}; there are {', '.join(sorted(readable))}"
+        hint = inputs.unavailable_hints.get(name) or f"nothing is called {name!r} here"
+        yield f"{hint}; there are {', '.join(sorted(readable))}"
     if runtime := sorted(call for call in gate.program.calls if call.startswith("runtime.")):
         yield f"{runtime[0]}() works in status.conditions only"
     for read in gate.program.reads:
@@ -220,7 +226,9 @@ def _read_keys(program: Program, values: str) -> frozenset[str]:
 
 
 def value_key(node: SyntaxNode, values: str) -> str:
-    """The name under which a part of a gate reads one of these values; empty where it is something else."""
+    """Return the key that *node* reads from the variable *values*, such as `dba` for `@windows["dba"]`; empty if it
+    reads none.
+    """
     match node:
         case Index(operand=Variable(name=name), key=Literal(value=str() as key)) if name == values:
             return key

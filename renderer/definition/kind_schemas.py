@@ -1,6 +1,6 @@
-"""What is known of the objects of each kind: Kubernetes' own kinds, those of definitions, and those of CRDs.
+"""Schemas and types of the kinds of objects: built into Kubernetes, defined by definitions, and declared by CRDs.
 
-A kind that is none of these is not known; expressions may read anything of it.
+For any other kind nothing is known, and expressions may read any field.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONDITION_TYPE: Final = Record(dict.fromkeys(("type", "status", "reason", "mess
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DescribedKind:
-    """A kind as one CRD describes it: the types of its objects, and their schemas, by version."""
+    """A kind as its CRD describes it. `schemas` and `types` are by version."""
 
     crd: Manifest
     schemas: Mapping[str, Schema]
@@ -34,7 +34,7 @@ class DescribedKind:
 
 @dataclass(frozen=True, slots=True)
 class KindSchemas:
-    """The kinds that a commit, a folder of schemas or a cluster describes, beside those of Kubernetes."""
+    """The kinds that a commit, a folder of schemas or a cluster describes, in addition to the built-in ones."""
 
     described: Mapping[GroupKind, DescribedKind] = field(default_factory=dict)
 
@@ -43,24 +43,25 @@ class KindSchemas:
         return {kind: described_kind.crd for kind, described_kind in self.described.items()}
 
     def type_of(self, kind: GroupKind, version: str) -> Type | None:
-        """The type of a kind's objects; None where it is not known."""
+        """Return the type of a kind's objects; None if it is not known."""
         if described := self.described.get(kind):
             return described.types.get(version)
         return _built_in_type(kind, version)
 
     def other_versions(self, kind: GroupKind, version: str) -> tuple[str, ...]:
-        """The versions that there are of a kind that is described, where this is none of them."""
+        """Return the versions of a described kind if *version* is not among them; otherwise an empty tuple."""
         described = self.described.get(kind)
         return tuple(described.types) if described and version not in described.types else ()
 
     def with_fallback(self, fallback: KindSchemas) -> KindSchemas:
-        """With those of `others` that are not described here."""
+        """Return these kinds together with those that only *fallback* describes."""
         return KindSchemas({**fallback.described, **self.described})
 
 
 def from_crds(crds: Iterable[Manifest], previous: KindSchemas) -> KindSchemas:
-    """The kinds of these CRDs; the last that describes a kind stands. A CRD of `previous` is not read again: the same value, or the same object of a
-    cluster at the same resourceVersion.
+    """Return the kinds that CRDs describe; the last CRD of a kind counts.
+
+    A CRD is not parsed again if *previous* has it: as the same Python object, or with the same uid and resourceVersion.
     """
     described_kinds: dict[GroupKind, DescribedKind] = {}
     for crd in crds:
@@ -77,7 +78,7 @@ def from_crds(crds: Iterable[Manifest], previous: KindSchemas) -> KindSchemas:
 
 
 def any_object() -> Record:
-    """What is known of every object: its identity and metadata. Everything else is open."""
+    """Return the type of an object of unknown kind: its identity and metadata are known, all else is open."""
     return Record({"apiVersion": STRING, "kind": STRING, "metadata": metadata_type()}, open=True)
 
 
@@ -89,19 +90,19 @@ def metadata_type() -> Record:
 
 
 def instance_type(spec: Schema, *, namespaced: bool) -> Record:
-    """What expressions see as `schema`: an instance without its status."""
+    """Return the type of the variable `schema`: an instance without its status."""
     fields = {name: kind for name, kind in metadata_type().fields.items() if namespaced or name != "namespace"}
     return Record({"apiVersion": STRING, "kind": STRING, "metadata": Record(fields), "spec": from_openapi(spec)})
 
 
 def with_status(instance: Type, status: Type) -> Record:
-    """An instance with a status."""
+    """Return the type of an instance with a status."""
     assert isinstance(instance, Record)
     return Record({**instance.fields, "status": status})
 
 
 def with_conditions(instance: Type) -> Record:
-    """An instance with the conditions of its status, which only conditions may read."""
+    """Return the type of an instance with `status.conditions`, which only custom conditions may read."""
     return with_status(instance, Record({"conditions": StaticList(_CONDITION_TYPE)}))
 
 
@@ -128,7 +129,7 @@ def _describe_kind(crd: Manifest, versions: Iterable[Any]) -> DescribedKind:
 
 
 def _object_type(schema: Schema) -> Type:
-    """The server adds to a CRD's schema what all objects have."""
+    """Return the type of a CRD's objects, with the metadata that the API server adds to every schema."""
     declared = from_openapi(schema)
     common = any_object()
     return Record({**declared.fields, **common.fields}, open=declared.open) if isinstance(declared, Record) else common

@@ -1,4 +1,4 @@
-"""The mistakes of one document, collected while it is compiled, each with the line that it stands on."""
+"""Collection of the mistakes of one document while it is compiled, each with its line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from renderer.template.template import Template, TemplateError, compile_template
 
 
 class ProblemCollector:
-    """Collects problems; whoever compiles goes on after each, so that all are reported together."""
+    """The mistakes of one document. A compiler continues after a mistake, so that all are reported together."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -29,7 +29,7 @@ class ProblemCollector:
             self.fail(f"{path}.{field}", f"no such field{suggestion_or_names(field, known)}")
 
     def read_template(self, path: str, body: Any) -> Template | None:
-        """The compiled template; None where it has mistakes, which are noted."""
+        """Return the compiled template; None, with the mistakes noted, if it has any."""
         try:
             return compile_template(body)
         except TemplateError as errors:
@@ -38,7 +38,7 @@ class ProblemCollector:
             return None
 
     def read_expression(self, path: str, text: Any) -> Program | None:
-        """The program of one `${...}` that stands alone; None where it has mistakes, which are noted."""
+        """Return the program of a standalone `${...}`; None, with the mistake noted, if it has one."""
         try:
             return parse_expression(text) if isinstance(text, str) else _refuse_non_expression(text)
         except ExpressionError as error:
@@ -46,7 +46,7 @@ class ProblemCollector:
             return None
 
     def refuse_omit(self, expressions: Iterable[tuple[str, Program]], path: str, reason: str) -> None:
-        """`omit()` takes fields out of templates; note it where there is nothing to take out, or that must be there."""
+        """Note each use of `omit()` where no field may be left out. *reason* follows in the message."""
         for place, program in expressions:
             if "omit" in program.calls:
                 self.fail(join_path(path, place), f"${{{program.text}}}: omit() is not allowed here; {reason}")
@@ -59,7 +59,7 @@ class ProblemCollector:
         *,
         own_id: str = "",
     ) -> None:
-        """Note every name that is not in scope; see `scope.mistakes`."""
+        """Note each name that is not in scope, see `variables.find_mistakes`."""
         for place, program in expressions:
             if runtime := sorted(call for call in program.calls if call.startswith("runtime.")):
                 self.fail(
@@ -74,5 +74,5 @@ def _refuse_non_expression(value: Any) -> Program:
 
 
 def join_path(path: str, place: str) -> str:
-    """`spec.resources[0]` and `template.spec` to one path."""
+    """Return the path of *place* below *path*, such as `spec.resources[0].template`."""
     return f"{path}{place}" if not place or place.startswith("[") else f"{path}.{place}"

@@ -1,6 +1,6 @@
-"""What the body of a resource must look like before it is compiled: a template, or a reference to an object that is only read.
+"""Rules for the body of a resource before it is compiled: a template, or a reference to an object that is only read.
 
-Rules as kro's graph validation has them; each mistake is noted, the author sees all of them together.
+The rules are those of kro's graph validation. Every mistake is noted, so that the author sees them together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REFERENCE_METADATA: Final = ("name", "selector", "namespace")
 
 
 def check_template(body: Any, path: str, collector: ProblemCollector) -> GroupKind | None:
-    """The kind of a template's objects; None where it cannot be told. Mistakes are noted."""
+    """Return the kind of a template's objects; None if it cannot be read. Mistakes are noted."""
     kind = _check_identity(body, path, collector)
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if isinstance(metadata, dict):
@@ -40,7 +40,10 @@ def check_template(body: Any, path: str, collector: ProblemCollector) -> GroupKi
 
 
 def check_reference(body: Any, path: str, collector: ProblemCollector) -> GroupKind | None:
-    """As `check_template`, for an `externalRef` without null fields: by name, or by selector, and nothing beside it."""
+    """Return the kind of an `externalRef` without null fields; None if it cannot be read. Mistakes are noted.
+
+    A reference selects objects by name or by labels, and has no other fields.
+    """
     kind = _check_identity(body, path, collector)
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if not isinstance(metadata, dict):
@@ -74,13 +77,16 @@ def _check_identity(body: Any, path: str, collector: ProblemCollector) -> GroupK
 
 
 def check_keys(metadata: dict[str, Any], path: str, collector: ProblemCollector) -> None:
-    """Labels and annotations that a definition may not write, as they are the program's own or mean nothing."""
+    """Note labels and annotations that a definition may not set."""
     for place, message in find_forbidden_keys(metadata):
         collector.fail(f"{path}.{place}", message)
 
 
 def find_forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The same as (path below the object, message); of a rendered object too, whose labels may have been one expression."""
+    """Yield labels and annotations that may not be set, as (path below the object, message).
+
+    Rendered objects are checked too, because one expression may have given all labels.
+    """
     for place in ("labels", "annotations"):
         for key in metadata[place] if isinstance(metadata.get(place), dict) else ():
             if key.startswith(_FORBIDDEN_KEYS) or (
@@ -94,7 +100,9 @@ def find_forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 
 def _check_crd(body: dict[str, Any], path: str, collector: ProblemCollector) -> None:
-    """What a CRD defines must be known before any instance is: only its metadata may depend on one."""
+    """Note expressions of a CRD outside of its metadata: what the CRD defines must be known before there is an
+    instance.
+    """
     for place in _find_expressions({name: value for name, value in body.items() if name != "metadata"}, ""):
         collector.fail(join_path(path, place), "a CustomResourceDefinition may hold expressions under metadata only")
 
@@ -112,7 +120,7 @@ def _find_expressions(value: Any, path: str) -> Iterator[str]:
 
 
 def _check_selector(selector: Any, path: str, collector: ProblemCollector) -> None:
-    """Its shape; values may be expressions, and are checked when they are known."""
+    """Check the shape of a selector. Values may be expressions, and are checked when they are evaluated."""
     if isinstance(selector, str) and selector.startswith("${"):
         return
     if not isinstance(selector, dict):

@@ -1,6 +1,6 @@
-"""The resources of a definition, compiled: nodes with their templates, conditions and dependencies, in levels.
+"""The resources of a definition, compiled: nodes in levels with their templates, conditions and dependencies.
 
-Names, shapes and fields as kro checks them (its graph validation and builder); all mistakes are noted together.
+Names, shapes and fields follow kro's graph validation and builder. All mistakes are noted together.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _RESOURCE_FIELDS = frozenset({"id", "template", "externalRef", "readyWhen", "inc
 
 @dataclass(frozen=True, slots=True)
 class ResourceNode:
-    """One resource of a definition. `depends_on` in declared order; `external` nodes are read, never written.
+    """One resource of a definition.
 
-    A node with dimensions is a collection of objects, and so is one that `selects` objects by their labels; others see either as a list.
-    `propagate_when` is None where the definition says nothing, and empty where it says that there is no gate.
+    A node with dimensions is a collection, and so is an external node that selects objects by labels. Expressions see
+    either as a list.
     """
 
     id: str
@@ -42,26 +42,30 @@ class ResourceNode:
     template: Template
     level: int
     depends_on: tuple[str, ...]
+    """Ids of the direct dependencies, in declared order."""
     include_when: tuple[Program, ...]
     ready_when: tuple[Program, ...]
     external: bool
+    """True if the objects are read and never written."""
     line: int
     for_each: tuple[Dimension, ...]
     selects: bool
+    """True if the objects are selected by labels."""
     propagate_when: tuple[Gate, ...] | None = None
+    """None if the field is absent; empty if it is an empty list, which means that there is no gate."""
 
     @property
     def version(self) -> str:
-        """Of its kind."""
+        """API version of the objects."""
         return version_of(self.template.source)
 
     def object_type(self, objects: KindSchemas) -> Type | None:
-        """The type of its object, or of each of its objects; None where the kind is not known."""
+        """Return the type of the object, or of each object of a collection; None if the kind is not known."""
         return objects.type_of(self.group_kind, self.version)
 
     @property
     def programs(self) -> Iterator[Program]:
-        """All expressions, gates left out."""
+        """All expressions except gates."""
         yield from (program for _, program in self.template.expressions)
         yield from self.include_when
         yield from self.ready_when
@@ -69,7 +73,7 @@ class ResourceNode:
 
 
 def scope_of(nodes: Iterable[ResourceNode], instance: Type, objects: KindSchemas) -> dict[str, Type]:
-    """The types of `schema` and of the nodes, by their names in expressions."""
+    """Return the types of `schema` and of the nodes, by their names in expressions."""
     types: dict[str, Type] = {"schema": instance}
     for node in nodes:
         kind = node.object_type(objects) or any_object()
@@ -78,7 +82,10 @@ def scope_of(nodes: Iterable[ResourceNode], instance: Type, objects: KindSchemas
 
 
 def compile_nodes(resources: Any, collector: ProblemCollector, *, namespaced: bool) -> list[ResourceNode]:
-    """Nodes in order of level, inside a level as declared. Empty if there are mistakes. `namespaced` is the scope of instances."""
+    """Return nodes in order of level, within a level as declared; an empty list if there are mistakes.
+
+    *namespaced* is the scope of the instances.
+    """
     return _NodeCompiler(collector, namespaced).compile_nodes(resources)
 
 
@@ -181,7 +188,7 @@ class _NodeCompiler:
     def _compile_gates(
         self, index: int, resource: dict[str, Any], node: ResourceNode, nodes: Mapping[str, ResourceNode]
     ) -> tuple[Gate, ...] | None:
-        """The gates of one resource: they read what is there before it, and of a collection its items."""
+        """Compile the gates of one resource. They read its ancestors and, for a collection, its items."""
         path, expressions = f"spec.resources[{index}].propagateWhen", resource.get("propagateWhen")
         if expressions and node.external:
             self.collector.fail(path, "may not stand beside externalRef: what is only read has nothing to hold back")
@@ -220,7 +227,9 @@ class _NodeCompiler:
         return dimensions
 
     def _check_metadata(self, template: Template, kind: GroupKind, iterators: frozenset[str], path: str) -> None:
-        """Rules for what identifies an object: every item needs a name of its own, and every object one of the right scope."""
+        """Check names and namespaces: each item of a collection needs its own identity, and each object the scope of
+        its kind.
+        """
         metadata = template.source["metadata"]
         namespaced = is_namespaced(kind, {})
         if not namespaced and metadata.get("namespace"):

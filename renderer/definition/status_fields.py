@@ -1,4 +1,6 @@
-"""What a definition says of its instances' status: fields with an expression each, and conditions (kro's `spec.schema.status`)."""
+"""The status that a definition gives its instances: fields with one expression each, and conditions (kro's
+`spec.schema.status`).
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ from renderer.template.template import Template, compile_template
 
 _PATH: Final = "spec.schema.status"
 _RESERVED_FIELDS: Final = frozenset({"state", "conditions"})
-"""Not fields of the author's: values given for `state` are dropped, as kro does."""
+"""Fields that the author cannot set: a value for `state` is dropped, as in kro."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusProjection:
-    """The template of the author's fields, their OpenAPI schema, and the conditions that replace kro's."""
+    """The template of the author's status fields, their OpenAPI schema, and the conditions that replace kro's."""
 
     template: Template
     schema: Mapping[str, Any] = field(default_factory=dict)
@@ -36,17 +38,17 @@ class StatusProjection:
 def compile_status(
     status: Any, nodes: Sequence[ResourceNode], instance: Type, collector: ProblemCollector
 ) -> StatusProjection:
-    """The status of a definition; its mistakes are noted. `instance` is the type of an instance without its status.
+    """Compile the status of a definition; mistakes are noted. *instance* is the type of an instance without status.
 
-    The schema is a function of the definition alone, so that no other file changes the CRD: of the kinds of its resources only Kubernetes' own
-    are known to it.
+    The schema depends on the definition alone, so that no other file changes the CRD. Therefore only built-in kinds
+    have known types here.
     """
     if not isinstance(status or {}, dict):
         collector.fail(_PATH, "must be a mapping whose values are expressions")
         return StatusProjection(compile_template({}))
     status = status or {}
     scope = scope_of(nodes, instance, KindSchemas())
-    # Where resources have mistakes there are no nodes, and names would be reported that are not wrong.
+    # If resources have mistakes there are no nodes. Reporting their names as unknown would be wrong.
     with_names = bool(nodes) or not collector.problems
     conditions = _compile_conditions(status.get("conditions"), scope, collector, with_names=with_names)
     if "levelgate" in status:
@@ -68,7 +70,7 @@ def compile_status(
 def _compile_conditions(
     expressions: Any, scope: Scope, collector: ProblemCollector, *, with_names: bool
 ) -> tuple[ConditionExpression, ...]:
-    """The author's own conditions; where there are none, kro's stay."""
+    """Compile the author's conditions. An empty result keeps kro's conditions."""
     if expressions is None:
         return ()
     path, entries = f"{_PATH}.conditions", []
@@ -103,7 +105,7 @@ def _find_constant_expressions(template: Template) -> Iterator[str]:
 
 
 def _infer_schema(template_value: Any, scope: Scope) -> dict[str, Any]:
-    """Schema of the author's status: the shape as written, with the types of expressions as far as they are known."""
+    """Return the schema of the author's status: its written shape with the inferred types of the expressions."""
     match template_value:
         case dict():
             return {

@@ -1,8 +1,9 @@
-"""Does a template fit the type of the objects that it makes, before any instance is?
+"""Type check of templates: whether a template fits the type of its objects, before there is an instance.
 
-Rules of kro's static checks: every field must exist; literals, and expressions as far as their type is known, must have the field's type;
-null passes anywhere; an optional counts as what it holds; maps and lists are compared element by element, a map with known keys field by field,
-where some may be missing and none may be more. What is not known fits everything.
+The rules are those of kro's static checks. Every field must exist. Literals must have the field's type, and so must
+expressions whose type is known. Null fits everywhere, and an optional counts as its value. Lists and maps are compared
+by their elements. A map with known keys is compared field by field: it may lack fields, and may not have other ones. An
+unknown type fits everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from renderer.schema.errors import child_path
 from renderer.template.expressions import Expression, scan
 
 TypeOf = Callable[[str, str], Type]
-"""The type of an expression that stands at a path; what is wrong with the expression itself is noted elsewhere."""
+"""Returns the type of an expression at a path. Mistakes inside the expression are reported elsewhere."""
 
 _TYPE_TEXTS: Final = {
     "string": "a string",
@@ -54,7 +55,7 @@ _ACCEPTED_TYPES: Final = {
     "timestamp": frozenset(("timestamp", "string")),
     "duration": frozenset(("duration", "string")),
 }
-"""What may stand in a field of a type: what is written to JSON as that type."""
+"""By type of a field, the types that are written to JSON as that type."""
 
 _JSON_TYPES: Final = frozenset(("null", "bool", "int", "uint", "double", "string", "timestamp", "duration", "omit"))
 _OPENAPI_TYPES: Final = {
@@ -76,7 +77,7 @@ _LITERAL_TYPES: Final[Mapping[type, str]] = {
 
 
 def find_misfits(value: Any, expected: Type, type_of: TypeOf, path: str = "") -> Iterator[tuple[str, str]]:
-    """What of a template does not fit, as (path below the template, message). Every expression is asked for its type once."""
+    """Yield what does not fit, as (path below the template, message). Asks *type_of* once for each expression."""
     match value:
         case str():
             yield from _find_text_misfits(value, expected, type_of, path)
@@ -102,7 +103,7 @@ def find_misfits(value: Any, expected: Type, type_of: TypeOf, path: str = "") ->
 
 
 def describe_misfit(text: str, given: Type, expected: Type) -> str:
-    """Why values of an expression's type can never stand where another type is wanted; empty if they may."""
+    """Return why values of type *given* never fit *expected*; empty if they may."""
     difference = next(_differences(given, expected), None)
     if difference is None:
         return ""
@@ -159,46 +160,69 @@ def _find_literal_misfits(value: Any, expected: Type, path: str) -> Iterator[tup
         yield path, f"{_shorten(value)} is {_describe_need(given, expected)}{_quotes_hint(value, expected)}"
 
 
-def _differences(given: Type, expected: Type, place: str = "") -> Iterator[tuple[str, Type, Type | str | None]]:
-    """Where values cannot fit, as (place inside the value, type there, type that is needed); a text instead of a type says why, and
-    None that no field can hold it.
-    """
-    match given, expected:
-        case StaticOptional(value=held), _:
+_Difference = tuple[str, Type, Type | str | None]
+"""Place inside the value, type there, type that is needed.
+
+A text instead of the needed type tells the reason; None tells that no field can hold the value.
+"""
+
+
+def _differences(given: Type, expected: Type, place: str = "") -> Iterator[_Difference]:
+    """Yield the parts in which values of type *given* cannot be of type *expected*."""
+    match given:
+        case StaticOptional(value=held):
             yield from _differences(held, expected, place)
-        case Dyn(only=only), _:
+        case Dyn(only=only):
             if only and not any(_may_be(name, expected) for name in only):
                 yield place, given, expected
-        case Scalar(name="null" | "omit"), _:
-            return
-        case Scalar(name="bytes"), Scalar(name="bytes"):
-            return
-        case Scalar(name="bytes"), Scalar():
-            yield place, given, expected
-        case Scalar(name=name), _ if name not in _JSON_TYPES and name not in ("list", "map"):
-            yield place, given, None
+        case Scalar():
+            yield from _scalar_differences(given, expected, place)
+        case _:
+            yield from _container_differences(given, expected, place)
+
+
+def _scalar_differences(given: Scalar, expected: Type, place: str) -> Iterator[_Difference]:
+    if given.name in ("null", "omit") or given == expected == BYTES:
+        return
+    if given == BYTES and isinstance(expected, Scalar):
+        yield place, given, expected
+    elif given.name not in _JSON_TYPES and given.name not in ("list", "map"):
+        yield place, given, None
+    elif not _accepts(expected, given):
+        yield place, given, expected
+
+
+def _container_differences(given: StaticList | StaticMap | Record, expected: Type, place: str) -> Iterator[_Difference]:
+    match given, expected:
         case ((StaticList(element=held) | StaticMap(value=held)), Dyn()) if _holds_bytes(held):
             yield f"{place}[]", BYTES, None
-        case _, Dyn(only=only):
-            if only and not any(str(given) in _OPENAPI_TYPES.get(name, ()) for name in only):
-                yield place, given, expected
         case StaticList(element=given_type), StaticList(element=expected_type):
             yield from _differences(given_type, expected_type, f"{place}[]")
-        case Record(fields=fields), Record() | StaticMap():
-            for name, given_type in fields.items():
-                field = _field_type(expected, name)
-                if field is None:
-                    yield place, given, f"no field {name!r}{_fields_hint(name, expected)}"
-                else:
-                    yield from _differences(given_type, field, child_path(place, name) if place else f".{name}")
         case StaticMap(value=given_type), StaticMap(value=expected_type):
             yield from _differences(given_type, expected_type, f"{place}[]")
+        case Record(), Record() | StaticMap():
+            yield from _field_differences(given, expected, place)
         case StaticMap(value=given_type), Record(fields=fields, open=is_open):
             if fields and not is_open and all(next(_differences(given_type, field), None) for field in fields.values()):
                 yield place, given, f"its values are {format_type(given_type)}, and none of the fields is"
-        case _:
-            if str(given) not in _ACCEPTED_TYPES.get(str(expected), (str(expected),)):
-                yield place, given, expected
+        case _ if not _accepts(expected, given):
+            yield place, given, expected
+
+
+def _field_differences(given: Record, expected: Record | StaticMap, place: str) -> Iterator[_Difference]:
+    for name, given_type in given.fields.items():
+        field = _field_type(expected, name)
+        if field is None:
+            yield place, given, f"no field {name!r}{_fields_hint(name, expected)}"
+        else:
+            yield from _differences(given_type, field, child_path(place, name) if place else f".{name}")
+
+
+def _accepts(expected: Type, given: Type) -> bool:
+    """Return whether a place of type *expected* takes values of type *given*, apart from the types of their parts."""
+    if isinstance(expected, Dyn):
+        return not expected.only or any(str(given) in _OPENAPI_TYPES.get(name, ()) for name in expected.only)
+    return str(given) in _ACCEPTED_TYPES.get(str(expected), (str(expected),))
 
 
 def _holds_bytes(kind: Type) -> bool:
@@ -212,7 +236,7 @@ def _may_be(openapi: str, expected: Type) -> bool:
 
 
 def _field_type(expected: Type, name: Any) -> Type | None:
-    """The type of one field; None where there is no such field."""
+    """Return the type of a field; None if there is no such field."""
     match expected:
         case Record(fields=fields, open=is_open):
             return fields.get(name, DYN if is_open else None)

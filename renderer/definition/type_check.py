@@ -1,7 +1,7 @@
-"""What is wrong with a definition whatever its instances say: every expression against the types of what it reads, every template against the
-type of what it makes (kro documentation, "Static type checking").
+"""Static type check of a definition: its expressions against the types that they read, its templates against the types
+that they make (kro documentation, "Static type checking").
 
-Names were checked before, when the definition was compiled. What is not known is never wrong.
+Names were checked when the definition was compiled. An unknown type is never a mistake.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _STATUS: Final = "spec.schema.status"
 
 @dataclass(frozen=True, slots=True)
 class CheckedDefinition:
-    """A definition that knows what its expressions read, and what is wrong with its types, in the order of the text."""
+    """A definition with the views of its variables, and its type mistakes in the order of the text."""
 
     definition: Definition
     problems: tuple[Problem, ...]
 
 
 def check_definition(definition: Definition, objects: KindSchemas) -> CheckedDefinition:
-    """Check a definition against what is known of the kinds that it uses."""
+    """Check a definition against the known schemas of the kinds that it uses."""
     return _check_cached(definition, tuple(objects.described.get(node.group_kind) for node in definition.nodes))
 
 
 @lru_cache(maxsize=1024)
 def _check_cached(definition: Definition, described_kinds: tuple[DescribedKind | None, ...]) -> CheckedDefinition:
-    """Cached by identity: the same files give the same objects."""
+    """Check a definition. Cached by identity, because unchanged files yield the same objects."""
     kinds = (node.group_kind for node in definition.nodes)
     checker = _StaticChecker(
         definition,
@@ -66,7 +66,7 @@ def _check_cached(definition: Definition, described_kinds: tuple[DescribedKind |
 
 
 def find_unknown_nodes(definition: Definition, objects: KindSchemas) -> Iterator[ResourceNode]:
-    """Nodes of a kind that is not known, of which some expression reads more than every object has."""
+    """Yield nodes of an unknown kind of which an expression reads more than every object has."""
     reads = {read for program in definition.programs for read in program.reads}
     for node in definition.nodes:
         paths_read = {read[1:] for read in reads if read[0] == node.id}
@@ -84,7 +84,7 @@ class _StaticChecker:
         self.scope = scope_of(definition.nodes, instance, objects)
 
     def check_definition(self) -> Definition:
-        """The definition, checked: with the views of its variables, and templates that know where bytes go."""
+        """Return the definition with the views of its variables. Its templates know which fields hold bytes."""
         resources = self.definition.manifest["spec"].get("resources") or ()
         index = {resource["id"]: number for number, resource in enumerate(resources)}
         nodes = tuple(self._check_node(node, f"spec.resources[{index[node.id]}]") for node in self.definition.nodes)
@@ -131,7 +131,10 @@ class _StaticChecker:
         )
 
     def _check_gates(self, gates: Iterable[Gate] | None, item: Type, scope: Scope) -> tuple[Gate, ...] | None:
-        """`item` is what a gate of a collection lets move; of all that gates read they may also ask how far it is."""
+        """Check gates.
+
+        *item* is the type of what the gates hold back; lifecycle fields are added to all that they read.
+        """
         if gates is None:
             return None
         checked_gates = []
@@ -162,7 +165,7 @@ class _StaticChecker:
         return self._report_mistakes(text, check(text, scope), path)
 
     def _report_mistakes(self, text: str, result: TypeCheckResult, path: str) -> Type:
-        """The type of an expression; `DYN` where it has mistakes, which are noted."""
+        """Return the type of an expression; DYN, with the mistakes noted, if it has any."""
         for mistake in result.mistakes:
             column = f" (column {mistake.column})" if mistake.column and mistake.column > 1 else ""
             self.collector.fail(path, f"${{{text}}}{column}: {mistake.message}")
@@ -170,7 +173,7 @@ class _StaticChecker:
 
 
 def _with_lifecycle(kind: Type) -> Type:
-    """What a gate may read: an object, or the objects in a list, with the answers that only gates ask for."""
+    """Return the type of an object, or of a list of objects, with the lifecycle fields that only gates read."""
     match kind:
         case Record(fields=fields, open=is_open):
             return Record({**fields, **LIFECYCLE_TYPES}, open=is_open)

@@ -1,4 +1,4 @@
-"""Which names an expression may use; every mistake with what was probably meant."""
+"""Names that an expression may use, and hints for misspelled ones."""
 
 from __future__ import annotations
 
@@ -10,25 +10,29 @@ from renderer.cel import Program
 from renderer.phrasing import suggestion_or_names
 
 _NAME = re.compile(r"[a-z][a-zA-Z0-9]*")
-_RESERVED = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return var void while "
-    "apiVersion context dependency dependencies each externalRef externalReference externalRefs externalReferences graph instance item items "
-    "kind kro metadata object resource resourcegraphdefinition resourceGraphDefinition resources root runtime schema self serviceAccountName "
-    "spec status this variables vars version".split()
+_CEL_WORDS = (
+    "true false null in as break const continue else for function if import let loop package namespace return var void "
+    "while"
 )
+_KRO_WORDS = (
+    "apiVersion context dependency dependencies each externalRef externalReference externalRefs externalReferences "
+    "graph instance item items kind kro metadata object resource resourcegraphdefinition resourceGraphDefinition "
+    "resources root runtime schema self serviceAccountName spec status this variables vars version"
+)
+_RESERVED = frozenset(f"{_CEL_WORDS} {_KRO_WORDS}".split())
 
 
 def find_name_mistake(name: Any) -> str:
-    """Why this cannot name a resource or an iterator; empty if it can."""
+    """Return why *name* cannot name a resource or an iterator; empty if it can."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return f"{name!r} must be lowerCamelCase: a small letter, then letters and digits"
     return f"{name!r} is a reserved word; choose another name" if name in _RESERVED else ""
 
 
 def find_mistakes(program: Program, scope: frozenset[str], *, own_id: str) -> Iterator[str]:
-    """What is wrong with the names of one expression.
+    """Yield a message for each name of an expression that is not in *scope*.
 
-    `scope` are the names that may be used, `own_id` the resource that it stands in (empty where it may name itself).
+    *own_id* is the resource that holds the expression; empty if the expression may name it.
     """
     for name in sorted(program.names - scope):
         yield f"${{{program.text}}}: {_unknown_name(name, scope, own_id)}"

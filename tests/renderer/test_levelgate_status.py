@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from renderer.definition.crd import custom_resource_definition
+from renderer.definition.crd import KindIdentity, custom_resource_definition
+from renderer.identity import GroupKind
 from renderer.levelgate_status import LevelgateStatus, RevisionAtCommit
 
 STORED: dict[str, Any] = {
@@ -46,9 +47,8 @@ def test_of_an_instance_that_tells_nothing_all_is_empty(instance: dict[str, Any]
 
 
 def test_the_schema_names_the_same_fields() -> None:
-    crd = custom_resource_definition(
-        group="g.test", version="v1", kind="WebApp", scope="Namespaced", spec_schema={}, definition="webapp"
-    )
+    kind = KindIdentity(GroupKind("g.test", "WebApp"), "v1", namespaced=True)
+    crd = custom_resource_definition(kind, {}, definition="webapp")
     root = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert root["properties"]["status"]["properties"]["levelgate"]["properties"].keys() == STORED.keys()
     assert LevelgateStatus.__slots__ == tuple(STORED)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
-from renderer.definition.crd import crd_name, custom_resource_definition
+from renderer.definition.crd import KindIdentity, crd_name, custom_resource_definition
+from renderer.identity import GroupKind
 from renderer.schema import to_openapi, validate
 from renderer.schema.plurals import plural
 
+WEB_APP = KindIdentity(GroupKind("kro.run", "WebApp"), "v1alpha1", namespaced=True)
 
-def crd(spec: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-    defaults: dict[str, Any] = {"group": "kro.run", "version": "v1alpha1", "kind": "WebApp", "scope": "Namespaced"}
+
+def crd(spec: dict[str, Any] | None = None, kind: KindIdentity = WEB_APP, **options: Any) -> dict[str, Any]:
     schema = to_openapi(spec if spec is not None else {"image": "string"})
-    return custom_resource_definition(**defaults | {"definition": "webapp.kro.run", "spec_schema": schema} | options)
+    return custom_resource_definition(kind, schema, definition="webapp.kro.run", **options)
 
 
 def root_of(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +82,10 @@ def test_plural_is_that_of_flect(kind: str, expected: str) -> None:
 
 
 def test_names_follow_from_the_kind() -> None:
-    manifest = crd(kind="NetworkPolicy", group="acme.io", short_names=["np"], categories=["all"])
+    kind = KindIdentity(
+        GroupKind("acme.io", "NetworkPolicy"), "v1", namespaced=True, short_names=["np"], categories=["all"]
+    )
+    manifest = crd(kind=kind)
     assert manifest["metadata"]["name"] == crd_name("NetworkPolicy", "acme.io") == "networkpolicies.acme.io"
     assert manifest["spec"]["names"] == {
         "kind": "NetworkPolicy",
@@ -92,7 +98,7 @@ def test_names_follow_from_the_kind() -> None:
 
 
 def test_there_is_one_version_served_and_stored_with_status() -> None:
-    (version,) = crd(version="v1beta2")["spec"]["versions"]
+    (version,) = crd(kind=replace(WEB_APP, version="v1beta2"))["spec"]["versions"]
     assert (version["name"], version["served"], version["storage"]) == ("v1beta2", True, True)
     assert version["subresources"] == {"status": {}}
 

@@ -103,7 +103,7 @@ def test_conditions_that_turn_out_wrong_are_told(text: str, told: str) -> None:
     [
         ("text", "expected one expression"),
         (1, "is not an expression"),
-        ("${true}", "makes no condition"),
+        ("${true}", "does not make a condition"),
         ("${runtime.newCondition({type: 'A'})}", "status must be given"),
         ("${runtime.newCondition({status: 'True'})}", "type must be given"),
         ("${runtime.newCondition({type: 'A', status: 'true'})}", "True, False or Unknown, not 'true'"),
@@ -118,7 +118,7 @@ def test_conditions_that_turn_out_wrong_are_told(text: str, told: str) -> None:
         ("${runtime.newCondition({type: 'Propagated', status: 'True'})}", "Levelgate's own"),
         (
             "${runtime.newCondition({type: 'A', status: runtime.condition(schema, 'B').status})}",
-            "only InstanceManaged, GraphResolved, ResourcesReady, Ready, Healthy, Propagated can be read",
+            "can be read; there are InstanceManaged, GraphResolved, ResourcesReady, Ready, Healthy, Propagated",
         ),
     ],
 )
@@ -130,7 +130,7 @@ def test_conditions_that_cannot_be(text: Any, told: str) -> None:
 def test_a_type_is_made_by_one_entry() -> None:
     (only,) = wrong(SERVING, SERVING)
     assert only.startswith("[1] ")
-    assert "a condition of the type Serving is made already" in only
+    assert "a condition of the type Serving is already given" in only
 
 
 def test_the_list_is_a_list() -> None:

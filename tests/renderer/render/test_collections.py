@@ -180,7 +180,7 @@ def test_what_an_iterator_of_observed_data_lacks_is_waited_for() -> None:
     ("dimension", "told"),
     [
         ("${schema.spec.any.nosuch}", "no such key 'nosuch' in schema.spec.any"),
-        ("${schema.spec.any.text}", "forEach goes through a list, not string"),
+        ("${schema.spec.any.text}", "forEach needs a list, not string"),
         ("${lists.range(1001).map(i, string(i))}", "the collection would have 1001 items; at most 1000 are allowed"),
     ],
 )
