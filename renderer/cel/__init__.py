@@ -1,18 +1,24 @@
 """CEL, the language inside `${...}`: compiles and evaluates expressions over plain JSON values.
 
-    program = compile_expression("schema.spec.name + '-db'")
-    program.evaluate({"schema": {"spec": {"name": "orders"}}})      # 'orders-db'
+program = compile_expression("schema.spec.name + '-db'") program.evaluate({"schema": {"spec": {"name": "orders"}}})
+# 'orders-db'
 
-The language is the CEL language definition with cel-go's and Kubernetes' libraries and kro's own, as kro sets it
-up. Evaluation is pure and bounded: no clock, no randomness, no input but the variables, and a budget for work and
+The language is the CEL language definition with cel-go's and Kubernetes' libraries and kro's own, configured as in kro.
+Evaluation is pure and bounded: it has no clock, no randomness, no input except the variables, and a budget for work and
 size.
 
-Stages, one module each: `grammar`, `parser` and `macro_expansion` (text to tree), `analysis` (names, paths, calls),
-`codegen` (tree to fast Python), `exact_evaluator` (errors with their cause), `program` (both together, cached), `to_json`
-(results to JSON). Lark is imported when the first expression is compiled.
+Stages, one module each:
 
-`evaluate` is for callers who have an expression and values. The module `type_check` finds mistakes of type before there
-are values, against the types that schemas declare. Import it from there, since it needs all stages.
+* `grammar`, `parser`, `macro_expansion`: text to tree
+* `analysis`: names, paths, calls
+* `codegen`: tree to fast Python
+* `exact_evaluator`: errors with their cause
+* `program`: both evaluators together, cached
+* `to_json`: results to JSON
+
+Lark is imported when the first expression is compiled. Callers with an expression and values use `evaluate`. The module
+`type_check` finds type mistakes before there are values, from the types that schemas declare. It needs all stages, so
+it is not exported here.
 """
 
 from __future__ import annotations

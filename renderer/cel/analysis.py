@@ -1,4 +1,6 @@
-"""Facts of an expression without its evaluation: variables, paths that it reads, functions that it calls, loop invariants."""
+"""Facts about an expression without evaluation: variables, paths that it reads, functions that it calls, loop
+invariants.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +28,16 @@ from renderer.phrasing import suggestion
 
 @dataclass(frozen=True, slots=True)
 class ExpressionFacts:
-    """`reads` are the longest chains of fields and constant indexes that start at a variable, one for each place in
-    the text.
-    """
+    """Facts about one expression."""
 
     names: frozenset[str]
     reads: tuple[Path, ...]
+    """The longest chains of fields and constant indexes that start at a variable, sorted."""
     optional_reads: frozenset[Path]
-    """Those of `reads` that go through `.?`, `[?..]` or `has`: nothing is wrong when they lead nowhere."""
+    """Those of `reads` that only go through `.?`, `[?..]` or `has`. It is not a mistake if they lead nowhere."""
     calls: frozenset[str]
     mistake: EvaluationError | None
-    """The first call in the text of a function that does not exist, or not with so many arguments."""
+    """The first call of an unknown function, or with a wrong number of arguments."""
 
 
 def analyse(tree: SyntaxNode) -> ExpressionFacts:
@@ -53,7 +54,7 @@ def analyse(tree: SyntaxNode) -> ExpressionFacts:
 
 
 def find_call_mistake(call: FunctionCall) -> EvaluationError | None:
-    """What is wrong with a call, whatever the types of its operands."""
+    """Return the mistake of a call that holds for all types of operands."""
     method = call.target is not None
     function = find_function(call.function, method=method)
     if function is None:
@@ -85,7 +86,7 @@ def _suggest(name: str, method: bool) -> str:
 
 
 def _reads(node: SyntaxNode, bound: frozenset[str]) -> Iterator[tuple[Path, bool]]:
-    """The paths below a node, each with whether it is optional. `bound` are the variables of enclosing macros."""
+    """Yield the paths below a node, each with whether it is optional. *bound* are variables of enclosing macros."""
     path, optional, dynamic = _chain(node)
     if path:
         if path[0] not in bound or _is_rooted(node):
@@ -109,7 +110,7 @@ def _is_rooted(node: SyntaxNode) -> bool:
 
 
 def _chain(node: SyntaxNode) -> tuple[Path, bool, list[SyntaxNode]]:
-    """The static path that a node is, with whether it is optional, and the expressions of indexes that end it early."""
+    """Return the static path of a node, whether it is optional, and the computed indexes that end it early."""
     match node:
         case Variable(name=name):
             return (name,), False, []
@@ -138,8 +139,10 @@ def _extend_chain(
 
 
 def hoist(tree: SyntaxNode, fixed: frozenset[str], costly: str) -> tuple[SyntaxNode, Mapping[str, SyntaxNode]]:
-    """The tree with each largest part that reads the variable `costly`, and besides it nothing but `fixed` ones, replaced by a name; and those
-    parts by name. The names cannot be written in an expression.
+    """Return *tree* with its largest fixed parts replaced by variables, and those parts by variable name.
+
+    A part is replaced if it reads the variable *costly* and no others but *fixed* ones. No expression can contain the
+    names of the new variables.
     """
     parts: dict[str, SyntaxNode] = {}
 

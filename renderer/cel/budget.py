@@ -1,10 +1,9 @@
 """The budget of one evaluation.
 
-One unit is about the work of one small step (0.1 microseconds). Kubernetes gives 1,000,000 units to one expression
-and ten times that to all expressions of one object; the numbers here are the same. An instance may become thousands of
-objects, so there is a budget of all its expressions, too. Work is charged before it is
-done, so that no single step can outgrow the budget: a loop pays for its items when it starts, a concatenation for
-its result before it is built.
+One unit is the work of a small step (about 0.1 microseconds). As in Kubernetes, an expression has 1,000,000 units, and
+all expressions of one object have ten times that. Because an instance may consist of thousands of objects, all its
+expressions together have a budget as well. Work is paid for before it is done, so that no step can exceed the budget: a
+loop pays for its items when it starts, a concatenation for its result before it builds it.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ EXPRESSION_UNITS: Final = 1_000_000
 OBJECT_UNITS: Final = 10_000_000
 INSTANCE_UNITS: Final = 50_000_000
 MAX_TEXT_CHARACTERS: Final = 1 << 20
-"""Characters of a string (or bytes) that an expression may produce."""
+"""Maximum length of a string or bytes that an expression produces."""
 
 _CHARACTERS_PER_UNIT: Final = 10
 _FREE_TEXT_CHARACTERS: Final = 100
 
 
 class Meter:
-    """Counts down the units of an expression, and of the whole that it is part of: an object or an instance."""
+    """The remaining units of an expression, and of the object or instance that it belongs to."""
 
     __slots__ = ("granted", "left", "limit", "rest")
 
@@ -38,18 +37,18 @@ class Meter:
         return cls(INSTANCE_UNITS, limit=INSTANCE_UNITS)
 
     def renew(self) -> Meter:
-        """Start the next expression of the same whole: it has a full budget, as far as that of the whole goes."""
+        """Start the next expression of the same object or instance, with a full budget as far as the rest allows."""
         self.rest -= self.granted - max(self.left, 0)
         self.granted = self.left = min(EXPRESSION_UNITS, self.rest)
         return self
 
     def of_object(self) -> Meter:
-        """A meter for one object of the instance that this is the meter of; what it counts is charged by `charge`."""
+        """Return a meter for one object of this meter's instance. `charge` takes what that meter counts."""
         remaining = self.renew().rest
         return Meter(OBJECT_UNITS) if remaining >= OBJECT_UNITS else Meter(remaining, limit=INSTANCE_UNITS)
 
     def charge(self, object_meter: Meter) -> None:
-        """Take from the instance what the meter of an object, the last that was given out, has counted."""
+        """Take from this instance's rest the units of the object meter that `of_object` returned last."""
         self.rest -= min(OBJECT_UNITS, self.rest) - object_meter.renew().rest
 
     def spend(self, units: int) -> None:
@@ -62,17 +61,17 @@ class Meter:
             raise BudgetError(f"stopped: {excess} units of work")
 
     def read(self, text: str | bytes) -> None:
-        """Pay for going through a text once; nothing where it is short."""
+        """Pay for one pass over a text. A short text is free."""
         if len(text) > _FREE_TEXT_CHARACTERS:
             self.spend(len(text) // _CHARACTERS_PER_UNIT)
 
     def compare(self, left: str | bytes, right: str | bytes) -> None:
-        """Pay for comparing two texts; nothing where they are short."""
+        """Pay for a comparison of two texts. It is free if one of them is short."""
         if len(left) > _FREE_TEXT_CHARACTERS and len(right) > _FREE_TEXT_CHARACTERS:
             self.spend(min(len(left), len(right)) // _CHARACTERS_PER_UNIT)
 
     def produce(self, length: int) -> None:
-        """Pay for a text of this length, before it is built."""
+        """Pay for a text of this length before it is built."""
         if length > MAX_TEXT_CHARACTERS:
             raise BudgetError(
                 f"stopped: the expression produces a text of more than {MAX_TEXT_CHARACTERS:,} characters"

@@ -1,10 +1,10 @@
-"""From tree to Python source: the fast evaluation.
+"""Fast evaluation: the tree of an expression to Python source.
 
-The source evaluates strictly from left to right and does not explain: whatever it raises only means that the exact
-evaluator must run. Nothing of the expression's text gets into it: values are written by `repr` or passed as
-constants, variables of macros are numbered.
+The source evaluates strictly from left to right and explains nothing. If it raises anything, the exact evaluator must
+run. No text of the expression enters the source: values are written by `repr` or passed as constants, and variables of
+macros are numbered.
 
-    schema.spec.name + "-db"        add(v['schema']['spec']['name'], '-db', m)
+schema.spec.name + "-db"        add(v['schema']['spec']['name'], '-db', m)
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from renderer.cel.syntax_tree import (
 from renderer.cel.values import UInt
 
 MAX_DEPTH: Final = 60
-"""Deeper trees are left to the exact evaluator: Python refuses source with some 200 open parentheses."""
+"""Deeper trees are left to the exact evaluator, because Python refuses source with some 200 open parentheses."""
 
 _BINARY: Final = {
     "+": "add",
@@ -79,24 +79,26 @@ _RUNTIME: Final[dict[str, Any]] = {
     "__builtins__": {},
 }
 _LITERAL_TYPES: Final = frozenset((str, int, bool, bytes, type(None)))
-"""Below, a double holds every integer."""
+"""Types of literals that are written by `repr`."""
 _BOOLEAN_OPERATORS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
+_SELECTING_MACROS: Final = frozenset(("all", "exists", "exists_one", "filter"))
 Scope = Mapping[str, str]
+"""Names in the source of the variables that enclosing macros bind."""
 
 
 class CodeBuilder:
-    """Collects the constants of the expressions that go into one function, and compiles it."""
+    """Source and constants of one generated function."""
 
     def __init__(self) -> None:
         self._constants: dict[str, Any] = {}
         self._numbers = count()
 
     def emit_expression(self, tree: SyntaxNode) -> str:
-        """Python source for a tree; `v` are the variables, `m` the meter."""
+        """Return Python source for a tree; `v` are the variables, `m` is the meter."""
         return _Emitter(self).emit(tree, {})
 
     def add_constant(self, value: Any) -> str:
-        """The name under which the source finds a value."""
+        """Return the name under which the source finds a value."""
         name = f"c{next(self._numbers)}"
         self._constants[name] = value
         return name
@@ -105,7 +107,7 @@ class CodeBuilder:
         return f"{prefix}{next(self._numbers)}"
 
     def compile_function(self, body: str) -> Callable[..., Any]:
-        """Compile `def f(v, m)` with this body, one statement a line, each indented by one blank."""
+        """Compile `def f(v, m)` with this body: one statement a line, each indented by one blank."""
         names = {**_RUNTIME, **self._constants}
         exec(compile(f"def f(v, m):\n{body}\n", "<expression>", "exec"), names)
         function: Callable[..., Any] = names["f"]
@@ -113,7 +115,7 @@ class CodeBuilder:
 
 
 def is_boolean(node: SyntaxNode) -> bool:
-    """Whether a node can give nothing but a bool."""
+    """Return whether a node can yield nothing but a bool."""
     match node:
         case Literal(value=value):
             return type(value) is bool
@@ -131,66 +133,49 @@ def is_boolean(node: SyntaxNode) -> bool:
 
 
 class _Emitter:
+    """Translator of one tree. Constants go into the builder."""
+
     def __init__(self, source: CodeBuilder) -> None:
         self._source = source
 
     def emit(self, node: SyntaxNode, scope: Scope) -> str:
-        """Source of an expression that is closed: it can stand anywhere an operand can."""
-        match node:
-            case Literal(value=value):
-                return self._literal(value)
-            case Variable(name=name, rooted=rooted):
-                return (not rooted and scope.get(name)) or f"v[{name!r}]"
-            case Select():
-                return self._select(node, scope)
-            case Has(operand=operand, field=field):
-                return f"has({self.emit(operand, scope)}, {field!r})"
-            case Index():
-                return self._index(node, scope)
-            case Unary(operator=operator, operand=operand):
-                return f"{'negate' if operator == '-' else 'invert'}({self.emit(operand, scope)})"
-            case Binary():
-                return self._binary(node, scope)
-            case Logic(operator=operator, operands=operands):
-                joiner = " and " if operator == "&&" else " or "
-                return f"({joiner.join(self._condition(operand, scope) for operand in operands)})"
-            case Conditional(condition=condition, then=then, otherwise=otherwise):
-                test = self._condition(condition, scope)
-                return f"({self.emit(then, scope)} if {test} else {self.emit(otherwise, scope)})"
-            case ListLiteral(elements=elements):
-                return f"[{', '.join(self._element(element, optional, scope) for element, optional in elements)}]"
-            case MapLiteral():
-                return self._map(node, scope)
-            case FunctionCall():
-                return self._call(node, scope)
-            case Macro():
-                return self._macro(node, scope)
-        raise TypeError(type(node))
+        """Return the source of a closed expression, which can stand anywhere an operand can."""
+        return _RULES[type(node)](self, node, scope)
 
     def _condition(self, node: SyntaxNode, scope: Scope) -> str:
         source = self.emit(node, scope)
         return source if is_boolean(node) else f"truth({source})"
 
-    def _literal(self, value: Any) -> str:
+    def literal(self, node: Literal, scope: Scope) -> str:
+        value = node.value
         if type(value) in _LITERAL_TYPES or (type(value) is float and math.isfinite(value)):
             return f"({value!r})" if type(value) in (int, float) and value < 0 else repr(value)
         return self._source.add_constant(value)
 
-    def _select(self, node: Select, scope: Scope) -> str:
+    def variable(self, node: Variable, scope: Scope) -> str:
+        return (not node.rooted and scope.get(node.name)) or f"v[{node.name!r}]"
+
+    def select(self, node: Select, scope: Scope) -> str:
         operand = self.emit(node.operand, scope)
         if node.optional:
             return f"optional_field({operand}, {node.field!r})"
         return f"{operand}[{node.field!r}]" if _is_subscriptable(node.operand) else f"field({operand}, {node.field!r})"
 
-    def _index(self, node: Index, scope: Scope) -> str:
+    def has(self, node: Has, scope: Scope) -> str:
+        return f"has({self.emit(node.operand, scope)}, {node.field!r})"
+
+    def index(self, node: Index, scope: Scope) -> str:
         operand = self.emit(node.operand, scope)
         match node.key:
-            # A string is no list's or string's index in Python either, so that every misuse raises.
+            # Python raises as well if a string indexes a list or string, so every misuse reaches the exact evaluator.
             case Literal(value=str() as key) if not node.optional and _is_subscriptable(node.operand):
                 return f"{operand}[{key!r}]"
         return f"{'optional_at' if node.optional else 'at'}({operand}, {self.emit(node.key, scope)})"
 
-    def _binary(self, node: Binary, scope: Scope) -> str:
+    def unary(self, node: Unary, scope: Scope) -> str:
+        return f"{'negate' if node.operator == '-' else 'invert'}({self.emit(node.operand, scope)})"
+
+    def binary(self, node: Binary, scope: Scope) -> str:
         parts = _addition_operands(node)
         if len(parts) > 2 and any(isinstance(part, Literal) and type(part.value) is str for part in parts):
             return f"concatenate({', '.join(['m', *(self.emit(part, scope) for part in parts)])})"
@@ -202,10 +187,21 @@ class _Emitter:
         call = f"{_BINARY[operator]}({left}, {right}{metered})"
         return f"(not {call})" if node.operator == "!=" else call
 
+    def logic(self, node: Logic, scope: Scope) -> str:
+        joiner = " and " if node.operator == "&&" else " or "
+        return f"({joiner.join(self._condition(operand, scope) for operand in node.operands)})"
+
+    def conditional(self, node: Conditional, scope: Scope) -> str:
+        test = self._condition(node.condition, scope)
+        return f"({self.emit(node.then, scope)} if {test} else {self.emit(node.otherwise, scope)})"
+
+    def list_literal(self, node: ListLiteral, scope: Scope) -> str:
+        return f"[{', '.join(self._element(element, optional, scope) for element, optional in node.elements)}]"
+
     def _element(self, node: SyntaxNode, optional: bool, scope: Scope) -> str:
         return f"*present({self.emit(node, scope)})" if optional else self.emit(node, scope)
 
-    def _map(self, node: MapLiteral, scope: Scope) -> str:
+    def map_literal(self, node: MapLiteral, scope: Scope) -> str:
         texts = [key.value for key, _, _ in node.entries if isinstance(key, Literal) and type(key.value) is str]
         if len(set(texts)) == len(node.entries) and not any(optional for _, _, optional in node.entries):
             entry_sources = (f"{self.emit(key, scope)}: {self.emit(value, scope)}" for key, value, _ in node.entries)
@@ -219,10 +215,11 @@ class _Emitter:
         item_name = self._source.new_name("i")
         return f"*[({name}, {item_name}) for {item_name} in present({self.emit(value, scope)})]"
 
-    def _call(self, node: FunctionCall, scope: Scope) -> str:
+    def call(self, node: FunctionCall, scope: Scope) -> str:
         operands = [self.emit(operand, scope) for operand in node.operands]
         match node:
-            # Of all that CEL knows, only texts have these methods for a text. What they read is as short as the literal.
+            # In Python as in CEL only texts have these methods, so any other target raises. They read no more
+            # characters than the literal has, so nothing is paid for.
             case FunctionCall(
                 function="startsWith" | "endsWith", target=SyntaxNode() as target, arguments=(Literal(value=str()),)
             ) if _is_subscriptable(target):
@@ -235,31 +232,13 @@ class _Emitter:
         entry = {1: function.unary, 2: function.binary}.get(len(operands), function)
         return f"{self._source.add_constant(entry)}({', '.join(['m', *operands])})"
 
-    def _macro(self, node: Macro, scope: Scope) -> str:
+    def macro(self, node: Macro, scope: Scope) -> str:
         names = {variable: self._source.new_name("i") for variable in node.variables}
         inner = {**scope, **names}
         target = self.emit(node.target, scope)
         value = self.emit(node.bodies[-1], inner)
-        variables = ", ".join(names.values())
         first = next(iter(names.values()))
-        loop = f"for {variables} in {'pairs' if len(names) == 2 else 'items'}({target}, m, {weight(node)})"
-        filtered_loop = f"{loop} if {self._condition(node.bodies[0], inner)}" if len(node.bodies) == 2 else loop
-        match node.name.removesuffix("2"):
-            case "all":
-                return f"all({self._condition(node.bodies[0], inner)} {loop})"
-            case "exists":
-                return f"any({self._condition(node.bodies[0], inner)} {loop})"
-            case "exists_one":
-                return f"exactly_one([{self._condition(node.bodies[0], inner)} {loop}])"
-            case "filter":
-                return f"[{first} {loop} if {self._condition(node.bodies[0], inner)}]"
-            case "map" | "transformList":
-                return f"[{value} {filtered_loop}]"
-            case "transformMap":
-                return f"make_map([({first}, {value}) {filtered_loop}])"
-            case "transformMapEntry":
-                entry = self._source.new_name("i")
-                return f"make_map([{entry} {filtered_loop} for {entry} in entries({value})])"
+        match node.name:
             case "sortBy":
                 return f"sorted_by({target}, m, {weight(node)}, lambda {first}: {value})"
             case "optMap":
@@ -268,16 +247,62 @@ class _Emitter:
                 return f"optional_flat_map({target}, lambda {first}: {value})"
             case "cel.bind":
                 return f"(lambda {first}: {value})({target})"
-        raise TypeError(node.name)
+        variables = ", ".join(names.values())
+        loop = f"for {variables} in {'pairs' if len(names) == 2 else 'items'}({target}, m, {weight(node)})"
+        name = node.name.removesuffix("2")
+        if name in _SELECTING_MACROS:
+            return self._selection(name, first, self._condition(node.bodies[0], inner), loop)
+        if len(node.bodies) == 2:
+            loop = f"{loop} if {self._condition(node.bodies[0], inner)}"
+        return self._transformation(name, first, value, loop)
+
+    def _selection(self, name: str, variable: str, condition: str, loop: str) -> str:
+        match name:
+            case "all":
+                return f"all({condition} {loop})"
+            case "exists":
+                return f"any({condition} {loop})"
+            case "exists_one":
+                return f"exactly_one([{condition} {loop}])"
+        return f"[{variable} {loop} if {condition}]"
+
+    def _transformation(self, name: str, key: str, value: str, loop: str) -> str:
+        match name:
+            case "map" | "transformList":
+                return f"[{value} {loop}]"
+            case "transformMap":
+                return f"make_map([({key}, {value}) {loop}])"
+        entry = self._source.new_name("i")
+        return f"make_map([{entry} {loop} for {entry} in entries({value})])"
+
+
+_RULES: Final[dict[type[SyntaxNode], Callable[[_Emitter, Any, Scope], str]]] = {
+    Literal: _Emitter.literal,
+    Variable: _Emitter.variable,
+    Select: _Emitter.select,
+    Has: _Emitter.has,
+    Index: _Emitter.index,
+    Unary: _Emitter.unary,
+    Binary: _Emitter.binary,
+    Logic: _Emitter.logic,
+    Conditional: _Emitter.conditional,
+    ListLiteral: _Emitter.list_literal,
+    MapLiteral: _Emitter.map_literal,
+    FunctionCall: _Emitter.call,
+    Macro: _Emitter.macro,
+}
 
 
 def weight(macro: Macro) -> int:
-    """Units that one round of a macro costs: the nodes of its bodies, inner loops apart, which pay for themselves."""
+    """Return the units that one round of a macro costs: the nodes of its bodies.
+
+    An inner loop pays for its own rounds.
+    """
     return sum(1 for body in macro.bodies for _ in walk(body))
 
 
 def _addition_operands(node: SyntaxNode) -> list[SyntaxNode]:
-    """The operands of a chain of `+`."""
+    """Return the operands of a chain of `+`."""
     parts: list[SyntaxNode] = []
     while isinstance(node, Binary) and node.operator == "+":
         parts.append(node.right)
@@ -286,12 +311,15 @@ def _addition_operands(node: SyntaxNode) -> list[SyntaxNode]:
 
 
 def _is_subscriptable(node: SyntaxNode) -> bool:
-    """Whether `x[...]` in Python source draws no warning about a literal."""
+    """Return whether Python compiles `x[...]` for this operand without a warning about a literal."""
     return isinstance(node, Variable | Select | Index | FunctionCall)
 
 
 def _is_natively_comparable(node: SyntaxNode) -> bool:
-    """Whether `==` with this operand means the same in Python: texts, and small numbers that no bool equals."""
+    """Return whether Python's `==` with this operand means CEL's.
+
+    This holds for texts, and numbers that equal no bool.
+    """
     match node:
         case Literal(value=value):
             return type(value) is str or (

@@ -1,6 +1,6 @@
-"""What macros go through, and the operations of optionals that evaluate only what they need.
+"""The loops of macros, and operations of optionals that evaluate an argument only if it is needed.
 
-Generated code and the exact evaluator share these; `body`, `key` and `other` evaluate an expression.
+Generated code and the exact evaluator share these. The parameters `body`, `key` and `other` evaluate an expression.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from renderer.cel.values import LISTS, MAPS, NONE, Optional, type_name
 
 
 def items(container: Any, meter: Meter, weight: int) -> Iterable[Any]:
-    """The elements of a list or the keys of a map. The work of all rounds, `weight` units each, is paid for first."""
+    """Return the elements of a list or the keys of a map, paying *weight* units for each before the first round."""
     if type(container) in LISTS or type(container) in MAPS:
         meter.spend(len(container) * weight)
         return container  # type: ignore[no-any-return]
@@ -23,20 +23,20 @@ def items(container: Any, meter: Meter, weight: int) -> Iterable[Any]:
 
 
 def pairs(container: Any, meter: Meter, weight: int) -> Iterator[tuple[Any, Any]]:
-    """Index and element of a list, or key and value of a map."""
+    """Return index and element of a list, or key and value of a map."""
     items(container, meter, weight)
     return iter(container.items() if type(container) not in LISTS else enumerate(container))
 
 
 def entries(value: Any) -> Iterable[tuple[Any, Any]]:
-    """The entries of the map that a round of `transformMapEntry` gives."""
+    """Return the entries of the map that one round of `transformMapEntry` yields."""
     if type(value) in MAPS:
         return value.items()  # type: ignore[no-any-return]
     raise EvaluationError(f"expected map, got {type_name(value)}")
 
 
 def is_exactly_one(outcomes: Iterable[bool]) -> bool:
-    """Goes through all outcomes, so that an error in any of them is seen."""
+    """Return whether one outcome is true. Goes through all outcomes, so that an error in any of them is seen."""
     return sum(outcomes) == 1
 
 
@@ -51,7 +51,7 @@ def optional_flat_map(value: Any, body: Callable[[Any], Any]) -> Optional:
 
 
 def value_or(value: Any, other: Callable[[], Any]) -> Any:
-    """`value.orValue(other)`: the other is computed only when it is needed (cel-go)."""
+    """Return `value.orValue(other)`, evaluating *other* only if it is needed (cel-go)."""
     optional = expect_optional(value)
     return optional.value if optional.present else other()
 
@@ -68,7 +68,7 @@ def expect_optional(value: Any) -> Optional:
 
 
 def sort_by(container: Any, meter: Meter, weight: int, key: Callable[[Any], Any]) -> list[Any]:
-    """`list.sortBy(x, key)`: a stable sort by keys of one comparable type (cel-go, lists extension)."""
+    """Return `list.sortBy(x, key)`: a stable sort by keys of one comparable type (cel-go, lists extension)."""
     if type(container) not in LISTS:
         raise EvaluationError(f"expected list, got {type_name(container)}")
     keyed = [(key(item), item) for item in items(container, meter, weight)]

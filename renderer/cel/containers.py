@@ -1,6 +1,6 @@
-"""Lists, maps and optionals: selection, indexing, presence, and the literals that need more than Python's.
+"""Lists, maps and optionals: selection, indexing, presence, and literals that differ from Python's.
 
-A missing key is a MissingFault, an optional access gives `NONE` for it, and for null too.
+A missing key raises MissingKeyError. An optional access yields `NONE` for a missing key and for null.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ KEYS: Final = frozenset((str, int, UInt, bool))
 
 
 def lookup(container: Any, key: Any) -> Optional:
-    """The value of a map's key or a list's index as an optional; a Fault where the types do not fit."""
+    """Return the value of a map's key or a list's index as an optional.
+
+    Raises EvaluationError if the types do not fit.
+    """
     if type(container) in MAPS:
         return _lookup_key(container, key)
     if type(container) in LISTS:
@@ -25,7 +28,7 @@ def lookup(container: Any, key: Any) -> Optional:
 
 
 def _lookup_key(container: dict[Any, Any], key: Any) -> Optional:
-    """Python calls `1` and `true` the same key, CEL does not."""
+    """Return the value of a key. Python's dict treats `1` and `true` as the same key, CEL does not."""
     if type(key) not in KEYS and type(key) is not float:
         raise NoOverloadError(f"map[{type_name(key)}]", (container, key))
     if key not in container:
@@ -44,7 +47,7 @@ def _lookup_index(container: list[Any], key: Any) -> Optional:
 
 
 def get_item(container: Any, key: Any) -> Any:
-    """`container[key]`."""
+    """Return `container[key]`."""
     if type(container) is Optional:
         return get_optional_item(container, key)
     item = lookup(container, key)
@@ -54,7 +57,7 @@ def get_item(container: Any, key: Any) -> Any:
 
 
 def get_optional_item(container: Any, key: Any) -> Optional:
-    """`container[?key]`: none when it is not there, or cannot be, and for null."""
+    """Return `container[?key]`: `NONE` if the key is missing or cannot be a key of the map, and for null."""
     if type(container) is Optional:
         return get_optional_item(container.value, key) if container.present else NONE
     is_absent = container is None or (type(container) in MAPS and type(key) not in KEYS and type(key) is not float)
@@ -62,7 +65,7 @@ def get_optional_item(container: Any, key: Any) -> Optional:
 
 
 def get_field(operand: Any, name: str) -> Any:
-    """`operand.name`."""
+    """Return `operand.name`."""
     if type(operand) in MAPS and name in operand:
         return operand[name]
     if type(operand) is Optional:
@@ -73,7 +76,7 @@ def get_field(operand: Any, name: str) -> Any:
 
 
 def get_optional_field(operand: Any, name: str) -> Optional:
-    """`operand.?name`."""
+    """Return `operand.?name`."""
     if type(operand) is Optional:
         return get_optional_field(operand.value, name) if operand.present else NONE
     if type(operand) in MAPS:
@@ -84,7 +87,7 @@ def get_optional_field(operand: Any, name: str) -> Optional:
 
 
 def has_field(operand: Any, name: str) -> bool:
-    """`has(operand.name)`: the operand itself must exist."""
+    """Return `has(operand.name)`. The operand itself must exist."""
     if type(operand) in MAPS:
         return name in operand
     return get_optional_field(operand, name).present
@@ -99,7 +102,7 @@ def missing_message(container: Any, key: Any) -> str:
 
 
 def make_map(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """A map literal. Keys must be bool, int, uint or string, each once; numbers that are equal are the same key."""
+    """Return a map literal. Keys are bool, int, uint or string and unique; equal numbers are the same key."""
     result: dict[Any, Any] = {}
     for key, value in entries:
         if type(key) not in KEYS:
@@ -111,7 +114,7 @@ def make_map(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def present_values(value: Any) -> tuple[Any, ...]:
-    """The elements that `[?value]` stands for."""
+    """Return the elements that `[?value]` adds: one or none."""
     if type(value) is not Optional:
         raise EvaluationError(f"expected optional after ?, got {type_name(value)}")
     return (value.value,) if value.present else ()

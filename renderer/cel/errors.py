@@ -1,8 +1,8 @@
-"""What goes wrong in an expression, inside this package and for its callers.
+"""Errors of an expression, inside this package and for its callers.
 
-A `Fault` is raised by operators and functions, which know values but neither the expression nor the place in it.
-The exact evaluator adds those, and a program turns the fault into an `ExpressionError`, the only error that leaves
-the package.
+Operators and functions raise `EvaluationError`; they know values, but neither the expression nor the place in it. The
+exact evaluator adds the place, and `Program` turns the error into an `ExpressionError`, the only error that leaves the
+package.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Path = tuple[str, ...]
 
 
 class NoSuchKey(ExpressionError):
-    """A key or list element is missing from data that a variable holds.
+    """A key or list element that is missing in the data of a variable.
 
-    `path` starts with the variable (`("deployment", "status", "availableReplicas")`; list elements as `"[0]"`) and
-    ends at what is missing, or earlier, where the expression had already computed something from the data. Whether
-    the data can still arrive only the caller knows.
+    `path` starts with the variable (`("deployment", "status", "availableReplicas")`; list elements as `"[0]"`). It ends
+    at the missing part, or earlier where the expression computed something from the data. Only the caller knows whether
+    the data can still appear.
     """
 
     def __init__(self, expression: str, message: str, *, path: Path, column: int | None = None) -> None:
@@ -30,11 +30,11 @@ class NoSuchKey(ExpressionError):
 
 
 class BudgetExceeded(ExpressionError):
-    """The evaluation was stopped because it did too much work or produced too much data."""
+    """An evaluation that was stopped because it did too much work or produced too much data."""
 
 
 class EvaluationError(Exception):
-    """An evaluation failed. `at` is the offset in the expression, once known."""
+    """A failed evaluation. `offset` is the place in the expression, once it is known."""
 
     def __init__(self, message: str, *, offset: int | None = None) -> None:
         self.message = message
@@ -42,7 +42,7 @@ class EvaluationError(Exception):
         super().__init__(message)
 
     def with_offset(self, offset: int) -> EvaluationError:
-        """This fault with its place, unless it knows a more precise one."""
+        """Add the place unless a more precise one is known, and return the error."""
         if self.offset is None:
             self.offset = offset
         return self
@@ -56,7 +56,7 @@ class EvaluationError(Exception):
 
 
 class MissingKeyError(EvaluationError):
-    """A map key, a list element or a variable is missing. `path` is empty unless the data came from a variable."""
+    """A missing map key, list element or variable. `path` is empty unless the data came from a variable."""
 
     def __init__(self, message: str, *, path: Path = (), offset: int | None = None) -> None:
         self.path = path
@@ -69,8 +69,9 @@ class MissingKeyError(EvaluationError):
 
 
 class NoOverloadError(EvaluationError):
-    """An operator or function does not exist for the types of its operands. `call` is its text with types for
-    operands.
+    """An operator or function that does not accept operands of these types.
+
+    *call* is its text with types for operands.
     """
 
     def __init__(self, call: str, operands: Sequence[Any]) -> None:
@@ -79,7 +80,7 @@ class NoOverloadError(EvaluationError):
 
 
 class BudgetError(EvaluationError):
-    """The budget is used up. Never absorbed by `&&`, `||` or a macro."""
+    """An exhausted budget. Neither `&&`, `||` nor a macro absorbs it."""
 
     def as_error(self, expression: str) -> ExpressionError:
         return BudgetExceeded(expression, self.message, column=self.column)

@@ -1,4 +1,4 @@
-"""The entry point for everybody who has an expression and values, and wants a value.
+"""Evaluation of an expression for callers that have values and want a Python value.
 
 evaluate("size(names) > 1 ? names[0] : 'none'", {"names": ["a", "b"]})      # 'a'
 """
@@ -19,15 +19,15 @@ _SCALARS: Final = frozenset((str, int, bool, float, bytes, type(None)))
 
 
 def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
-    """The value of an expression, evaluated as CEL does without a type check.
+    """Return the value of an expression, evaluated as CEL does without a type check.
 
-    Values in and out: int (64 bits), `UInt`, float, str, bytes, bool, None, list, dict, aware datetime, timedelta.
-    Out come also `Optional` (`NONE` is the empty one), `TypeValue`, and the value types of the Kubernetes libraries.
-    What a timestamp or duration has below a microsecond is cut off at the end.
-    Names may be qualified (`{"request.time": ...}`); the longest one that fits is meant.
+    Values in and out: int (64 bits), `UInt`, float, str, bytes, bool, None, list, dict, aware datetime, timedelta. The
+    result may also be an `Optional` (`NONE` is the empty one), a `TypeValue`, or a value type of the Kubernetes
+    libraries. Timestamps and durations of the result are cut off to microseconds. Names may be qualified
+    (`{"request.time": ...}`); the longest matching one counts.
 
-    Raises ExpressionError and nothing else, often its subclasses NoSuchKey and BudgetExceeded. The result shares
-    nothing with the bindings that the caller could change by accident: lists and maps are new.
+    Raises ExpressionError and nothing else, often NoSuchKey or BudgetExceeded. Lists and maps of the result are new, so
+    that changing them cannot change the bindings.
     """
     program = parse_program(expression)
     try:
@@ -47,7 +47,7 @@ def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
 
 
 def _nest_qualified_names(bindings: Mapping[str, Any]) -> dict[str, Any]:
-    """Qualified names as maps in maps, laid over the values of shorter names."""
+    """Return qualified names as nested maps, merged over the values of shorter names."""
     root: dict[str, Any] = {}
     for name in sorted(bindings, key=len):
         *parents, last = name.split(".")
@@ -61,7 +61,7 @@ def _nest_qualified_names(bindings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _to_native(value: Any, meter: Meter) -> Any:
-    """A fresh copy without our own kinds of maps and times; its size is paid for."""
+    """Return a new copy without CEL's own maps and times, and pay for its size."""
     kind = type(value)
     if kind in LISTS:
         meter.spend(2 * len(value))

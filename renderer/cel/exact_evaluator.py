@@ -1,10 +1,10 @@
-"""The exact evaluator: CEL's semantics to the letter, and errors that say where and why.
+"""The exact evaluator: CEL's semantics in full, and errors that tell their place and cause.
 
-It runs when the fast code has raised, whatever that was. Beyond the fast code it
+It runs after the fast code raised anything. In addition to the fast code it
 
-- lets `&&`, `||`, `all` and `exists` absorb errors in either order (CEL language definition, "Logical operators");
-- knows the place of each node, and names operands by their source text;
-- knows which data a value came from, so that a missing key tells its whole path from a variable.
+* lets `&&`, `||`, `all` and `exists` absorb errors in either order (CEL language definition, "Logical operators")
+* knows the place of each node, and quotes operands by their source text
+* knows the variable data that a value came from, so that a missing key tells its whole path
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from renderer.phrasing import suggestion
 
 
 class ValueOrigin(NamedTuple):
-    """Where a value came from: a path from a variable, and whether the value is what stands at that path."""
+    """The path from a variable that a value came from. `exact` tells whether the value is the one at that path."""
 
     path: Path
     exact: bool
@@ -56,7 +56,7 @@ _UNKNOWN_ORIGIN: Final = ValueOrigin((), False)
 
 
 class MacroBinding(NamedTuple):
-    """The value of a macro's variable, and its origin. In place of the value it may be a fault."""
+    """The value of a macro's variable, and its origin. The value may be an EvaluationError, raised when it is read."""
 
     value: Any
     origin: ValueOrigin
@@ -66,12 +66,12 @@ Scope = Mapping[str, MacroBinding]
 
 
 def evaluate_exactly(text: str, tree: SyntaxNode, variables: Mapping[str, Any], meter: Meter) -> Any:
-    """The value of an expression. Raises Fault."""
+    """Return the value of an expression. Raises EvaluationError."""
     return _Evaluation(text, variables, meter).evaluate(tree, {})
 
 
 def format_path(path: Path) -> str:
-    """A path as it is written in an expression."""
+    """Return a path as an expression writes it."""
     text = path[0] if path else ""
     for step in path[1:]:
         if step.startswith("["):
@@ -82,6 +82,8 @@ def format_path(path: Path) -> str:
 
 
 class _Evaluation:
+    """Evaluation of one expression."""
+
     def __init__(self, text: str, variables: Mapping[str, Any], meter: Meter) -> None:
         self._text = text
         self._variables = variables
@@ -102,7 +104,7 @@ class _Evaluation:
     def apply(
         self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], operator: Callable[..., Any], *values: Any
     ) -> Any:
-        """Call an operator or function for a node, and explain the fault that it raises."""
+        """Call an operator or function for a node, and add place and operands to the error that it raises."""
         try:
             return operator(*values)
         except NoOverloadError as fault:
@@ -113,7 +115,7 @@ class _Evaluation:
             raise fault.with_offset(node.at) from None
 
     def _describe_operands(self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], fault: NoOverloadError) -> str:
-        """What the operands are, or what to do about it where that is clear."""
+        """Return the types of the operands as text, or a remedy if it is clear."""
         kinds = [type_name(value) for value in fault.operands]
         typed_operands = list(zip(operands, kinds, strict=False))
         if isinstance(node, Binary) and node.operator == "+" and kinds.count("string") == 1:
@@ -197,7 +199,10 @@ class _Evaluation:
         return self._decide(decisive, ((operand, scope) for operand in node.operands))
 
     def _decide(self, decisive: bool, conditions: Iterable[tuple[SyntaxNode, Scope]]) -> bool:
-        """The decisive value if any condition has it; else the first error; else the other value."""
+        """Return the decisive value if any condition has it.
+
+        Otherwise raise the first error, or return the other value.
+        """
         first_error: EvaluationError | None = None
         for node, scope in conditions:
             try:
@@ -269,7 +274,7 @@ class _Evaluation:
                 return self._loop(name, node, target, scope)
 
     def _bind_value(self, node: SyntaxNode, scope: Scope) -> MacroBinding:
-        """What `cel.bind` binds; a fault counts only where the variable is read (cel-go and cel-cpp)."""
+        """Return the binding of `cel.bind`. An error counts only if the variable is read (cel-go and cel-cpp)."""
         try:
             return MacroBinding(self.evaluate(node, scope), self.find_origin(node, scope))
         except BudgetError:
@@ -300,7 +305,7 @@ class _Evaluation:
         return self.apply(node, (), containers.make_map, map_entries)
 
     def _rounds(self, node: Macro, target: Any, scope: Scope) -> Iterable[Scope]:
-        """The scope of each round."""
+        """Yield the scope of each round."""
         self.apply(node.target, (), comprehensions.items, target, self._meter, weight(node))
         origin = self.find_origin(node.target, scope)
         for position, item in enumerate(target):
@@ -319,7 +324,7 @@ class _Evaluation:
     # ---- origins
 
     def find_origin(self, node: SyntaxNode, scope: Scope) -> ValueOrigin:
-        """Where the value of a node comes from. Called for nodes that have been evaluated without a fault."""
+        """Return the origin of a node's value. The node must have been evaluated without an error."""
         match node:
             case Variable(name=name, rooted=rooted):
                 return scope[name].origin if name in scope and not rooted else ValueOrigin((name,), True)

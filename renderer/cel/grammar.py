@@ -1,15 +1,15 @@
-"""The grammar: celpy's, extended with what kro's expressions have beyond it, and the LALR parser made from it.
+"""The grammar: celpy's, extended by what kro's expressions need, and the LALR parser made from it.
 
-Taken: the levels of precedence and the forms of expressions. Added: optional selection, index, element and entry
-(`.?f`, `[?k]`, `[?e]`, `{?k: v}`), escaped field names (`` .`a.b/c` ``), trailing commas. Replaced: the terminals for
-numbers, strings and bytes, which in celpy accept text that CEL does not and end raw strings in the wrong place (CEL
-language definition, "Syntax"); the rules for operators, one per level instead of one per operator, which shortens the time
-that it takes to build the parser.
+Levels of precedence and the forms of expressions come from celpy. Optional selection, index, element and entry (`.?f`,
+`[?k]`, `[?e]`, `{?k: v}`), escaped field names (`` .`a.b/c` ``) and trailing commas are added. The terminals for
+numbers, strings and bytes are replaced, because celpy's accept invalid text and end raw strings in the wrong place (CEL
+language definition, "Syntax"). Operators have one rule for each level instead of one for each operator, which shortens
+building the parser.
 
-celpy itself is never imported, only its grammar file is read; Lark is imported when the first expression is compiled.
+celpy itself is never imported, only its grammar file is read. Lark is imported when the first expression is compiled.
 
-The tables of the parser are package data, made by `make grammar`: to find them again takes some 70 ms, the greater part of a short command. They
-count for exactly the grammars and the Lark that they were made from; beside any other the parser is made from the grammar.
+`make grammar` stores the parser's tables as package data, because computing them takes some 70 ms, most of the time of
+a short command. Tables made from another grammar or Lark version are ignored, and the parser is built from the grammar.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ GRAMMAR: Final = r"""
 %override multiplication: unary | multiplication PRODUCT unary
 %override unary: member | SIGN unary
 
-%override member: primary | member_dot | member_optional_dot | member_dot_arg | member_index | member_optional_index | member_object
+%override member: primary | member_dot | member_optional_dot | member_dot_arg | member_index | member_optional_index
+    | member_object
 %override member_dot: member "." field
 member_optional_dot: member "." "?" field
 member_optional_index: member "[" "?" expr "]"
@@ -83,7 +84,7 @@ BYTES.6: /[bB]/ RAW | /[bB]/ COOKED | /[rR][bB]/ COOKED
 
 @cache
 def find_grammar_folder() -> str:
-    """The folder of celpy's `cel.lark`, found without importing celpy."""
+    """Return the folder of celpy's `cel.lark`, found without importing celpy."""
     package_spec = find_spec("celpy")
     if package_spec is None or not package_spec.submodule_search_locations:
         raise ImportError("the package cel-python is not installed; it holds the grammar of CEL")
@@ -91,7 +92,7 @@ def find_grammar_folder() -> str:
 
 
 def make_parser(callbacks: Any) -> Any:
-    """A Lark parser that calls `callbacks` for each rule while it parses."""
+    """Return a Lark parser that calls *callbacks* for each rule while it parses."""
     from lark import Lark
 
     stored = json.loads(gzip.decompress(resources.files(__package__).joinpath(TABLES_FILE).read_bytes()))
@@ -104,7 +105,7 @@ def make_parser(callbacks: Any) -> Any:
 
 
 def build_parser(callbacks: Any) -> Any:
-    """As `make_parser`, from the grammar."""
+    """Return the parser of `make_parser`, built from the grammar."""
     from lark import Lark
 
     return Lark(
@@ -119,7 +120,7 @@ def build_parser(callbacks: Any) -> Any:
 
 
 def grammar_digest() -> str:
-    """Stands for all that the tables depend on: the two grammars, the version of Lark."""
+    """Return a digest of everything that the tables depend on: both grammars and the version of Lark."""
     import lark
 
     celpy_grammar = (Path(find_grammar_folder()) / "cel.lark").read_text(encoding="utf-8")
@@ -127,7 +128,7 @@ def grammar_digest() -> str:
 
 
 def serialize_tables() -> bytes:
-    """The content of the file of tables, for the grammar as it is now."""
+    """Return the content of the tables file for the current grammar."""
     from lark.grammar import Rule
     from lark.lexer import TerminalDef
 
@@ -138,5 +139,5 @@ def serialize_tables() -> bytes:
 
 
 def _with_integer_keys(table: dict[str, Any]) -> dict[int, Any]:
-    """With the keys that JSON cannot have."""
+    """Return the table with integer keys, which JSON cannot store."""
     return {int(number): item for number, item in table.items()}

@@ -1,4 +1,4 @@
-"""The value of a literal (CEL language definition, "Literals", "String and Bytes Values")."""
+"""Values of literals (CEL language definition, "Literals", "String and Bytes Values")."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def parse_string(text: str) -> str:
 
 
 def parse_bytes(text: str) -> bytes:
-    """Bytes: `\\x` and octal escapes are single bytes, everything else is UTF-8."""
+    r"""Return bytes: `\x` and octal escapes are single bytes, everything else is UTF-8."""
     raw, body = _unquote(text)
     if raw:
         return body.encode()
@@ -55,7 +55,7 @@ def _parse_number(text: str) -> int:
 
 
 def _unquote(text: str) -> tuple[bool, str]:
-    """Whether the literal is raw, and what stands between its quotes."""
+    """Return whether the literal is raw, and the text between its quotes."""
     start = min(position for quote in "'\"" if (position := text.find(quote)) >= 0)
     width = 3 if text[start : start + 3] in ("'''", '"""') and len(text) - start >= 6 else 1
     body = text[start + width : -width].replace("\r\n", "\n")

@@ -1,7 +1,8 @@
-"""Expansion of macros and of calls with a namespace in the syntax tree.
+"""Expansion of macros, and of calls with a namespace, in the syntax tree.
 
-CEL core, cel-go's two-variable comprehensions, bindings, optional types and `sortBy`; `cel.bind`, `has`, slots of `cel.block`
-and `runtime.newCondition`. A macro is known by its name, by whether it has a target, and by the number of its arguments.
+The macros are those of CEL core, of cel-go (two-variable comprehensions, bindings, optional types, `sortBy`), and of
+kro (`runtime.newCondition`). A macro is recognised by its name, by whether it has a target, and by its number of
+arguments.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MAX_TREE_DEPTH: Final = 250
 
 
 def nest(start: int, end: int, *children: SyntaxNode) -> tuple[int, int, int]:
-    """Place and depth of a node above these. Raises Fault where it would be too deep."""
+    """Return place and depth of a node above *children*. Raises EvaluationError if it would be too deep."""
     depth = 1 + max((node.depth for node in children), default=0)
     if depth > MAX_TREE_DEPTH:
         raise EvaluationError(f"the expression is nested deeper than {MAX_TREE_DEPTH} levels", offset=start)
@@ -27,7 +28,7 @@ def nest(start: int, end: int, *children: SyntaxNode) -> tuple[int, int, int]:
 
 
 def qualified_name(node: SyntaxNode | None) -> str | None:
-    """`a.b` of a chain of plain selections."""
+    """Return `a.b` for a chain of plain selections."""
     parts = []
     while isinstance(node, Select) and not node.optional:
         parts.append(node.field)
@@ -38,7 +39,9 @@ def qualified_name(node: SyntaxNode | None) -> str | None:
 
 
 def expand_namespaced_macro(name: str, start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode | None:
-    """`cel.bind`, and the forms that cel-go's and cel-java's optimizers write: `cel.block` and what names its slots."""
+    """Return the tree of `cel.bind`, or of `cel.block` and the names of its slots, which cel-go's and cel-java's
+    optimizers write.
+    """
     match name, arguments:
         case "bind", _:
             return expand_bind(start, end, arguments)
@@ -76,7 +79,7 @@ def variable_name(macro: str, node: SyntaxNode) -> str:
 
 
 def expand_condition(node: SyntaxNode) -> SyntaxNode:
-    """The argument of `runtime.newCondition`, whose keys are written without quotes, as an ordinary map."""
+    """Return the argument of `runtime.newCondition`, whose keys have no quotes, as an ordinary map."""
     if not isinstance(node, MapLiteral):
         raise EvaluationError(
             "runtime.newCondition() takes a map {type: ..., status: ..., reason: ..., message: ...}", offset=node.at
@@ -107,10 +110,10 @@ def as_list(arguments: list[SyntaxNode]) -> tuple[SyntaxNode]:
 
 @dataclass(frozen=True, slots=True)
 class MacroForm:
-    """How a macro is written: after `variables` names, the rest of its arguments are bodies."""
+    """The arguments of a macro: first *variables* names, then bodies."""
 
     name: str
-    """Its name in the tree, one for all spellings; two-variable forms end in `2`."""
+    """Name in the tree, one for all spellings. Names of two-variable forms end in `2`."""
     variables: int
 
 
@@ -142,6 +145,6 @@ METHODS: Final = {
     for name, counts in counts_by_name.items()
     for count in counts
 }
-"""(name, number of arguments) -> form, for macros that are called on a target."""
+"""(name, number of arguments) to form, for macros that are called on a target."""
 
 NAMES: Final = frozenset(name for name, _ in METHODS) | {"has", "cel.bind"}

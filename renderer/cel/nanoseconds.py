@@ -1,7 +1,8 @@
-"""Times finer than Python's.
+"""Timestamps and durations with nanoseconds.
 
-CEL's timestamps and durations count nanoseconds, `datetime` and `timedelta` microseconds. A value that needs the
-difference is an `PreciseTimestamp` or a `PreciseDuration`: the Python type with 1 to 999 nanoseconds on top. All others stay Python's own.
+CEL counts nanoseconds, Python's `datetime` and `timedelta` microseconds. A value with a fraction of a microsecond is a
+`PreciseTimestamp` or `PreciseDuration`: the Python type with 1 to 999 additional nanoseconds. All others are Python's
+own.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ def _comparison_method(compare: Callable[[int, int], bool]) -> Callable[[Any, An
 
 
 class _NanosecondValue:
+    """Comparison of times by nanoseconds."""
+
     nanos = 0
 
     __eq__ = _comparison_method(operator.eq)
@@ -38,14 +41,14 @@ class _NanosecondValue:
 
 @final
 class PreciseTimestamp(_NanosecondValue, datetime):
-    """A timestamp with `nanos` on top."""
+    """A timestamp with `nanos` additional nanoseconds."""
 
     __hash__ = _NanosecondValue.__hash__
 
 
 @final
 class PreciseDuration(_NanosecondValue, timedelta):
-    """A duration with `nanos` on top."""
+    """A duration with `nanos` additional nanoseconds."""
 
     __hash__ = _NanosecondValue.__hash__
 
@@ -55,14 +58,14 @@ DURATION_TYPES: Final = frozenset((timedelta, PreciseDuration))
 
 
 def nanoseconds(value: Any) -> int:
-    """Of a duration; of a timestamp, since 1970."""
+    """Return the nanoseconds of a duration, or of a timestamp since 1970."""
     length: timedelta = value - EPOCH if isinstance(value, datetime) else value
     micros = (length.days * 86_400 + length.seconds) * 1_000_000 + length.microseconds
     return micros * 1000 + (value.nanos if isinstance(value, _NanosecondValue) else 0)
 
 
 def timestamp_from_nanoseconds(nanos: int) -> datetime:
-    """The timestamp so many nanoseconds after 1970. Raises OverflowError outside of the years 1 to 9999."""
+    """Return the timestamp *nanos* after 1970. Raises OverflowError outside the years 1 to 9999."""
     moment = EPOCH + timedelta(microseconds=nanos // 1000)
     if not nanos % 1000:
         return moment
@@ -72,7 +75,7 @@ def timestamp_from_nanoseconds(nanos: int) -> datetime:
 
 
 def duration_from_nanoseconds(nanos: int) -> timedelta:
-    """The duration of so many nanoseconds. Raises OverflowError where Python has none."""
+    """Return the duration of *nanos*. Raises OverflowError if Python cannot represent it."""
     length = timedelta(microseconds=nanos // 1000)
     if not nanos % 1000:
         return length
@@ -82,7 +85,7 @@ def duration_from_nanoseconds(nanos: int) -> timedelta:
 
 
 def to_python_time(value: Any) -> Any:
-    """A time as Python's own: the digits below a microsecond are cut off."""
+    """Return a time as Python's own type, cut off to microseconds."""
     if type(value) is PreciseTimestamp:
         return datetime.combine(value.date(), value.timetz())
     if type(value) is PreciseDuration:

@@ -1,4 +1,4 @@
-"""Between static types and OpenAPI v3 schemas: what a schema says of values, and a schema for values of a type."""
+"""Conversion between OpenAPI v3 schemas and static types, in both directions."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ _NAMES: Final = {
 
 
 class SchemaTypeReader:
-    """Types of the schemas of one document; `definitions` are those that its `$ref`s name, by the last part of the reference.
+    """Reader of the schemas of one document. *definitions* are the targets of its `$ref`s, by the last part of the
+    reference.
 
-    Fields are read when they are asked for: schemas are large, refer to themselves, and little of them is used.
+    A field is read when it is asked for, because schemas are large and recursive, and expressions use few fields.
     """
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
@@ -45,10 +46,11 @@ class SchemaTypeReader:
         self._types_by_name: dict[str, Type] = {}
 
     def read_type(self, schema: Any) -> Type:
-        """The type that a schema declares; `DYN` where it leaves that open.
+        """Return the type that a schema declares; `DYN` if it leaves the type open.
 
         Texts of some formats are other values in CEL (Kubernetes documentation, "Common Expression Language", type
-        integration): see `renderer.template.typed_views`. A date stays text, since a timestamp would be written back as another text.
+        integration), see `renderer.template.typed_views`. A date stays text, since a timestamp would be written back as
+        another text.
         """
         match schema:
             case {"$ref": str(reference)} | {"allOf": [{"$ref": str(reference)}]}:
@@ -86,7 +88,7 @@ class SchemaTypeReader:
 
 
 class LazyProperties(Mapping[str, Type]):
-    """The types of the properties of a schema, read one by one."""
+    """Types of a schema's properties, each read when it is first needed."""
 
     def __init__(self, properties: Mapping[str, Any], reader: SchemaTypeReader) -> None:
         self._properties = properties
@@ -106,14 +108,14 @@ class LazyProperties(Mapping[str, Type]):
 
 
 def from_openapi(schema: Any) -> Type:
-    """The type that a schema without references declares, as `Reader.type`."""
+    """Return the type that a schema without references declares, as `SchemaTypeReader.read_type` does."""
     return SchemaTypeReader({}).read_type(schema)
 
 
 def to_openapi(kind: Type, enclosing: tuple[Record, ...] = ()) -> dict[str, Any]:
-    """A structural schema for values of this type as JSON; what is not known is open, and so is a record inside itself.
+    """Return a structural schema for values of this type as JSON. Unknown types and recursive records are open.
 
-    An optional counts as what it holds (kro, "Type checking"). `above` are the records that the type is part of.
+    An optional counts as its value (kro, "Type checking"). *enclosing* are the records around the type.
     """
     match kind:
         case StaticOptional(value=value):

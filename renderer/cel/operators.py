@@ -1,7 +1,6 @@
-"""The operators, over native values, with CEL's overloads (CEL language definition, "Overview of operators", "Numeric
-values", "Equality").
+"""CEL's operators over native values (CEL language definition, "Overview of operators", "Numeric values", "Equality").
 
-They are called by generated code and by the exact evaluator alike, and raise Fault, nothing else.
+Generated code and the exact evaluator call them. They raise EvaluationError and nothing else.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ _CHARACTERS_PER_UNIT: Final = 10
 _UNITS_PER_COMPARISON: Final = 4
 
 MAX_DURATION: Final = timedelta(microseconds=2**63 // 1000)
-"""Go's: 64 bits of nanoseconds, some 292 years."""
+"""Go's limit: 64 bits of nanoseconds, some 292 years."""
 
 
 def require_bool(value: Any) -> bool:
-    """A condition: bool and nothing else."""
+    """Return a condition. Raises EvaluationError for any value but a bool."""
     if value is True:
         return True
     if value is False:
@@ -52,7 +51,7 @@ def require_bool(value: Any) -> bool:
 
 
 def equal(left: Any, right: Any, meter: Meter) -> bool:
-    """`==`: false, never an error, for values of different types; numbers compare across types."""
+    """Return `==`: false, never an error, for values of different types. Numbers compare across types."""
     kind = type(left)
     if kind is type(right):
         if kind in _CONTAINERS:
@@ -103,7 +102,10 @@ def _ordering_operator(symbol: str, compare: Callable[[Any, Any], bool]) -> Call
 
 
 def _compare_numbers(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
-    """Compare numbers of different types: as doubles if one is, as cel-go does, although large integers lose digits."""
+    """Compare numbers of different types.
+
+    They are compared as doubles if one of them is a double, as in cel-go, although large integers lose digits.
+    """
     if type(left) is float or type(right) is float:
         return compare(float(left), float(right))
     return compare(int(left), int(right))
@@ -162,7 +164,7 @@ def add(left: Any, right: Any, meter: Meter) -> Any:
 
 
 def _compute_numbers(symbol: str, compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Compute the sum, difference or product of two numbers of one type."""
+    """Return the sum, difference or product of two numbers of one type."""
     kind = type(left)
     if kind is type(right):
         if kind is int:
@@ -190,7 +192,7 @@ def _add_times(left: Any, right: Any) -> Any:
 
 
 def concatenate(meter: Meter, *parts: str) -> str:
-    """What a chain of `+` with a text in it gives. Raises anything where a part is not a text."""
+    """Return the result of a chain of `+` with a text in it. Raises any exception if a part is not a text."""
     meter.produce(sum(map(len, parts)))
     return "".join(parts)
 
@@ -214,7 +216,7 @@ def multiply(left: Any, right: Any) -> Any:
 
 
 def divide(left: Any, right: Any) -> Any:
-    """Integers truncate towards zero; doubles follow IEEE 754."""
+    """Return the quotient. Integers truncate towards zero; doubles follow IEEE 754."""
     kind = type(left)
     if kind is not type(right) or kind not in NUMBERS:
         raise no_operator_error("/", left, right)
@@ -235,7 +237,7 @@ def _divide_doubles(left: float, right: float) -> float:
 
 
 def modulo(left: Any, right: Any) -> Any:
-    """The remainder has the sign of the dividend. There is none for doubles."""
+    """Return the remainder, with the sign of the dividend. Doubles have none."""
     kind = type(left)
     if kind is not type(right) or kind not in (int, UInt):
         raise no_operator_error("%", left, right)
@@ -266,9 +268,9 @@ _COMPARABLE_TYPES: Final = (TIMESTAMP_TYPES, DURATION_TYPES)
 
 
 def check_sortable(keys: list[Any], meter: Meter, *, alike: Iterable[frozenset[type]] = _COMPARABLE_TYPES) -> None:
-    """Pay for sorting, and refuse what has no order: keys must be of one type, or of types that are alike.
+    """Pay for sorting, and refuse keys without an order. Keys must be of one type, or of types in one set of *alike*.
 
-    Long texts are compared from their beginning again and again.
+    The characters of long texts count once for each round, because sorting compares them from the beginning each time.
     """
     rounds = len(keys).bit_length()
     meter.spend(len(keys) + sum(len(key) for key in keys if type(key) in _TEXTS) * rounds // _CHARACTERS_PER_UNIT)
@@ -282,7 +284,7 @@ def check_sortable(keys: list[Any], meter: Meter, *, alike: Iterable[frozenset[t
 
 
 def contains(value: Any, container: Any, meter: Meter) -> bool:
-    """`value in container`."""
+    """Return `value in container`."""
     if type(container) in LISTS:
         meter.spend(_UNITS_PER_COMPARISON * len(container))
         return any(equal(value, item, meter) for item in container)
@@ -304,4 +306,4 @@ BINARY: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
     "==": (equal, True),
     "in": (contains, True),
 }
-"""Operator -> its function, and whether that takes the meter as its third argument. `!=` is `!(==)`."""
+"""Operator to function, and whether that takes the meter as third argument. `!=` is `!(==)`."""

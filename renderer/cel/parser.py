@@ -1,8 +1,7 @@
-"""From text to tree: parses, expands macros, resolves qualified function names, and says what is wrong with a text
-that does not parse.
+"""Text to tree: parsing, expansion of macros, qualified function names, and hints about syntax errors.
 
-The callbacks of `_Builder` are called by Lark while it reduces, bottom up; no tree of Lark's is ever made. The
-parser keeps no state between calls that matters, and is made once per process.
+Lark calls the methods of `_Builder` bottom-up while it reduces, so it never builds a tree of its own. The parser is
+made once for each process, and keeps no state between calls.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ _HINTS: Final = {
 
 
 def parse(text: str) -> SyntaxNode:
-    """The tree of an expression. Raises Fault with the place of the first mistake."""
+    """Return the tree of an expression. Raises EvaluationError with the place of the first mistake."""
     if len(text) > MAX_SOURCE_CHARACTERS:
         raise EvaluationError(f"the expression is longer than {MAX_SOURCE_CHARACTERS:,} characters")
     if not text.strip():
@@ -131,7 +130,9 @@ def _last_word(text: str) -> str:
 
 
 def _as_variable(node: SyntaxNode) -> SyntaxNode:
-    """Types have no fields: what is selected from is a variable, even if it is called `list`."""
+    """Return the node as a variable if it names a type: types have no fields, so an operand called `list` is a
+    variable.
+    """
     match node:
         case Literal(value=TypeValue(name=name)):
             return Variable(node.at, node.end, node.depth, name)
@@ -139,7 +140,10 @@ def _as_variable(node: SyntaxNode) -> SyntaxNode:
 
 
 class _Builder:
-    """One method per rule of the grammar, with the values of its parts, all tokens among them."""
+    """Callbacks with one method for each grammar rule.
+
+    A method gets the values of the rule's parts, including all tokens.
+    """
 
     def expr(self, parts: list[Any]) -> SyntaxNode:
         if len(parts) == 1:
@@ -252,7 +256,7 @@ class _Builder:
     elements = entries = fields = _sequence
 
     def assignment(self, parts: list[Any]) -> tuple[SyntaxNode, SyntaxNode, bool]:
-        """A field of a message: as the entry of a map."""
+        """Return a field of a message as the entry of a map."""
         token = parts[-3]
         return Literal(*nest(token.start_pos, token.end_pos), str(token).strip("`")), parts[-1], len(parts) == 4
 

@@ -1,8 +1,8 @@
-"""A compiled expression, and the cache of them.
+"""Compiled expressions, and their cache.
 
-Evaluation has two speeds. The fast one is generated Python that stops at the first exception; only then the exact
-evaluator runs, which may still come to a value (`error || true`), or says what is wrong. CEL has no side effects,
-so evaluating twice is safe.
+Evaluation has two speeds. Generated Python runs first and stops at the first exception. Only then the exact evaluator
+runs; it may still reach a value (`error || true`), or tells what is wrong. CEL has no side effects, so evaluating twice
+is safe.
 
 The stages are imported when they are first needed, so that commands that evaluate nothing start without them.
 """
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
 @final
 class Program:
-    """An expression that parses. From `compile_expression`: one that calls only functions that exist.
+    """An expression that parses. One from `compile_expression` calls only existing functions.
 
-    `names`: the variables that it needs. `reads`: the longest chains of fields and constant indexes from a
-    variable, sorted, one for each place (`("deployment", "status", "conditions", "[0]", "type")`).
-    `optional_reads`: those of them that only go through `.?`, `[?]` or `has()`. `calls`: the functions and methods
-    that it calls, by name (`json.marshal`, `orValue`, `omit`). `mistake`: what is wrong with its calls, if anything.
+    Facts from `analysis.ExpressionFacts` are attributes: `names`, `reads`, `optional_reads`, `calls`, `mistake`. An
+    example of a path in `reads` is `("deployment", "status", "conditions", "[0]", "type")`. `calls` has full names of
+    functions, and plain names of methods (`json.marshal`, `orValue`, `omit`).
     """
 
     __slots__ = ("_fast", "calls", "mistake", "names", "optional_reads", "reads", "text", "tree")
@@ -43,8 +42,10 @@ class Program:
         self._fast: Callable[[Mapping[str, Any], Meter], Any] | None = None
 
     def evaluate(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
-        """The value, as in `values`; may share parts with the variables. Raises ExpressionError, often NoSuchKey or
-        BudgetExceeded. `meter` is of the object or instance that the expression is part of.
+        """Return the value, as described in `values`. It may share parts with the variables.
+
+        *meter* belongs to the object or instance that the expression is part of. Raises ExpressionError, often
+        NoSuchKey or BudgetExceeded.
         """
         try:
             return (self._fast or self._generate())(variables, meter or Meter())
@@ -54,7 +55,7 @@ class Program:
             return self.evaluate_exactly(variables, meter and meter.renew())
 
     def evaluate_exactly(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
-        """Like `evaluate`, slower; for when an error is expected."""
+        """Return the value as `evaluate` does, slower; for callers that expect an error."""
         from renderer.cel.exact_evaluator import evaluate_exactly
 
         try:
@@ -84,7 +85,7 @@ class Program:
 
 
 def emit_source(program: Program, source: CodeBuilder) -> str:
-    """Python source for a program's value, as part of a function that `source` compiles."""
+    """Return Python source for a program's value, as part of a function that *source* compiles."""
     from renderer.cel.codegen import MAX_DEPTH
     from renderer.cel.exact_evaluator import evaluate_exactly
 
@@ -95,8 +96,9 @@ def emit_source(program: Program, source: CodeBuilder) -> str:
 
 
 def compile_expression(text: str) -> Program:
-    """Compile an expression (without `${` and `}`). Raises ExpressionError with the column. Cached by text, mistakes
-    too.
+    """Compile an expression without `${` and `}`. Raises ExpressionError with the column.
+
+    Programs and mistakes are cached by text.
     """
     program = parse_program(text)
     if program.mistake:
@@ -105,7 +107,10 @@ def compile_expression(text: str) -> Program:
 
 
 def parse_program(text: str) -> Program:
-    """Like `compile_expression`, but a call of a function that does not exist is an error only when it is evaluated."""
+    """Compile an expression like `compile_expression`.
+
+    A call of an unknown function is an error only when it is evaluated.
+    """
     result = _parse_cached(text)
     if isinstance(result, Program):
         return result

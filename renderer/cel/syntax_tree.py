@@ -1,7 +1,7 @@
 """The syntax tree of an expression.
 
-Every node knows its place in the text (`at`, `end`: offsets) and its height (`depth`), which the parser bounds, so
-that everything that walks a tree may recurse.
+Every node has its place in the text (`at`, `end`: offsets) and its height (`depth`). The parser limits the height, so
+any function over a tree may recurse.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ _MAX_QUOTE_CHARACTERS: Final = 60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyntaxNode:
+    """Base of all nodes."""
+
     at: int
     end: int
     depth: int
@@ -29,7 +31,7 @@ class Literal(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variable(SyntaxNode):
-    """A variable: of the caller, or of an enclosing macro; `.name`, which is `rooted`, only of the caller."""
+    """A variable of the caller or of an enclosing macro. A *rooted* one (`.name`) is always the caller's."""
 
     name: str
     rooted: bool = False
@@ -37,7 +39,7 @@ class Variable(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Select(SyntaxNode):
-    """`operand.field`, or `operand.?field`."""
+    """`operand.field` or `operand.?field`."""
 
     operand: SyntaxNode
     field: str
@@ -54,7 +56,7 @@ class Has(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index(SyntaxNode):
-    """`operand[key]`, or `operand[?key]`."""
+    """`operand[key]` or `operand[?key]`."""
 
     operand: SyntaxNode
     key: SyntaxNode
@@ -76,7 +78,7 @@ class Binary(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Logic(SyntaxNode):
-    """A chain of one of `&&` and `||`; two operands or more."""
+    """A chain of `&&` or of `||` with at least two operands."""
 
     operator: str
     operands: tuple[SyntaxNode, ...]
@@ -91,21 +93,21 @@ class Conditional(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListLiteral(SyntaxNode):
-    """Elements, each with whether it is optional (`[?e]`)."""
+    """A list of elements, each with whether it is optional (`[?e]`)."""
 
     elements: tuple[tuple[SyntaxNode, bool], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapLiteral(SyntaxNode):
-    """Key, value, and whether the entry is optional (`{?k: v}`)."""
+    """A map of entries: key, value, and whether the entry is optional (`{?k: v}`)."""
 
     entries: tuple[tuple[SyntaxNode, SyntaxNode, bool], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionCall(SyntaxNode):
-    """A function by its full name (`json.marshal`), or a method of `target`."""
+    """A call of a function by its full name (`json.marshal`), or of a method of `target`."""
 
     function: str
     target: SyntaxNode | None
@@ -118,7 +120,7 @@ class FunctionCall(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Macro(SyntaxNode):
-    """A macro over `target`; its `variables` are in scope in its `bodies` only."""
+    """A macro over `target`. Its `variables` are in scope in its `bodies` alone."""
 
     name: str
     target: SyntaxNode
@@ -151,7 +153,7 @@ def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
 
 
 def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
-    """A node and all below it, in the order of the text."""
+    """Yield a node and all nodes below it, in the order of the text."""
     pending = [node]
     while pending:
         current = pending.pop()
@@ -160,14 +162,14 @@ def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
 
 
 def with_children(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode]) -> SyntaxNode:
-    """The node with each node directly below it changed; the node itself where that changes nothing."""
+    """Return the node with *change* applied to each node directly below it; the node itself if nothing changes."""
     changed_fields = {field.name: _change_part(getattr(node, field.name), change) for field in fields(node)}
     is_unchanged = all(changed_fields[field.name] is getattr(node, field.name) for field in fields(node))
     return node if is_unchanged else replace(node, **changed_fields)
 
 
 def _change_part(part: Any, change: Callable[[SyntaxNode], SyntaxNode]) -> Any:
-    """Nodes stand in fields, or in tuples, or in tuples of tuples."""
+    """Apply *change* to the nodes in a field, which holds a node, a tuple of nodes, or a tuple of tuples."""
     if isinstance(part, SyntaxNode):
         return change(part)
     if not isinstance(part, tuple):
@@ -182,5 +184,5 @@ def quote_source(text: str, node: SyntaxNode) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return a text as it fits into a message."""
+    """Return a text shortened to fit into a message."""
     return text if len(text) <= _MAX_QUOTE_CHARACTERS else f"{text[: _MAX_QUOTE_CHARACTERS - 3]}..."

@@ -1,14 +1,12 @@
-"""Many expressions in one generated function: how a whole template becomes one call.
+"""One generated function for all expressions of a template.
 
-Each hole of the template is a statement that puts the finished JSON value into a local variable; the template's own
-shape is one display that mentions them:
+Each hole of the template is a statement that assigns the finished JSON value to a local variable. The shape of the
+template is one expression that contains those variables:
 
-    def f(v, m):
-     m.renew(); e0 = plain(m, v['schema']['spec']['replicas'])
-     m.renew(); e1 = text(m, v['schema']['spec']['name'], '-db')
-     return {'replicas': e0, 'name': e1}
+def f(v, m): m.renew(); e0 = plain(m, v['schema']['spec']['replicas']) m.renew(); e1 = text(m,
+v['schema']['spec']['name'], '-db') return {'replicas': e0, 'name': e1}
 
-Like all generated code it may raise anything; the caller then evaluates hole by hole.
+Like all generated code it may raise anything. The caller then evaluates hole by hole.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from renderer.cel.values import OMIT
 
 
 class Composer:
-    """Collects the statements of one function. The sources that it returns may be put into a display."""
+    """Statements of one generated function. Returned sources may stand inside a list or map of the result."""
 
     def __init__(self) -> None:
         self._source = CodeBuilder()
@@ -39,8 +37,10 @@ class Composer:
         return self._source.add_constant(value)
 
     def add_hole(self, parts: Sequence[str | Program], *, binary: bool) -> str:
-        """The source of a hole's value: of one program its result as JSON or OMIT, of several parts their text. `binary`: see
-        `conversion.encoded`.
+        """Return the source of a hole's value: the JSON or OMIT of a single program, or the joined text of several
+        parts.
+
+        With *binary*, bytes are encoded by `to_json.encode_bytes`.
         """
         sources = [repr(part) if isinstance(part, str) else emit_source(part, self._source) for part in parts]
         match parts:
@@ -54,16 +54,16 @@ class Composer:
         return name
 
     def emit_entry(self, key: Any, source: str, *, may_omit: bool) -> str:
-        """A map entry; `source` must be a hole's if it may be omitted."""
+        """Return the source of a map entry. With *may_omit*, *source* must come from `add_hole`."""
         entry = f"{key!r}: {source}"
         return f"**({{}} if {source} is {self._omit} else {{{entry}}})" if may_omit else entry
 
     def emit_element(self, source: str, *, may_omit: bool) -> str:
-        """A list element."""
+        """Return the source of a list element. With *may_omit*, *source* must come from `add_hole`."""
         return f"*(() if {source} is {self._omit} else ({source},))" if may_omit else source
 
     def compile_function(self, result: str) -> Callable[[Mapping[str, Any], Meter], Any]:
-        """Compile everything. The function takes the variables, and the meter of the object."""
+        """Compile the function. It takes the variables and the meter of the object."""
         return self._source.compile_function("\n".join((*self._statements, f" return {result}")))
 
 

@@ -1,4 +1,4 @@
-"""Values as text, the way Go writes them: CEL's `string()`, and times and durations in rendered fields."""
+"""Values as text, as Go writes them: for CEL's `string()`, and for times and durations in rendered fields."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Final
 from renderer.cel.nanoseconds import nanoseconds
 
 _NANOSECONDS_PER_SECOND: Final = 10**9
-"""Nanoseconds."""
 
 
 def double_text(value: float) -> str:
-    """`string(double)`: Go's shortest 'g' form: `1`, `0.5`, `1e+06`, `1e-07`, `+Inf`, `NaN`."""
+    """Return `string(double)`, Go's shortest 'g' form: `1`, `0.5`, `1e+06`, `1e-07`, `+Inf`, `NaN`."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
     return _format_double(value, range(-4, 6), exponent_digits=2)
 
 
 def json_double_text(value: float) -> str:
-    """A finite double in JSON as Go's encoding/json writes it (ES6 number format)."""
+    """Return a finite double as Go's encoding/json writes it (ES6 number format)."""
     return _format_double(value, range(-6, 21), exponent_digits=1)
 
 
@@ -36,13 +35,13 @@ def _format_double(value: float, positional_exponents: range, *, exponent_digits
 
 
 def positional_text(value: float) -> str:
-    """A finite double without an exponent."""
+    """Return a finite double without an exponent."""
     sign = "-" if math.copysign(1.0, value) < 0 else ""
     return sign + ("0" if value == 0 else _format_positional(*_shortest_digits(value)))
 
 
 def _shortest_digits(value: float) -> tuple[str, int]:
-    """The fewest digits that give the value back, and the decimal exponent of the first."""
+    """Return the fewest digits that identify the value, and the decimal exponent of the first."""
     mantissa, _, exponent = repr(abs(value)).partition("e")
     whole, _, fraction = mantissa.partition(".")
     fraction = "" if fraction == "0" else fraction
@@ -60,21 +59,21 @@ def _format_positional(digits: str, exponent: int) -> str:
 
 
 def timestamp_text(value: datetime) -> str:
-    """RFC 3339 in UTC, with as many digits of the second as needed."""
+    """Return RFC 3339 in UTC, with as many fractional digits as needed."""
     moment = value.astimezone(UTC)
     whole = f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}"
     return f"{whole}{_format_fraction(nanoseconds(value) % _NANOSECONDS_PER_SECOND)}Z"
 
 
 def seconds_text(value: timedelta) -> str:
-    """`string(duration)`: seconds, `5400s`, `1.5s`."""
+    """Return `string(duration)` in seconds: `5400s`, `1.5s`."""
     total = nanoseconds(value)
     whole, fraction = divmod(abs(total), _NANOSECONDS_PER_SECOND)
     return f"{'-' if total < 0 else ''}{whole}{_format_fraction(fraction)}s"
 
 
 def duration_text(value: timedelta) -> str:
-    """Go's `Duration.String()`: `1h30m0s`, `1.5s`, `300ms`, `0s`."""
+    """Return Go's `Duration.String()`: `1h30m0s`, `1.5s`, `300ms`, `0s`."""
     total = nanoseconds(value)
     sign, nanos = ("-" if total < 0 else ""), abs(total)
     if nanos == 0:

@@ -1,8 +1,8 @@
-"""From the value of an expression to plain JSON (kro: "result conversion").
+"""Conversion of an expression's value to plain JSON (kro: "result conversion").
 
-An empty optional becomes null, a timestamp RFC 3339 text, a duration Go's text; bytes, unsigned numbers above
-2**63-1, numbers that JSON cannot hold, and maps with keys that are not strings are errors. Whole doubles become
-ints, as Go writes them. What comes out shares nothing with what went in.
+An empty optional becomes null, a timestamp RFC 3339 text, a duration Go's text. Whole doubles become ints, as Go writes
+them. Errors are: bytes, unsigned numbers above 2**63-1, numbers that JSON cannot hold, and maps with keys that are not
+strings. The result shares nothing with the value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from renderer.cel.values import INT_MAX, LISTS, OMIT, MixedMap, Omit, Optional, 
 
 
 def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> Any:
-    """A fresh JSON value. Raises ExpressionError; `expression` is the text that it then names."""
+    """Return a new JSON value. Raises ExpressionError, which names the text *expression*."""
     try:
         return to_plain(value, meter or Meter())
     except EvaluationError as fault:
@@ -27,7 +27,7 @@ def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> 
 
 
 def encode_bytes(value: Any) -> Any:
-    """The same with bytes as base64 text: for fields whose schema says that they hold bytes (format `byte`)."""
+    """Return the value with bytes as base64 text, for fields whose schema has the format `byte`."""
     match value:
         case bytes():
             return base64.b64encode(value).decode()
@@ -41,7 +41,10 @@ def encode_bytes(value: Any) -> Any:
 
 
 def to_plain(value: Any, meter: Meter) -> Any:
-    """Like `to_json`; raises Fault. Each element is paid for: a small value may hold the same list a million times."""
+    """Return a new JSON value. Raises EvaluationError.
+
+    Each element is paid for, because a small value may contain the same list a million times.
+    """
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:
         return value

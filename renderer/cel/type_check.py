@@ -1,14 +1,14 @@
-"""Type check of an expression, before any data is there.
+"""Type check of an expression before there is data.
 
-It reports only what cannot work whatever the data: a field that its schema lacks, an operator or function that does not
-take operands of these types. An unknown type is `DYN`, and is never reported. Types of literals, operators and functions
-are those of the evaluation; functions declare theirs in `functions.registry`.
+It reports only what fails for all data: a field that the schema lacks, or an operator or function that does not accept
+operands of these types. An unknown type is `DYN` and never reported. Types of literals, operators and functions are
+those of evaluation; functions declare theirs in `functions.registry`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from renderer.cel.analysis import find_call_mistake
 from renderer.cel.functions import FUNCTIONS
@@ -52,7 +52,6 @@ from renderer.frozen import dataclass
 from renderer.phrasing import suggestion
 
 _RETURNS_SAME_LIST: Final = frozenset(("sort", "distinct", "reverse", "slice"))
-_RETURNS_ELEMENT: Final = frozenset(("min", "max", "first", "last"))
 
 
 def accepts(accepted: tuple[frozenset[type] | None, ...], operands: list[Type]) -> bool:
@@ -69,20 +68,9 @@ def _python_types_of(kind: Type) -> frozenset[type]:
 
 
 def result_of(function: str, operands: list[Type], results: set[str]) -> Type:
-    """The type of a call's value; of some functions more is known than their signatures say."""
-    first = operands[0] if operands else DYN
-    if function in _RETURNS_SAME_LIST and isinstance(first, StaticList):
-        return first
-    if function in _RETURNS_ELEMENT and isinstance(first, StaticList):
-        return StaticOptional(first.element) if function in ("first", "last") else first.element
-    if function == "optional.of":
-        return StaticOptional(first)
-    if function == "value" and isinstance(first, StaticOptional):
-        return first.value
-    if function == "orValue" and isinstance(first, StaticOptional):
-        return join_types((first.value, operands[1]))
-    if function == "or" and isinstance(first, StaticOptional):
-        return join_types((first, operands[1]))
+    """Return the type of a call's value, from its operands or else from the results of the matching signatures."""
+    if (refined := _result_of_operands(function, operands)) is not None:
+        return refined
     if len(results) > 1:
         return DYN
     match results.pop():
@@ -94,6 +82,27 @@ def result_of(function: str, operands: list[Type], results: set[str]) -> Type:
             return StaticOptional(DYN)
         case name:
             return Scalar(name)
+
+
+def _result_of_operands(function: str, operands: list[Type]) -> Type | None:
+    """Return the type of a call whose operands tell more than a signature; None for other calls."""
+    first = operands[0] if operands else DYN
+    match function, first:
+        case "optional.of", _:
+            return StaticOptional(first)
+        case _, StaticList() if function in _RETURNS_SAME_LIST:
+            return first
+        case (("first" | "last"), StaticList(element=element)):
+            return StaticOptional(element)
+        case (("min" | "max"), StaticList(element=element)):
+            return element
+        case "value", StaticOptional(value=value):
+            return value
+        case "orValue", StaticOptional(value=value):
+            return join_types((value, operands[1]))
+        case "or", StaticOptional():
+            return join_types((first, operands[1]))
+    return None
 
 
 Scope = Mapping[str, Type]
@@ -116,7 +125,7 @@ _ORDERED_TYPES: Final = frozenset(("string", "bool", "bytes", "timestamp", "dura
 
 @dataclass(frozen=True, slots=True)
 class TypeMistake:
-    """`column` counts characters of the expression from 1; None where the whole expression is meant."""
+    """One mistake. `column` counts characters of the expression from 1; None means the whole expression."""
 
     column: int | None
     message: str
@@ -131,9 +140,9 @@ class TypeCheckResult:
 
 
 def check(expression: str, declared: Mapping[str, Type]) -> TypeCheckResult:
-    """Check an expression whose variables have these types; a variable without one is `DYN`.
+    """Check an expression with *declared* types of its variables; any other variable is `DYN`.
 
-    Never raises for what an author writes: an expression that does not parse is a mistake too.
+    Raises nothing: an expression that does not parse is a mistake as well.
     """
     try:
         return check_program(parse_program(expression), declared)
@@ -142,54 +151,21 @@ def check(expression: str, declared: Mapping[str, Type]) -> TypeCheckResult:
 
 
 def check_program(program: Program, declared: Mapping[str, Type]) -> TypeCheckResult:
-    """As `check`, of an expression that parses."""
+    """Check an expression that parses, as `check` does."""
     checker = _Checker(program.text)
     result_type = checker.infer_type(program.tree, declared)
     return TypeCheckResult(result_type, tuple(sorted(set(checker.mistakes), key=lambda mistake: mistake.column or 0)))
 
 
 class _Checker:
+    """Type check of one expression."""
+
     def __init__(self, text: str) -> None:
         self._text = text
         self.mistakes: list[TypeMistake] = []
 
     def infer_type(self, node: SyntaxNode, scope: Scope) -> Type:
-        match node:
-            case Literal(value=value):
-                return Scalar(type_name(value))
-            case Variable(name=name):
-                return scope.get(name, DYN)
-            case Select(operand=operand, field=field, optional=optional):
-                return self._select(node, self.infer_type(operand, scope), field, optional)
-            case Has(operand=operand, field=field):
-                self._select(node, self.infer_type(operand, scope), field, True)
-                return BOOL
-            case Index(operand=operand, key=key, optional=optional):
-                return self._index(node, self.infer_type(operand, scope), self.infer_type(key, scope), optional)
-            case Unary(operator="!", operand=operand):
-                self._check_condition(operand, scope)
-                return BOOL
-            case Unary(operand=operand):
-                return self._negate(node, self.infer_type(operand, scope))
-            case Binary(operator=operator, left=left, right=right):
-                return self._binary(node, operator, self.infer_type(left, scope), self.infer_type(right, scope))
-            case Logic(operands=operands):
-                for operand in operands:
-                    self._check_condition(operand, scope)
-                return BOOL
-            case Conditional(condition=condition, then=then, otherwise=otherwise):
-                self._check_condition(condition, scope)
-                return join_types((self.infer_type(then, scope), self.infer_type(otherwise, scope)))
-            case ListLiteral(elements=elements):
-                kinds = (self._element_type(element, optional, scope) for element, optional in elements)
-                return StaticList(join_types(list(kinds)))
-            case MapLiteral():
-                return self._map(node, scope)
-            case FunctionCall():
-                return self._call(node, scope)
-            case Macro():
-                return self._macro(node, scope)
-        return DYN
+        return _RULES[type(node)](self, node, scope)
 
     def _fail(self, node: SyntaxNode, message: str) -> Type:
         self.mistakes.append(TypeMistake(node.at + 1, message))
@@ -200,9 +176,23 @@ class _Checker:
         if not isinstance(kind, Dyn) and kind != BOOL:
             self._fail(node, f"expected bool, got {kind}: {quote_source(self._text, node)}")
 
-    # ---- fields, indexes, literals
+    # ---- variables, fields, indexes, literals
 
-    def _select(self, node: Select | Has, operand: Type, field: str, optional: bool) -> Type:
+    def literal(self, node: Literal, scope: Scope) -> Type:
+        return Scalar(type_name(node.value))
+
+    def variable(self, node: Variable, scope: Scope) -> Type:
+        return scope.get(node.name, DYN)
+
+    def select(self, node: Select, scope: Scope) -> Type:
+        return self._field_type(node, self.infer_type(node.operand, scope), optional=node.optional)
+
+    def has(self, node: Has, scope: Scope) -> Type:
+        self._field_type(node, self.infer_type(node.operand, scope), optional=True)
+        return BOOL
+
+    def _field_type(self, node: Select | Has, operand: Type, *, optional: bool) -> Type:
+        field = node.field
         match operand:
             case StaticOptional(value=held):
                 found = element_of(held) if not isinstance(held, Record) else held.fields.get(field, DYN)
@@ -220,13 +210,14 @@ class _Checker:
                 return self._fail(node, f"{operand} has no fields: {quote_source(self._text, node.operand)}")
         return StaticOptional(found) if optional else found
 
-    def _index(self, node: Index, operand: Type, key: Type, optional: bool) -> Type:
+    def index(self, node: Index, scope: Scope) -> Type:
+        operand, key = self.infer_type(node.operand, scope), self.infer_type(node.key, scope)
         container = operand.value if isinstance(operand, StaticOptional) else operand
         match container, node.key:
             case (StaticList(), _) if str(key) not in (*NUMBERS, "dyn"):
                 return self._fail(node, f"no such overload: list[{key}]: {quote_source(self._text, node)}")
             case Record(fields=fields, open=is_open), Literal(value=str() as name):
-                if name not in fields and not (optional or is_open or operand is not container):
+                if name not in fields and not (node.optional or is_open or operand is not container):
                     place = quote_source(self._text, node.operand)
                     return self._fail(node, f"no field {name!r} in {place}{suggestion(name, fields)}")
                 found = fields.get(name, DYN)
@@ -234,7 +225,11 @@ class _Checker:
                 found = element_of(container)
             case _:
                 return self._fail(node, f"{container} has no elements: {quote_source(self._text, node.operand)}")
-        return StaticOptional(found) if optional or operand is not container else found
+        return StaticOptional(found) if node.optional or operand is not container else found
+
+    def list_literal(self, node: ListLiteral, scope: Scope) -> Type:
+        kinds = (self._element_type(element, optional, scope) for element, optional in node.elements)
+        return StaticList(join_types(list(kinds)))
 
     def _element_type(self, node: SyntaxNode, optional: bool, scope: Scope) -> Type:
         kind = self.infer_type(node, scope)
@@ -244,7 +239,7 @@ class _Checker:
             return kind.value
         return DYN if isinstance(kind, Dyn) else self._fail(node, f"expected optional after ?, got {kind}")
 
-    def _map(self, node: MapLiteral, scope: Scope) -> Type:
+    def map_literal(self, node: MapLiteral, scope: Scope) -> Type:
         keys = [self.infer_type(key, scope) for key, _, _ in node.entries]
         values = [self._element_type(value, optional, scope) for _, value, optional in node.entries]
         names = [key.value for key, _, _ in node.entries if isinstance(key, Literal) and type(key.value) is str]
@@ -254,12 +249,26 @@ class _Checker:
 
     # ---- operators
 
-    def _negate(self, node: Unary, operand: Type) -> Type:
+    def unary(self, node: Unary, scope: Scope) -> Type:
+        if node.operator == "!":
+            self._check_condition(node.operand, scope)
+            return BOOL
+        operand = self.infer_type(node.operand, scope)
         if str(operand) in ("int", "double", "dyn"):
             return operand
         return self._fail(node, f"no such overload: -{operand}")
 
-    def _binary(self, node: Binary, operator: str, left: Type, right: Type) -> Type:
+    def logic(self, node: Logic, scope: Scope) -> Type:
+        for operand in node.operands:
+            self._check_condition(operand, scope)
+        return BOOL
+
+    def conditional(self, node: Conditional, scope: Scope) -> Type:
+        self._check_condition(node.condition, scope)
+        return join_types((self.infer_type(node.then, scope), self.infer_type(node.otherwise, scope)))
+
+    def binary(self, node: Binary, scope: Scope) -> Type:
+        operator, left, right = node.operator, self.infer_type(node.left, scope), self.infer_type(node.right, scope)
         names = str(left), str(right)
         if operator == "in":
             if names[1] not in ("list", "map", "dyn"):
@@ -297,7 +306,7 @@ class _Checker:
 
     # ---- calls
 
-    def _call(self, node: FunctionCall, scope: Scope) -> Type:
+    def call(self, node: FunctionCall, scope: Scope) -> Type:
         operands = [self.infer_type(operand, scope) for operand in node.operands]
         if mistake := find_call_mistake(node):
             return self._fail(node, mistake.message)
@@ -308,17 +317,25 @@ class _Checker:
             return self._fail(node, f"no such overload: {call_text}: {quote_source(self._text, node)}")
         return result_of(node.function, operands, {candidate.result for candidate in accepting})
 
-    def _macro(self, node: Macro, scope: Scope) -> Type:
+    def macro(self, node: Macro, scope: Scope) -> Type:
         target = self.infer_type(node.target, scope)
-        name = node.name.removesuffix("2")
-        if name == "cel.bind":
-            return self.infer_type(node.bodies[0], {**scope, node.variables[0]: target})
-        if name in ("optMap", "optFlatMap"):
-            value_type = target.value if isinstance(target, StaticOptional) else DYN
-            if not isinstance(target, StaticOptional | Dyn):
-                self._fail(node, f"expected optional, got {target}: {quote_source(self._text, node.target)}")
-            body = self.infer_type(node.bodies[0], {**scope, node.variables[0]: value_type})
-            return StaticOptional(body) if name == "optMap" else body
+        match node.name.removesuffix("2"):
+            case "cel.bind":
+                return self.infer_type(node.bodies[0], {**scope, node.variables[0]: target})
+            case "optMap":
+                return StaticOptional(self._optional_body(node, target, scope))
+            case "optFlatMap":
+                return self._optional_body(node, target, scope)
+            case name:
+                return self._loop(name, node, target, scope)
+
+    def _optional_body(self, node: Macro, target: Type, scope: Scope) -> Type:
+        value_type = target.value if isinstance(target, StaticOptional) else DYN
+        if not isinstance(target, StaticOptional | Dyn):
+            self._fail(node, f"expected optional, got {target}: {quote_source(self._text, node.target)}")
+        return self.infer_type(node.bodies[0], {**scope, node.variables[0]: value_type})
+
+    def _loop(self, name: str, node: Macro, target: Type, scope: Scope) -> Type:
         if str(target) not in ("list", "map", "dyn"):
             self._fail(node, f"expected list or map, got {target}: {quote_source(self._text, node.target)}")
         kinds = _loop_variables(target)[-len(node.variables) if isinstance(target, StaticList) else 0 :]
@@ -340,8 +357,28 @@ class _Checker:
         return DYN
 
 
+_RULES: Final[dict[type[SyntaxNode], Callable[[_Checker, Any, Scope], Type]]] = {
+    Literal: _Checker.literal,
+    Variable: _Checker.variable,
+    Select: _Checker.select,
+    Has: _Checker.has,
+    Index: _Checker.index,
+    Unary: _Checker.unary,
+    Binary: _Checker.binary,
+    Logic: _Checker.logic,
+    Conditional: _Checker.conditional,
+    ListLiteral: _Checker.list_literal,
+    MapLiteral: _Checker.map_literal,
+    FunctionCall: _Checker.call,
+    Macro: _Checker.macro,
+}
+
+
 def _loop_variables(target: Type) -> tuple[Type, Type]:
-    """Of a macro with two variables. With one, it is the second of a list and the first of a map."""
+    """Return the types of a macro's two variables.
+
+    A single variable is the second one for a list, the first one for a map.
+    """
     match target:
         case StaticList(element=element):
             return INT, element

@@ -1,6 +1,6 @@
 """Static types of expressions.
 
-`DYN` is any value, and what is not known. A `Scalar` has the name that messages use (`int`, `timestamp`).
+`DYN` is any value, including one of unknown type. A `Scalar` has the name that messages use (`int`, `timestamp`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Dyn:
-    """Any value; `only` of these types of OpenAPI where that much is known."""
+    """Any value, restricted to the OpenAPI types `only` if that set is not empty."""
 
     only: frozenset[str] = frozenset()
 
@@ -49,7 +49,7 @@ class StaticMap:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A map whose keys are known; `open`: it may have others too."""
+    """A map with known keys. An `open` one may have other keys as well."""
 
     fields: Mapping[str, Type] = field(hash=False)
     open: bool = False
@@ -79,13 +79,13 @@ NUMBERS: Final = frozenset(("int", "uint", "double"))
 
 
 def join_types(types: Iterable[Type]) -> Type:
-    """What is known of a value that has one of these types."""
+    """Return the type of a value that has one of these types."""
     candidates = list(types)
     return candidates[0] if candidates and all(kind == candidates[0] for kind in candidates) else DYN
 
 
 def element_of(kind: Type) -> Type:
-    """The type of the values in a list or map."""
+    """Return the type of the values in a list or map."""
     match kind:
         case StaticList(element=element):
             return element

@@ -1,14 +1,13 @@
 """CEL values as native Python values.
 
-    int     int                 string     str       list       list, Associative    timestamp  aware datetime
-    uint    UInt                bytes      bytes     map        dict, MixedMap       duration   timedelta
-    double  float               bool       bool      null_type  None                 type       TypeValue
-    optional_type               Optional
+int     int                 string     str       list       list, Associative    timestamp  aware datetime uint    UInt
+bytes      bytes     map        dict, MixedMap       duration   timedelta double  float               bool       bool
+null_type  None                 type       TypeValue optional_type               Optional
 
-Timestamps and durations finer than a microsecond are `PreciseTimestamp` and `Span` of `precise`.
+Timestamps and durations finer than a microsecond are `PreciseTimestamp` and `PreciseDuration` of `nanoseconds`.
 
-Types are compared by identity (`type(x) is int`), so that a bool never passes for an int nor a uint for an int. A
-plain dict has string keys only, which is all that JSON has; maps with other keys are `MixedMap`.
+Types are compared by identity (`type(x) is int`), so that a bool never counts as an int, nor a uint as an int. A plain
+dict has string keys only, as in JSON. Maps with other keys are `MixedMap`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ UINT_MAX: Final = 2**64 - 1
 
 @final
 class UInt(int):
-    """A CEL uint: 0 <= value < 2**64. Arithmetic goes through `operators`, which keeps the type."""
+    """A CEL uint: 0 <= value < 2**64. Use the functions of `operators` for arithmetic, which keep the type."""
 
     __slots__ = ()
 
@@ -35,7 +34,7 @@ class UInt(int):
 @final
 @dataclass(frozen=True, slots=True)
 class TypeValue:
-    """A type as a value: what `type(1)` gives and `int` names."""
+    """A type as a value: the result of `type(1)`, and the meaning of the name `int`."""
 
     name: str
 
@@ -45,9 +44,9 @@ class TypeValue:
 
 @final
 class Optional:
-    """An optional value. `NONE` is the one without a value.
+    """An optional value. `NONE` is the empty one.
 
-    Selection and indexing go through it: `optional.of(m).f` is `m.?f` (cel-go, "optional types", viral selection).
+    Selection and indexing pass through it: `optional.of(m).f` is `m.?f` (cel-go, "optional types", viral selection).
     """
 
     __slots__ = ("present", "value")
@@ -80,8 +79,8 @@ NONE: Final = Optional(None, present=False)
 class MixedMap(dict[Any, Any]):
     """A map with at least one key that is not a string.
 
-    Python calls `1`, `1.0` and `True` the same key; CEL keeps bool apart. A map that would need both is refused
-    when it is made, so that a lookup only has to compare kinds.
+    Python treats `1`, `1.0` and `True` as the same key; CEL distinguishes bools. A map that would need both is refused
+    when it is made, so a lookup only has to compare types.
     """
 
     __slots__ = ()
@@ -92,10 +91,10 @@ class MixedMap(dict[Any, Any]):
 
 @final
 class Associative(list[Any]):
-    """A list whose items have no order, and are told apart by what `key` gives of them: a set, or a list map.
+    """A list without order whose items are identified by *key*: a set or a list map.
 
-    It equals a list that has the same items, and what is added to it takes the place of the item with its key
-    (Kubernetes, "Common Expression Language", equality and `+` of `x-kubernetes-list-type`).
+    It equals a list with the same items. An added item replaces the item with its key (Kubernetes, "Common Expression
+    Language", equality and `+` of `x-kubernetes-list-type`).
     """
 
     __slots__ = ("key",)
@@ -110,7 +109,7 @@ class Associative(list[Any]):
 
 @final
 class Omit:
-    """What `omit()` gives: the template drops the field that it stands for. There is one, to be known by `is`."""
+    """The value of `omit()`, for which a template drops the field. `OMIT` is the only instance; compare with `is`."""
 
     __slots__ = ()
 
@@ -159,8 +158,9 @@ TYPES: Final[dict[str, TypeValue]] = {name: TypeValue(name) for name in _NAMES.v
 
 
 def register_type(python_type: type, name: str, message_name: str) -> None:
-    """Give a library's value type its CEL name, and the one for messages and signatures. Called while the libraries
-    are imported.
+    """Give a library's value type its CEL name, and a name for messages and signatures.
+
+    Called while libraries are imported.
     """
     _NAMES[python_type] = name
     _MESSAGE_NAMES[name] = message_name
@@ -168,7 +168,7 @@ def register_type(python_type: type, name: str, message_name: str) -> None:
 
 
 def python_types(name: str) -> Iterable[type]:
-    """The Python types that hold values of a CEL type, by its name in signatures (`timestamp`, `null`)."""
+    """Return the Python types for a CEL type, by its name in signatures (`timestamp`, `null`)."""
     return [
         python_type for python_type, full_name in _NAMES.items() if name in (full_name, _MESSAGE_NAMES.get(full_name))
     ]
@@ -180,6 +180,6 @@ def type_of(value: Any) -> TypeValue:
 
 
 def type_name(value: Any) -> str:
-    """The name of a value's type as it is written in messages: `int`, `string`, `null`, `timestamp`, `optional`."""
+    """Return the name of a value's type for messages: `int`, `string`, `null`, `timestamp`, `optional`."""
     name = _NAMES.get(type(value), type(value).__name__)
     return _MESSAGE_NAMES.get(name) or name.removesuffix("_type")

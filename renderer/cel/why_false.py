@@ -1,4 +1,4 @@
-"""Why a condition is not true: the parts of it that made it so, with their values."""
+"""Explanation of a condition that is not true: the operands that decided, with their values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPARISON_OPERATORS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One operand: its text, and its value or why it has none."""
+    """One operand: its text, and its value or error."""
 
     text: str
     node: SyntaxNode
@@ -29,14 +29,15 @@ class Operand:
     error: ExpressionError | None = None
 
     def __str__(self) -> str:
-        """`schema.spec.replicas = 3`; of lists and maps only the size is told."""
+        """Return text such as `schema.spec.replicas = 3`. Of lists and maps it gives only the size."""
         return f"{self.text} = {'error' if self.error else _format_value(self.value)}"
 
 
 def find_decisive_operands(program: Program, variables: Mapping[str, Any]) -> list[Operand]:
-    """The operands that decided, in the order of the text, each once: of `a && b` those that are not true, of a comparison both sides.
+    """Return the operands that decided, in the order of the text, each once.
 
-    What reads no variable decides nothing.
+    Of `a && b` they are those that are not true, of a comparison both sides. An operand that reads no variable decides
+    nothing.
     """
     operands = _Decision(program.text, variables).find_operands(program.tree)
     return list({operand.text: operand for operand in operands}.values())
@@ -44,6 +45,8 @@ def find_decisive_operands(program: Program, variables: Mapping[str, Any]) -> li
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
+    """Search for the decisive operands of one expression."""
+
     text: str
     variables: Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""The libraries of functions, one module each. Importing this package fills the table."""
+"""Libraries of functions, one module each. Importing this package fills the table of functions."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ _LIBRARIES = (
 )
 
 LAZY = frozenset(("or", "orValue"))
-"""Methods of optionals whose argument is evaluated only when it is needed."""
+"""Methods of optionals whose argument is evaluated only if it is needed."""
 
 VARIADIC = frozenset(("math.greatest", "math.least"))
-"""Functions that get several arguments as one list."""
+"""Functions that receive several arguments as one list."""
 
 
 def is_function(name: str) -> bool:
-    """Whether there is a function, not a method, with this full name."""
+    """Return whether a function, not a method, has this full name."""
     return (name, False) in FUNCTIONS
 
 

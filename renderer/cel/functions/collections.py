@@ -1,6 +1,6 @@
 """Lists, maps and sets: `size`, cel-go's lists and sets, Kubernetes' lists library, kro's maps and lists.
 
-Elements of sets are equal as `==` says.
+Elements of sets are compared by `==`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from renderer.cel.operators import add, check_sortable, contains, equal
 from renderer.cel.values import LISTS, NONE, OMIT, Optional, type_name
 
 _COMPARABLE: Final = (NUMBERS, TIMESTAMP_TYPES, DURATION_TYPES)
-"""Numbers of different types compare, but cel-go does not sort them."""
+"""Types that compare with each other, although cel-go does not sort numbers of mixed types."""
 
 
 @overload("size(string): int", "size(bytes): int", "size(list): int", "size(map): int")
@@ -86,7 +86,7 @@ def is_sorted(meter: Meter, values: list[Any]) -> bool:
 
 @overload("list.sum(): dyn")
 def total(meter: Meter, values: list[Any]) -> Any:
-    """The sum of numbers or durations of one type; 0 for an empty list."""
+    """Return the sum of numbers or durations of one type; 0 for an empty list."""
     if not values:
         return 0
     result: Any = values[0]
@@ -119,14 +119,14 @@ def last_index_of(meter: Meter, values: list[Any], target: Any) -> int:
 
 @overload("map.merge(map): map")
 def merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) -> dict[Any, Any]:
-    """Both maps' entries; the second wins."""
+    """Return the entries of both maps; the second map wins."""
     meter.spend(len(base) + len(overrides))
     return type(overrides)({**base, **overrides}) if type(base) is dict else type(base)({**base, **overrides})
 
 
 @overload("map.deepMerge(map): map")
 def deep_merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) -> dict[Any, Any]:
-    """Like `merge`, but maps under the same key are merged too; lists and scalars are replaced."""
+    """Merge like `merge`, including maps under the same key. Lists and scalars are replaced."""
     merged = merge(meter, base, overrides)
     for key in overrides:
         if lookup(base, key).present and isinstance(base[key], dict) and isinstance(overrides[key], dict):

@@ -1,6 +1,4 @@
-"""Type conversions (CEL language definition, "List of standard definitions"). Texts are read as strictly as Go reads
-them.
-"""
+"""Type conversions (CEL language definition, "List of standard definitions"). Texts are read as strictly as in Go."""
 
 from __future__ import annotations
 

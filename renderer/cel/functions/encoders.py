@@ -1,6 +1,6 @@
 """Bytes and text formats: cel-go's encoders, kro's `json` and `hash`.
 
-JSON is written as Go's encoding/json writes it (keys sorted, `<`, `>` and `&` escaped) and read the same way: every
+JSON is written as Go's encoding/json writes it (sorted keys, escaped `<`, `>` and `&`), and read as Go reads it: every
 number is a double.
 """
 
@@ -40,7 +40,7 @@ def base64_encode(meter: Meter, octets: bytes) -> str:
 
 @overload("base64.decode(string): bytes")
 def base64_decode(meter: Meter, text: str) -> bytes:
-    """Line breaks count for nothing, padding may be missing (cel-go)."""
+    """Decode base64. Line breaks are ignored, and padding may be missing (cel-go)."""
     meter.produce(len(text))
     digits = text.replace("\n", "").replace("\r", "")
     padding = "" if digits.endswith("=") else "=" * (-len(digits) % 4)
@@ -58,7 +58,7 @@ def json_marshal(meter: Meter, value: Any) -> str:
 
 
 def _write(meter: Meter, value: Any, pieces: list[str]) -> None:
-    """Append the pieces of a value's text, each paid for."""
+    """Append a value's text to *pieces*, paying for each piece."""
     if isinstance(value, dict):
         _write_all(
             meter,
@@ -112,7 +112,7 @@ def json_unmarshal(meter: Meter, text: str) -> Any:
 
 
 def _estimate_depth(text: str) -> int:
-    """How deep a JSON text is nested, or more; cheap where there are few brackets."""
+    """Return an upper bound of the nesting depth of a JSON text; exact if there are many brackets."""
     brackets = text.count("[") + text.count("{")
     return brackets if brackets <= _MAX_JSON_DEPTH else _measure_depth(text)
 
@@ -140,7 +140,7 @@ def _refuse_constant(name: str) -> float:
 
 @overload("hash.fnv64a(string): bytes")
 def fnv64a(meter: Meter, text: str) -> bytes:
-    """FNV-1a, 64 bits, big endian."""
+    """Return FNV-1a with 64 bits, big endian."""
     meter.spend(len(text))
     value = _FNV_OFFSET
     for octet in text.encode():

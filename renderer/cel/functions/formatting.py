@@ -1,7 +1,7 @@
-"""`string.format(list)`: cel-go's strings extension, version 1 and later.
+"""The function `string.format(list)` of cel-go's strings extension, version 1 and later.
 
-Verbs: `%s` any value, `%d` whole numbers, `%f` and `%e` numbers with an optional precision (`%.3f`), `%b` binary,
-`%o` octal, `%x` and `%X` hexadecimal of numbers, strings and bytes.
+Verbs: `%s` any value, `%d` whole numbers, `%f` and `%e` numbers with an optional precision (`%.3f`), `%b` binary, `%o`
+octal, `%x` and `%X` hexadecimal of numbers, strings and bytes.
 """
 
 from __future__ import annotations
@@ -68,6 +68,16 @@ def _format_any(meter: Meter, value: Any, _: int = 0) -> str | None:
         case str():
             meter.produce(len(value))
             return value
+        case list():
+            return _join_items("[", [_format_any(meter, item) for item in value], "]")
+        case dict():
+            entries = sorted((_format_any(meter, key) or "", _format_any(meter, item)) for key, item in value.items())
+            return _join_items("{", [item and f"{key}: {item}" for key, item in entries], "}")
+    return _format_scalar(value)
+
+
+def _format_scalar(value: Any) -> str | None:
+    match value:
         case None:
             return "null"
         case bool():
@@ -84,11 +94,6 @@ def _format_any(meter: Meter, value: Any, _: int = 0) -> str | None:
             return seconds_text(value)
         case TypeValue(name=name):
             return name
-        case list():
-            return _join_items("[", [_format_any(meter, item) for item in value], "]")
-        case dict():
-            entries = sorted((_format_any(meter, key) or "", _format_any(meter, item)) for key, item in value.items())
-            return _join_items("{", [item and f"{key}: {item}" for key, item in entries], "}")
     return None
 
 

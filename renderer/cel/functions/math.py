@@ -1,4 +1,4 @@
-"""`math`: cel-go's math extension, version 2."""
+"""The `math` functions of cel-go's math extension, version 2."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def least(meter: Meter, values: Any) -> Any:
 
 
 def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) -> Any:
-    """The first of the most extreme numbers; types may be mixed. Several arguments come as one list."""
+    """Return the first of the most extreme numbers. Types may be mixed. Several arguments arrive as one list."""
     numbers = values if type(values) in LISTS else [values]
     if not numbers:
         raise EvaluationError(f"{name} of an empty list")
@@ -45,7 +45,7 @@ def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) 
 
 
 def _round_finite(rounding: Callable[[float], int], value: float) -> float:
-    """Infinities and NaN stay, and so does the sign of zero."""
+    """Round a finite number, keeping the sign of zero. Infinities and NaN stay."""
     return math.copysign(rounding(value), value) if math.isfinite(value) else value
 
 
@@ -83,7 +83,7 @@ def sign(value: Any) -> Any:
     return type(value)((value > 0) - (value < 0))
 
 
-# ---- bits: of 64, negative ints as two's complement
+# ---- 64 bits; negative ints are two's complement
 
 
 def _to_signed(bits: int) -> int:
@@ -117,7 +117,7 @@ def bit_shift_left(value: int, bits: int) -> int:
 
 @overload("math.bitShiftRight(int, int): int", "math.bitShiftRight(uint, int): uint")
 def bit_shift_right(value: int, bits: int) -> int:
-    """Zeros move in from the left, also for negative numbers."""
+    """Shift right. Zeros enter from the left, for negative numbers as well."""
     return _to_type_of(value, (int(value) & UINT_MAX) >> _clamp_shift(bits))
 
 

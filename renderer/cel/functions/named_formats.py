@@ -1,6 +1,6 @@
 """Named formats of texts (Kubernetes' `format` library): `format.dns1123Label().validate(name)`.
 
-A valid text gives no value, any other a list that says what is wrong.
+A valid text yields an empty optional, any other a list of mistakes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ _MAX_SUBDOMAIN_CHARACTERS: Final = 253
 
 @dataclass(frozen=True, slots=True)
 class Format:
+    """A named format."""
+
     name: str
     check: Callable[[Meter, str], str | None]
-    """What is wrong with a text, or None."""
+    """Returns the mistake of a text, or None."""
 
 
 register_type(Format, "kubernetes.NamedFormat", "named_format")
@@ -44,7 +46,9 @@ def _pattern_check(pattern: str, max_length: int, description: str) -> Callable[
 
 
 def _prefix_check(check: Callable[[Meter, str], str | None]) -> Callable[[Meter, str], str | None]:
-    """A prefix of generated names may end in a dash, since more follows (k8s.io/apimachinery, `NameIsDNSLabel`)."""
+    """Return a check for prefixes of generated names, which may end in a dash (k8s.io/apimachinery,
+    `NameIsDNSLabel`).
+    """
     return lambda meter, text: check(meter, f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 

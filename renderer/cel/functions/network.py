@@ -1,6 +1,7 @@
 """IP addresses and CIDR ranges (Kubernetes' `ip` and `cidr` libraries).
 
-Texts are read as Go's net/netip reads them: no leading zeros, no zones; IPv4 addresses mapped into IPv6 are refused.
+Texts are read as Go's net/netip reads them: without leading zeros and zones. IPv4 addresses mapped into IPv6 are
+refused.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class IP:
 
 @dataclass(frozen=True, slots=True)
 class CIDR:
-    """A range; `ip` may have bits behind the prefix, as in `10.0.0.7/8`."""
+    """A range. `ip` may have bits after the prefix, as in `10.0.0.7/8`."""
 
     ip: IP
     bits: int
 
     @property
     def first(self) -> int:
-        """The range's first address as a number."""
+        """First address of the range, as a number."""
         host_bits = self.ip.address.max_prefixlen - self.bits
         return int(self.ip.address) >> host_bits << host_bits
 
@@ -82,7 +83,7 @@ def ip(text: str) -> IP:
 
 @overload("ip.isCanonical(string): bool", namespaced=True)
 def is_canonical(text: str) -> bool:
-    """Whether the text is the address as RFC 5952 writes it."""
+    """Return whether the text is the address as RFC 5952 writes it."""
     return str(ip(text)) == text
 
 
@@ -98,7 +99,7 @@ def cidr(text: str) -> CIDR:
 
 @overload("ip.isLinkLocalMulticast(): bool")
 def is_link_local_multicast(value: IP) -> bool:
-    """224.0.0.0/24, and ff02::/16 with any flags."""
+    """Return whether the address is in 224.0.0.0/24, or in ff02::/16 with any flags."""
     packed = value.address.packed
     if value.address.version == 4:
         return packed[:3] == b"\xe0\x00\x00"
@@ -107,7 +108,7 @@ def is_link_local_multicast(value: IP) -> bool:
 
 @overload("ip.isGlobalUnicast(): bool")
 def is_global_unicast(value: IP) -> bool:
-    """Go's sense: private ranges are global too."""
+    """Return whether the address is global in Go's sense, which includes private ranges."""
     address = value.address
     special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
     return not special and str(address) != _BROADCAST

@@ -1,5 +1,6 @@
-"""Optional values (cel-go, "optional types"). `or` and `orValue` are lazy; generated code and the exact evaluator call
-`operators` for them.
+"""Optional values (cel-go, "optional types").
+
+`or` and `orValue` are lazy: both evaluators call `comprehensions` instead.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def value_of(value: Optional) -> Any:
 
 @overload("optional.unwrap(list): list", "list.unwrapOpt(): list")
 def unwrap(meter: Meter, values: list[Any]) -> list[Any]:
-    """The values of those that have one."""
+    """Return the values of the optionals that have one."""
     meter.spend(len(values))
     return [optional.value for optional in map(expect_optional, values) if optional.present]
 

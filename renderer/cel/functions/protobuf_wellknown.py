@@ -1,8 +1,8 @@
-"""Protobuf's well-known types, which cel-go's standard environment can construct: `google.protobuf.Int32Value{value: 3}`.
+"""Well-known types of Protobuf that cel-go's standard environment constructs: `google.protobuf.Int32Value{value: 3}`.
 
-CEL has no values of these types; what is constructed is a plain number, text, list, map, timestamp or duration (CEL
-language definition, "Protocol Buffer Data Conversion"). A message is a function of the map of its fields. Other
-messages do not exist here.
+CEL has no values of these types. A constructed message is a plain number, text, list, map, timestamp or duration (CEL
+language definition, "Protocol Buffer Data Conversion"). Each message is a function of the map of its fields. There are
+no other messages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BILLION: Final = 10**9
 
 
 def _typed_field(message: str, fields: Fields, name: str, default: Any) -> Any:
-    """The value of a field, which must have the type of its default."""
+    """Return the value of a field. Raises EvaluationError unless it has the type of *default*."""
     value = fields.get(name, default)
     if type_name(value) != type_name(default):
         raise EvaluationError(f"{message}.{name} is {type_name(default)}, not {type_name(value)}")
@@ -66,7 +66,7 @@ def _range_check(low: int, high: int) -> Callable[[int], int]:
 
 
 def _round_to_float32(value: float) -> float:
-    """The nearest number of 32 bits."""
+    """Return the nearest 32-bit number."""
     try:
         rounded: float = struct.unpack("f", struct.pack("f", value))[0]
     except OverflowError:
@@ -133,7 +133,7 @@ _VALUE_DEFAULTS: Final[dict[str, Any]] = {
 
 @overload("google.protobuf.Value{}(map): dyn", namespaced=True)
 def value(meter: Meter, fields: Fields) -> Any:
-    """Of several fields, which exclude each other in protobuf, the last one counts."""
+    """Return a JSON value. If several fields are given, which exclude each other in protobuf, the last one counts."""
     _check_field_names("google.protobuf.Value", fields, *_VALUE_DEFAULTS)
     if not fields:
         return None
@@ -143,7 +143,7 @@ def value(meter: Meter, fields: Fields) -> Any:
 
 
 def _to_json_value(meter: Meter, content: Any) -> Any:
-    """A value as JSON has it: numbers are doubles, or text where a double is not exact."""
+    """Return a value as JSON: numbers are doubles, or text if a double is not exact."""
     if type(content) in MAPS:
         meter.spend(2 * len(content))
         if any(type(key) is not str for key in content):

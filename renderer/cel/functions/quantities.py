@@ -1,4 +1,4 @@
-"""Kubernetes quantities (`500Mi`, `1.5`, `250m`, `1e3`). Held in billionths, the finest that Kubernetes keeps."""
+"""Kubernetes quantities (`500Mi`, `1.5`, `250m`, `1e3`), held in billionths, the finest unit that Kubernetes keeps."""
 
 from __future__ import annotations
 

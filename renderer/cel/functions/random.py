@@ -1,4 +1,4 @@
-"""kro's `random`: values that only look random. The same seed gives the same value, in kro and here, for ever."""
+"""kro's `random`: values computed from a seed. The same seed gives the same value as in kro, at any time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @overload("random.seededString(int, string): string")
 def seeded_string(meter: Meter, length: int, seed: str) -> str:
-    """One character for each 4 bytes of SHA-256(seed), starting again after 8 characters, as kro does."""
+    """Return a text of *length*: one character for each 4 bytes of SHA-256(seed), repeating after 8 characters as in
+    kro.
+    """
     if length <= 0:
         raise EvaluationError("random.seededString: the length must be positive")
     meter.produce(length)
@@ -25,7 +27,7 @@ def seeded_string(meter: Meter, length: int, seed: str) -> str:
 
 @overload("random.seededInt(int, int, string): int")
 def seeded_int(low: int, high: int, seed: str) -> int:
-    """low <= result < high."""
+    """Return an integer with low <= result < high."""
     if low >= high:
         raise EvaluationError("random.seededInt: the minimum must be less than the maximum")
     return low + int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big") % (high - low)

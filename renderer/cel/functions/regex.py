@@ -1,5 +1,6 @@
-"""Regular expressions, by RE2 only, whose time is linear in the text, whatever the pattern: `matches`, Kubernetes'
-`find` and `findAll`, cel-go's `regex` extension.
+"""Regular expressions: `matches`, Kubernetes' `find` and `findAll`, cel-go's `regex` extension.
+
+Only RE2 is used, because its time is linear in the text for every pattern.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from renderer.cel.values import NONE, Optional
 
 _MAX_PATTERN_CHARACTERS: Final = 10_000
 _MAX_PATTERN_BYTES: Final = 1 << 22
-"""Bytes that one compiled pattern may take."""
+"""Memory that one compiled pattern may use."""
 _UNITS_PER_MATCH: Final = 35
 _CHARACTERS_PER_UNIT: Final = 100
-"""A match may look at all the rest of the text before it is found; RE2 goes through some hundred characters a unit."""
+"""A search may scan the whole rest of the text. RE2 scans some hundred characters in a unit."""
 _REFERENCE: Final = re.compile(r"\\(.?)", re.DOTALL)
 
 
@@ -40,7 +41,7 @@ def find_all(meter: Meter, text: str, pattern: str, limit: int = -1) -> list[str
 
 @overload("regex.extract(string, string): optional_type")
 def extract(meter: Meter, text: str, pattern: str) -> Optional:
-    """The first match; where the pattern has a group, what that matched."""
+    """Return the first match; the match of its group if the pattern has one."""
     group = _single_group(pattern)
     first_match = _search(meter, text, pattern)
     return Optional(first_match[group]) if first_match and first_match[group] is not None else NONE
@@ -63,7 +64,7 @@ def _single_group(pattern: str) -> int:
 
 @overload("regex.replace(string, string, string): string", "regex.replace(string, string, string, int): string")
 def replace(meter: Meter, text: str, pattern: str, replacement: str, limit: int = -1) -> str:
-    """`\\1` to `\\9` in `by` stand for what the groups matched, `\\0` for the whole match."""
+    r"""Replace matches. In *replacement*, `\1` to `\9` are the groups and `\0` is the whole match."""
     groups = _get_pattern(pattern).groups
     pieces: list[str] = []
     position = 0
@@ -93,7 +94,10 @@ def _search(meter: Meter, text: str, pattern: str) -> Any:
 
 
 def _find_matches(meter: Meter, text: str, pattern: str, limit: int) -> list[Any]:
-    """The matches, at most `limit` unless that is negative; like Go's, none that is empty and follows another."""
+    """Return the matches, at most *limit* unless that is negative.
+
+    As in Go, an empty match right after another is left out.
+    """
     _pay(meter, text, pattern)
     results: list[Any] = []
     for match in _get_pattern(pattern).finditer(text):
@@ -118,7 +122,7 @@ def _get_pattern(pattern: str) -> Any:
 
 @lru_cache(maxsize=512)
 def _compile(pattern: str) -> Any:
-    """The compiled pattern, or what is wrong with it."""
+    """Return the compiled pattern, or its mistake as text."""
     import re2
 
     if len(pattern) > _MAX_PATTERN_CHARACTERS:

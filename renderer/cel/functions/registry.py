@@ -1,11 +1,10 @@
 """The table of functions: overloads by name, declared with their CEL signature.
 
-    @overload("string.split(string): list")
-    def split(text: str, separator: str) -> list[str]: ...
+@overload("string.split(string): list") def split(text: str, separator: str) -> list[str]: ...
 
-A signature starting with a type is a method of that type; another qualifier (`json.marshal`) is part of the name. `dyn`
-takes every type. `Type{}` is the construction of a message from the map of its fields. An implementation whose first
-parameter is called `meter` is handed the budget; a class or a built-in function takes one operand.
+A signature that starts with a type declares a method of that type; any other qualifier (`json.marshal`) is part of the
+name. `dyn` accepts every type. `Type{}` constructs a message from the map of its fields. An implementation whose first
+parameter is called `meter` receives the budget. A class or built-in function takes one operand.
 """
 
 from __future__ import annotations
@@ -29,7 +28,10 @@ _SIGNATURE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One signature. `types` are the accepted types per operand (a method's target first); None accepts all."""
+    """One signature.
+
+    `types` are the accepted types of each operand, starting with a method's target; None accepts all.
+    """
 
     types: tuple[frozenset[type] | None, ...]
     result: str
@@ -42,8 +44,9 @@ class Overload:
 
 
 class Function:
-    """All overloads of one name, called as a function or as a method. Calling it picks the overload by the operands'
-    types.
+    """All overloads of one name as a function, or as a method.
+
+    A call selects the overload by the types of its operands.
     """
 
     __slots__ = ("_chosen", "method", "name", "overloads")
@@ -59,11 +62,11 @@ class Function:
         return implementation(meter, *operands)
 
     def unary(self, meter: Meter, operand: Any) -> Any:
-        """A call with one operand, faster."""
+        """Call with one operand, faster than `__call__`."""
         return (self._chosen.get((type(operand),)) or self._choose(operand))(meter, operand)
 
     def binary(self, meter: Meter, left: Any, right: Any) -> Any:
-        """A call with two operands, faster."""
+        """Call with two operands, faster than `__call__`."""
         return (self._chosen.get((type(left), type(right))) or self._choose(left, right))(meter, left, right)
 
     def _choose(self, *operands: Any) -> Implementation:
@@ -75,14 +78,14 @@ class Function:
         raise NoOverloadError(self.format_call(*map(type_name, operands)), operands)
 
     def format_call(self, *operands: str) -> str:
-        """The call as text."""
+        """Return the call as text."""
         if self.method:
             return f"{operands[0]}.{self.name}({', '.join(operands[1:])})"
         return f"{self.name}({', '.join(operands)})"
 
     @property
     def arities(self) -> frozenset[int]:
-        """Numbers of operands that some overload takes, a method's target counted."""
+        """Numbers of operands that the overloads take, including a method's target."""
         return frozenset(len(candidate.types) for candidate in self.overloads)
 
     @property
@@ -92,12 +95,13 @@ class Function:
 
 _TABLE: Final[dict[tuple[str, bool], Function]] = {}
 FUNCTIONS: Final[Mapping[tuple[str, bool], Function]] = MappingProxyType(_TABLE)
-"""(name, is a method) -> function. Filled while the library modules are imported."""
+"""(name, is a method) to function. Filled while the library modules are imported."""
 
 
 def overload(*signatures: str, namespaced: bool = False) -> Callable[[_F], _F]:
-    """Declare a function as the implementation of one or more signatures. `namespaced`: the qualifier is part of the
-    name, even if it is also that of a type (`ip.isCanonical`).
+    """Declare a function as the implementation of signatures.
+
+    With *namespaced*, the qualifier is part of the name even if it is also a type (`ip.isCanonical`).
     """
 
     def declare(implementation: _F) -> _F:
@@ -109,7 +113,7 @@ def overload(*signatures: str, namespaced: bool = False) -> Callable[[_F], _F]:
 
 
 def overload_each(implementations: Mapping[str, Implementation]) -> None:
-    """Declare functions of one expression by their signatures."""
+    """Declare implementations by their signatures."""
     for signature, implementation in implementations.items():
         _declare(signature, implementation, namespaced=False)
 

@@ -1,4 +1,4 @@
-"""Semantic versions (Kubernetes' `semver` library; semver.org 2.0.0). Build data counts for nothing."""
+"""Semantic versions (Kubernetes' `semver` library; semver.org 2.0.0). Build metadata is ignored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from renderer.frozen import dataclass
 _NUMBER: Final = r"(?:0|[1-9][0-9]{0,19})"
 _IDENTIFIER: Final = r"(?:0|[1-9][0-9]{0,19}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 _VERSION: Final = re.compile(
-    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
+    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?"
+    r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
 )
 _MAX_TEXT_CHARACTERS: Final = 500
 
@@ -22,11 +23,11 @@ _MAX_TEXT_CHARACTERS: Final = 500
 class Semver:
     numbers: tuple[int, int, int]
     prerelease: tuple[tuple[bool, int, str], ...]
-    """Identifiers before the release in their order: numbers before words."""
+    """Identifiers of the pre-release in a form that sorts: numbers before words."""
 
     @property
     def sort_key(self) -> tuple[tuple[int, int, int], bool, tuple[tuple[bool, int, str], ...]]:
-        """Without identifiers it is the release, which comes last."""
+        """Key of the version's order. A release follows its pre-releases."""
         return self.numbers, not self.prerelease, self.prerelease
 
 
@@ -50,7 +51,7 @@ def _parse(text: str, normalize: bool) -> Semver | None:
 
 
 def _normalize(text: str) -> str:
-    """Without `v` and leading zeros, and with zeros for missing numbers."""
+    """Return the text without `v` and leading zeros, and with zeros for missing numbers."""
     parts = [re.sub(r"\A0+(?=[0-9])", "", part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3 and not re.search(r"[+-]", parts[-1]):
         parts += ["0"] * (3 - len(parts))

@@ -1,6 +1,6 @@
 """Strings: CEL core and cel-go's strings extension.
 
-Positions and sizes count code points. Every function pays for the text that it produces before it is built.
+Positions and sizes count code points. Every function pays for the text that it produces before building it.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def replace(meter: Meter, text: str, old: str, new: str, limit: int = -1) -> str
 
 @overload("string.split(string): list", "string.split(string, int): list")
 def split(meter: Meter, text: str, separator: str, limit: int = -1) -> list[str]:
-    """At most `limit` parts, the last holding the rest; 0 gives none, a negative limit all."""
+    """Return at most *limit* parts, the last with the rest; none for 0, all for a negative limit."""
     if limit == 0:
         return []
     meter.read(text)

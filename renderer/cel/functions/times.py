@@ -1,6 +1,6 @@
 """Accessors of timestamps and durations (CEL language definition, "Date/time functions").
 
-Time zones are those of the tzdata package, so that a machine's own data cannot change what is rendered.
+Time zones come from the tzdata package, so that a machine's own data cannot change what is rendered.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ for _name, _unit in _UNITS.items():
 
 @overload("duration.getMilliseconds(): int")
 def milliseconds(length: timedelta) -> int:
-    """The milliseconds within the second, as the definition says; cel-go gives the total."""
+    """Return the milliseconds within the second, as the language definition says. cel-go returns the total."""
     whole = abs(length) % timedelta(seconds=1) // timedelta(milliseconds=1)
     return whole if length >= timedelta(0) else -whole
 
 
 @lru_cache(maxsize=64)
 def _find_zone(name: str) -> tzinfo:
-    """A zone by its IANA name or offset (`+02:00`, `02:00`)."""
+    """Return a zone by its IANA name or offset (`+02:00`, `02:00`)."""
     if name == "UTC":
         return UTC
     if offset := _OFFSET.fullmatch(name):

@@ -23,7 +23,7 @@ _UNESCAPED_IN_PATH: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 
 @dataclass(frozen=True, slots=True)
 class URL:
-    """`host` has the port and brackets; `path` is escaped; `query` is as written."""
+    """A parsed URL. `host` includes port and brackets, `path` is escaped, `query` is as written."""
 
     scheme: str
     user: str
@@ -37,7 +37,7 @@ register_type(URL, "kubernetes.URL", "url")
 
 
 def _parse(text: str) -> URL | str:
-    """The URL, or what is wrong with it. The order of the checks is that of `url.ParseRequestURI` and `url.Parse`."""
+    """Return the URL, or its mistake as text. The checks follow the order of `url.ParseRequestURI` and `url.Parse`."""
     if not text:
         return "it is empty"
     if _CONTROL.search(text):
@@ -87,7 +87,9 @@ def _unescape(text: str) -> str:
 
 
 def _escape_path(path: str) -> str:
-    """Go's `URL.EscapedPath()`: as written where that is well formed, else with every special character escaped."""
+    """Return Go's `URL.EscapedPath()`: the path as written if it is well-formed, otherwise with special characters
+    escaped.
+    """
     if _VALID_PATH.fullmatch(path):
         return path
     octets = re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes([int(found[1], 16)]), path.encode())
@@ -129,7 +131,7 @@ overload_each(
 
 @overload("url.getQuery(): map")
 def get_query(meter: Meter, value: URL) -> dict[str, list[str]]:
-    """All values of each key, unescaped. What is malformed is left out, as Go leaves it out."""
+    """Return all values of each key, unescaped. Malformed pairs are left out, as in Go."""
     meter.spend(len(value.query))
     values_by_key: dict[str, list[str]] = {}
     for pair in value.query.split("&"):
