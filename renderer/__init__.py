@@ -1,1 +1,1 @@
-"""From the files of one commit to manifests sorted by levels of dependency. Pure: same input, same bytes out."""
+"""The files of one commit to manifests, sorted by levels of dependency. Pure: equal input gives equal bytes."""

@@ -1,7 +1,7 @@
-"""Errors of the renderer, and the record of an author's mistake.
+"""Errors of the renderer, and mistakes of authors.
 
-Invariant: an error carries data (where, what, why, what to do) and its text is made from that data. Mistakes of authors are collected as
-`Problem` values and reported together; they never end a pass.
+An error carries data, and its text is made from that data. Mistakes of authors are not raised: they are collected as
+`Problem` values and reported together, and never end a reconciliation.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from renderer.frozen import dataclass
 
 
 class RendererError(Exception):
-    """Something in the repository is wrong; the text says what, where and what to do."""
+    """A mistake in the repository. The text says what is wrong, where, and what to do."""
 
 
 class ExpressionError(RendererError):
-    """An expression cannot be compiled or evaluated.
+    """An expression that cannot be compiled or evaluated.
 
-    `column` counts characters of the expression from 1; None where the whole expression is meant.
+    `column` counts characters of the expression from 1; None means the whole expression.
     """
 
     def __init__(self, expression: str, message: str, *, column: int | None = None) -> None:
@@ -28,11 +28,13 @@ class ExpressionError(RendererError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One mistake in the repository. `line` counts from 1; `path` is the place inside the document (`spec.resources[2].id`)."""
+    """One mistake in the repository."""
 
     file: str
     line: int
+    """Counts from 1; 0 for the whole file."""
     path: str
+    """Place inside the document, such as `spec.resources[2].id`."""
     message: str
 
     def __str__(self) -> str:
@@ -42,7 +44,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """Where something stands in Git: a file relative to the source's path and a line counted from 1."""
+    """A place in Git: a file relative to the source's path, and a line that counts from 1. Empty if there is none."""
 
     file: str = ""
     line: int = 0
@@ -50,6 +52,6 @@ class SourceLocation:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.file else ""
 
-    def prefixed(self, what: str) -> str:
-        """`what` is said of what stands here, with the place."""
-        return f"{self}: {what}" if self.file else what
+    def prefixed(self, message: str) -> str:
+        """Return the message with this place before it."""
+        return f"{self}: {message}" if self.file else message

@@ -36,12 +36,12 @@ def _made(
     slots: bool = False,
     eq: bool = True,
     order: bool = False,
-    repr: bool = True,  # noqa: A002 - its name there
+    repr: bool = True,  # noqa: A002 - the standard library's name
     kw_only: bool = False,
 ) -> type:
-    """What the class defines itself stays."""
+    """Add the methods of a dataclass to *cls*, keeping those that it defines itself."""
     defined_names = {name for name, defined in vars(cls).items() if defined is not None}
-    cls.__doc__ = cls.__doc__ or cls.__name__  # or its signature would be looked for
+    cls.__doc__ = cls.__doc__ or cls.__name__  # without one, the standard library computes a signature, which is slow
     new_class: type = dataclasses.dataclass(init=False, eq=False, repr=False, slots=slots, kw_only=kw_only)(cls)
     methods: dict[str, Any] = {"__init__": _compile_lazily(new_class, "__init__", partial(_write_init, frozen))}
     if repr:
@@ -60,7 +60,10 @@ def _made(
 
 
 def _compile_lazily(cls: type, name: str, write: Callable[[type, dict[str, Any]], Iterable[str]]) -> Any:
-    """Takes its own place when it is first called. `write` gives the lines of the function and adds the values that they name."""
+    """Return a function that compiles the real one at its first call and is replaced by it.
+
+    *write* returns the lines of the real function, and adds the values that these name to a namespace.
+    """
 
     def first(self: Any, *arguments: Any, **named: Any) -> Any:
         namespace: dict[str, Any] = {}
@@ -113,7 +116,8 @@ def _write_comparison(name: str, sign: str, cls: type, namespace: dict[str, Any]
 def _write_hash(cls: type, namespace: dict[str, Any]) -> Iterable[str]:
     fields = dataclasses.fields(cls)
     yield "def __hash__(self):"
-    yield f"return hash({_write_tuple('self', [field for field in fields if (field.compare if field.hash is None else field.hash)])})"
+    hashed_fields = [field for field in fields if (field.compare if field.hash is None else field.hash)]
+    yield f"return hash({_write_tuple('self', hashed_fields)})"
 
 
 def _write_tuple(owner: str, fields: Iterable[Field[Any]]) -> str:
@@ -135,6 +139,6 @@ def _refuse_to_delete(self: Any, name: str) -> NoReturn:
 
 
 def _restore(self: Any, state: tuple[None, dict[str, Any]]) -> None:
-    """What was copied or sent to another process."""
+    """Set the fields of a copied or unpickled object, which refuses ordinary assignments."""
     for name, value in state[1].items():
         object.__setattr__(self, name, value)

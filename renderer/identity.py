@@ -1,6 +1,6 @@
-"""Names of things: group and kind, object keys, ApplySet ids and digests.
+"""Identities of objects: group and kind, object keys, ApplySet ids and digests.
 
-Everything here is a pure function of text; two programs that follow the same rules compute the same bytes.
+Pure functions of text: every program that follows the same rules computes the same bytes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 OWN_NAMESPACE: Final = "levelgate-system"
-"""Where Levelgate keeps its records."""
+"""Namespace of Levelgate's records."""
 
 SOURCE_PREFIX: Final = "source-"
 
 Manifest = dict[str, Any]
-"""A Kubernetes object as plain JSON values: dict, list, str, int, float, bool, None."""
+"""A Kubernetes object as plain JSON: dict, list, str, int, float, bool, None."""
 
 
 class GroupKind(NamedTuple):
-    """A kind without its version. The core group is the empty text. Text form as in ApplySet annotations: `Deployment.apps`, `Secret`."""
+    """A kind without its version; the core group is empty.
+
+    The text form is that of ApplySet annotations: `Deployment.apps`, `Secret`.
+    """
 
     group: str
     kind: str
@@ -33,17 +36,17 @@ class GroupKind(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> GroupKind:
-        """Inverse of `str()`."""
+        """Return the kind of a text form."""
         kind, _, group = text.partition(".")
         return cls(group, kind)
 
 
 _cached_group_kind = lru_cache(maxsize=4096)(GroupKind)
-"""There are few, and they are asked for once and again for each object."""
+"""Cached, because a few kinds are needed again for every object."""
 
 
 class ObjectKey(NamedTuple):
-    """Group, kind, namespace and name (GKNN) of one object; `namespace` is empty for cluster-scoped objects."""
+    """Group, kind, namespace and name (GKNN) of an object; the namespace is empty for a cluster-scoped object."""
 
     group: str
     kind: str
@@ -56,12 +59,12 @@ class ObjectKey(NamedTuple):
 
     @property
     def qualified_name(self) -> str:
-        """`prod/shop`, or `main` for a cluster-scoped object: unique among the objects of its kind."""
+        """`prod/shop`, or `main` for a cluster-scoped object; unique within a kind."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def command_reference(self) -> str:
-        """As commands take it: `webapp/cart -n prod`."""
+        """Arguments that name the object in a command: `webapp/cart -n prod`."""
         return f"{self.kind.lower()}/{self.name}" + (f" -n {self.namespace}" if self.namespace else "")
 
     def __str__(self) -> str:
@@ -69,33 +72,33 @@ class ObjectKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> ObjectKey | None:
-        """Inverse of `str()`; None for any other text."""
+        """Return the key of a text form; None for any other text."""
         kind, _, place = text.partition("/")
         namespace, _, name = place.rpartition("/")
         return cls(*GroupKind.parse(kind), namespace, name) if kind and name else None
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> ObjectKey:
-        """The key of a manifest or live object; a missing namespace is the empty text."""
+        """Return the key of a manifest or live object."""
         metadata = manifest["metadata"]
         group, kind = group_kind(manifest)
         return cls(group, kind, metadata.get("namespace") or "", metadata["name"])
 
 
 def group_kind(manifest: Mapping[str, Any]) -> GroupKind:
-    """Group and kind of a manifest; the group of `v1` is the empty text."""
+    """Return group and kind of a manifest; the group of `v1` is empty."""
     group, _, _ = manifest["apiVersion"].rpartition("/")
     return _cached_group_kind(group, manifest["kind"])
 
 
 def version_of(manifest: Mapping[str, Any]) -> str:
-    """The version of a manifest's kind: `v1` of `apps/v1`."""
+    """Return the version of a manifest's kind: `v1` of `apps/v1`."""
     return str(manifest["apiVersion"]).rpartition("/")[2]
 
 
 @lru_cache(maxsize=65_536)
 def applyset_id(parent: ObjectKey) -> str:
-    """Id of the ApplySet whose parent has this key, 55 characters (KEP-3659, "ApplySet identification")."""
+    """Return the id of the ApplySet with this parent, 55 characters (KEP-3659, "ApplySet identification")."""
     text = ".".join((parent.name, parent.namespace, parent.kind, parent.group))
     digest = hashlib.sha256(text.encode()).digest()
     return f"applyset-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}-v1"
@@ -103,20 +106,26 @@ def applyset_id(parent: ObjectKey) -> str:
 
 @lru_cache(maxsize=65_536)
 def key_hash(key: ObjectKey) -> str:
-    """16 hexadecimal digits that stand for a key in the dependency records of members."""
+    """Return 16 hexadecimal digits for a key, used in the dependency records of members."""
     return hashlib.blake2b("\0".join(key).encode(), digest_size=8).hexdigest()
 
 
 def digest(value: Any) -> str:
-    """32 hexadecimal digits over the canonical JSON of a value (keys sorted); equal values have equal digests."""
+    """Return 32 hexadecimal digits over the canonical JSON of a value (sorted keys).
+
+    Equal values have equal digests.
+    """
     return hashlib.blake2b(orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
 
 
 def is_same(left: Any, right: Any) -> bool:
-    """Are two JSON values the same, so that their digests are? To Python 1 and true are equal, also within what holds them."""
+    """Return whether two JSON values have the same digest. Python's `==` treats 1 and true as equal, at any depth."""
     return left is right or (left == right and (left.__class__ is str or digest(left) == digest(right)))
 
 
 def source_parent(source: str) -> ObjectKey:
-    """Key of the ConfigMap that is the ApplySet parent of a source; its id depends on the name alone."""
+    """Return the key of the ConfigMap that is the ApplySet parent of a source.
+
+    Its id depends on the source's name alone.
+    """
     return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{SOURCE_PREFIX}{source}")

@@ -1,4 +1,4 @@
-"""Which kinds live outside namespaces (offline this is all we know; discovery and the commit's CRDs add to it), and which kinds CRDs define."""
+"""Kinds with a special meaning, and the scope of kinds as far as it is known without a cluster."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ OWN_API_VERSION = f"{OWN_GROUP}/v1alpha1"
 WINDOW = "PropagationWindow"
 POLICY = "PropagationPolicy"
 RULE_KINDS = frozenset({WINDOW, POLICY})
-"""Kinds of `OWN_GROUP` in which people write when and how changes move; they are read from Git and exist in no cluster."""
+"""Kinds of `OWN_GROUP` that say when and how changes move. They are read from Git and exist in no cluster."""
 CLUSTER = "Cluster"
 PLACEMENT = "Placement"
 DESTINATION_KINDS = frozenset({CLUSTER, PLACEMENT})
-"""Those in which people write where objects go; the same holds for them."""
+"""Kinds of `OWN_GROUP` that say where objects go. They are read from Git and exist in no cluster."""
 
 _CLUSTER_SCOPED = {
     "": "Namespace Node PersistentVolume ComponentStatus",
-    "admissionregistration.k8s.io": "MutatingWebhookConfiguration ValidatingWebhookConfiguration ValidatingAdmissionPolicy "
-    "ValidatingAdmissionPolicyBinding MutatingAdmissionPolicy MutatingAdmissionPolicyBinding",
+    "admissionregistration.k8s.io": (
+        "MutatingWebhookConfiguration ValidatingWebhookConfiguration ValidatingAdmissionPolicy "
+        "ValidatingAdmissionPolicyBinding MutatingAdmissionPolicy MutatingAdmissionPolicyBinding"
+    ),
     "apiextensions.k8s.io": "CustomResourceDefinition",
     "apiregistration.k8s.io": "APIService",
     "authentication.k8s.io": "TokenReview SelfSubjectReview",
@@ -47,7 +49,10 @@ BUILT_IN_CLUSTER_SCOPED = frozenset(
 
 
 def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
-    """Which kinds these CRDs define, True where the kind is namespaced. CRDs without names or scope are passed over."""
+    """Return, for the kinds that CRDs define, whether they are namespaced.
+
+    CRDs without a group or names are left out.
+    """
     scopes: dict[GroupKind, bool] = {}
     for crd in crds:
         match crd.get("spec"):
@@ -59,15 +64,18 @@ def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
 
 
 def defined_kind(crd: Manifest) -> GroupKind:
-    """The kind that a CRD defines; one that a server has taken, or that is known to name it."""
+    """Return the kind that a CRD defines. The CRD must be complete, as those on a server are."""
     return GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
 
 
 def is_namespaced(kind: GroupKind, scopes: Mapping[GroupKind, bool]) -> bool:
-    """True for namespaced kinds: as `known` says (discovery, CRDs), else as Kubernetes' own kinds are, else namespaced."""
+    """Return whether a kind is namespaced: by *scopes* (discovery, CRDs), else by Kubernetes' own kinds, else true."""
     return scopes.get(kind, kind not in BUILT_IN_CLUSTER_SCOPED)
 
 
 def is_built_in(kind: GroupKind) -> bool:
-    """Certainly one of Kubernetes' own kinds: the group of a CRD has a dot, and some of Kubernetes' own have one too."""
+    """Return whether a kind certainly belongs to Kubernetes.
+
+    CRDs have a dot in their group, as have some built-in kinds.
+    """
     return "." not in kind.group

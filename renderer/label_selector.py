@@ -1,9 +1,10 @@
 """Label selectors of Kubernetes, and selections of the objects of a kind by their labels.
 
 All requirements of a selector must hold; a selector without requirements matches everything. The text form is that of
-the API's `labelSelector` parameter, in one canonical order: references that ask for the same are one question.
+the API's `labelSelector` parameter, in one canonical order, so that equal selections cause one request.
 
-Source: Kubernetes documentation, "Labels and Selectors"; apimachinery `pkg/labels`, which words the errors of `LabelSelector.parse`.
+Source: Kubernetes documentation, "Labels and Selectors"; apimachinery `pkg/labels`, which words the errors of
+`LabelSelector.parse`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The part of an instance's status under the one key that is ours, written and read. Its schema is in `renderer.definition.crd`."""
+"""The fields that Levelgate writes under one key of an instance's status.
+
+Their schema is in `renderer.definition.crd`.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,18 @@ from typing import Any, Final
 from renderer.frozen import dataclass
 
 LEVELGATE_KEY: Final = "levelgate"
-"""The key of a status under which these fields stand."""
+"""The key of the status that holds these fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class RevisionAtCommit:
-    """A definition revision (0: none), and the commit that it was rendered from, shortened; `content` is a digest of what was rendered."""
+    """A revision of a definition, and the commit that it was rendered from."""
 
     revision: int = 0
+    """0 if there is none."""
     commit: str = ""
     content: str = field(default="", compare=False)
+    """Digest of the rendered content."""
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> RevisionAtCommit:
@@ -32,39 +37,39 @@ class RevisionAtCommit:
         return {"revision": self.revision, **content, "commit": self.commit}
 
     def __str__(self) -> str:
-        """`r13 (9c1d2e7)`"""
+        """Return a text such as `r13 (9c1d2e7)`."""
         return f"r{self.revision} ({self.commit[:7]})" if self.commit else f"r{self.revision}"
 
 
 @dataclass(frozen=True, slots=True)
 class LevelgateStatus:
-    """The fields as they are stored, in this order; what is not told is empty, and not stored.
-
-    `target`, `applied` and `settled` are each a `RevisionAtCommit`, `blocked` the rows of what the instance waits for,
-    `asked` since when each directive of a person stands, `progress` how far the instance has come towards its target,
-    `begun` since when (RFC 3339) the change is under way whose start its members alone do not tell.
-    """
+    """The stored fields, in this order. Empty fields are not stored."""
 
     source: str = ""
     target: Mapping[str, Any] = field(default_factory=dict)
+    """A `RevisionAtCommit`, as are `applied` and `settled`."""
     applied: Mapping[str, Any] = field(default_factory=dict)
     settled: Mapping[str, Any] = field(default_factory=dict)
     nodes: Mapping[str, int] = field(default_factory=dict)
     blocked: Sequence[Mapping[str, Any]] = ()
+    """One row for each cause that the instance waits for."""
     asked: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By directive in force, its text and the time since when it stands."""
     rollout: Mapping[str, str] = field(default_factory=dict)
     progress: Mapping[str, Any] = field(default_factory=dict)
+    """Progress of the instance towards its target."""
     synced: str = ""
     begun: str = ""
+    """Start (RFC 3339) of a change in progress, where the members alone do not show it."""
 
     @classmethod
     def from_instance(cls, instance: Mapping[str, Any] | None) -> LevelgateStatus:
-        """Return what an instance tells; of one that is not there (None), nothing."""
+        """Return the fields of an instance; all are empty if the instance does not exist (None)."""
         return cls.from_status((instance or {}).get("status"))
 
     @classmethod
     def from_status(cls, status: Mapping[str, Any] | None) -> LevelgateStatus:
-        """Inverse of `to_dict`, for the whole status; fields that another version wrote are passed over."""
+        """Return the fields of a whole status. Fields that another version wrote are ignored."""
         stored_fields = (status or {}).get(LEVELGATE_KEY) or {}
         return cls(**{name: stored_fields[name] for name in cls.__slots__ if stored_fields.get(name)})
 

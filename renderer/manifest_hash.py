@@ -1,4 +1,6 @@
-"""A manifest against what the server stores of it: the form it is stored in, its hash, and whether a live object was written from it."""
+"""Comparison of a manifest with the object that the API server stores: normal form, hash, and
+origin of a live object.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,16 @@ from renderer.identity import Manifest, digest, group_kind
 from renderer.kinds import SECRET
 
 _SERVER_FIELDS = frozenset(
-    "creationTimestamp deletionTimestamp deletionGracePeriodSeconds resourceVersion uid selfLink generation managedFields".split()
+    "creationTimestamp deletionTimestamp deletionGracePeriodSeconds resourceVersion uid selfLink "
+    "generation managedFields".split()
 )
 
 
 def render_hash(manifest: Manifest) -> str:
-    """What a manifest was rendered to, in 32 hexadecimal digits; of a Secret without its values.
+    """Return the hash of a manifest, 32 hexadecimal digits. The values of a Secret do not count.
 
-    The hash is written on the object for everybody who may read metadata, and a hash of a short value tells the value.
+    The hash is an annotation that everyone with access to metadata can read, and a hash of a short value reveals the
+    value.
     """
     if group_kind(manifest) == SECRET:
         manifest = {
@@ -29,8 +33,9 @@ def render_hash(manifest: Manifest) -> str:
 
 
 def is_written_from(live: Mapping[str, Any], manifest: Manifest, rendered_hash: str = "") -> bool:
-    """Was this live object last written from this manifest, whose hash is `rendered`? Of a Secret the values themselves are compared, since its hash
-    leaves them out.
+    """Return whether a live object was last written from *manifest*, whose hash is *rendered_hash*.
+
+    The hash of a Secret leaves out its values, so they are compared as well.
     """
     annotations = live["metadata"].get("annotations") or {}
     if annotations.get(well_known.HASH) != (rendered_hash or render_hash(manifest)):
@@ -42,7 +47,7 @@ def is_written_from(live: Mapping[str, Any], manifest: Manifest, rendered_hash: 
 
 
 def _decode_base64(encoded: str | None) -> bytes | None:
-    """Two texts of base64 may differ (by line breaks) and mean the same."""
+    """Decode before comparing: base64 texts of one value may differ by line breaks."""
     try:
         return None if encoded is None else base64.b64decode(encoded)
     except ValueError:
@@ -50,15 +55,16 @@ def _decode_base64(encoded: str | None) -> bytes | None:
 
 
 def without_server_fields(manifest: Manifest) -> Manifest:
-    """What of a manifest is content: no status and none of the fields that only the server writes. What tools print has them, and a server that is
-    given them keeps none, so they would be missed for ever.
+    """Return the content of a manifest: no status, and no field that only the API server writes.
+
+    Exported manifests contain such fields. The API server stores none of them, so they would always look like drift.
     """
     metadata = {name: value for name, value in manifest["metadata"].items() if name not in _SERVER_FIELDS}
     return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}
 
 
 def without_nulls(value: Manifest) -> Manifest:
-    """A manifest without null fields, and a Secret's `stringData` as `data`: what the server would store of it (it treats null as absent)."""
+    """Return the manifest as the API server stores it: no null fields, and a Secret's `stringData` as `data`."""
     cleaned: Manifest = strip_nulls(value)
     if value["kind"] == "Secret" and value["apiVersion"] == "v1" and "stringData" in cleaned:
         encoded = {name: base64.b64encode(text.encode()).decode() for name, text in cleaned.pop("stringData").items()}
@@ -67,7 +73,7 @@ def without_nulls(value: Manifest) -> Manifest:
 
 
 def strip_nulls(value: object) -> Any:
-    """A value without fields that are null."""
+    """Return the value without null fields."""
     if isinstance(value, dict):
         return {name: strip_nulls(item) for name, item in value.items() if item is not None}
     return [strip_nulls(item) for item in value] if isinstance(value, list) else value

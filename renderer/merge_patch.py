@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386) of plain JSON values. Nothing given is changed."""
+"""JSON merge patches (RFC 7386) of plain JSON values. Arguments are never changed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from renderer.identity import is_same
 
 
 def apply_merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386: null removes, objects are merged, everything else replaces.
+    """Return *target* with the patch applied: null removes, objects are merged, any other value replaces.
 
-    As the API server's library does, a list that is new, or replaces what is no object, loses the nulls of its objects.
+    As in the API server's library, a list that is new or replaces a value that is not an object loses the nulls of its
+    objects.
     """
     if isinstance(patch, list) and not isinstance(target, dict):
         return [item if item is None else apply_merge_patch(None, item) for item in patch]
@@ -27,7 +28,10 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
 
 
 def find_contradiction(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """The first field, such as `spec.replicas`, that two merge patches set differently; empty where they come to the same in either order."""
+    """Return the first field, such as `spec.replicas`, that two merge patches set differently.
+
+    Empty if both orders of the patches give the same result.
+    """
     for name in sorted(one.keys() & other.keys()):
         left, right = one[name], other[name]
         if isinstance(left, dict) and isinstance(right, dict):

@@ -1,4 +1,4 @@
-"""Names and numbers in a sentence, suggestions for misspelled names, and replacement of lone surrogates."""
+"""Lists of names and counts in messages, suggestions for misspelled names, and replacement of lone surrogates."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any, Final
 def join_names(
     names: Iterable[object], *, limit: int = 5, separator: str = ", ", remainder: str = " and {} more"
 ) -> str:
-    """Return `a, b and 3 more`; `remainder` is the format of the end."""
+    """Return `a, b and 3 more`. *remainder* is the format of the end."""
     texts = list(map(str, names))
     return separator.join(texts[:limit]) + (remainder.format(len(texts) - limit) if len(texts) > limit else "")
 
 
 def format_count(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
+    """Return `1 file` or `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'size'?`, or nothing where no known word is close."""
-    from difflib import get_close_matches  # most runs make no mistake
+    """Return `; did you mean 'size'?`; empty if no known word is similar."""
+    from difflib import get_close_matches  # imported late: most runs have no mistake to explain
 
     close = get_close_matches(word, sorted(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def suggestion_or_names(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'size'?`, or `; there are a, b` where no known word is close; empty without a known word."""
+    """Return `; did you mean 'size'?`, or `; there are a, b` if no known word is similar; empty if no word is known."""
     names = sorted(known)
     return suggestion(word, names) or (f"; there are {', '.join(names)}" if names else "")
 
@@ -38,7 +38,9 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 def mend_surrogates(value: Any) -> Any:
-    """A JSON value; halves of surrogate pairs in it are what Go's encoding/json makes of them: their character where they are a pair, else U+FFFD."""
+    """Return a JSON value with surrogates as Go's encoding/json reads them: a pair as its character, a lone one as
+    U+FFFD.
+    """
     match value:
         case str() if _HALF.search(value):
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -7,7 +7,8 @@ from typing import Final
 
 _BILLION: Final = 10**9
 _PATTERN: Final = re.compile(
-    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<power>[+-]?[0-9]{1,3}))?"
+    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
+    r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<power>[+-]?[0-9]{1,3}))?"
 )
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -15,7 +16,10 @@ _MAX_TEXT_CHARACTERS: Final = 100
 
 
 def parse_nanos(text: str) -> int | None:
-    """In billionths, the finest that Kubernetes keeps: finer ones round away from zero. None for what is no quantity."""
+    """Return a quantity in billionths, the finest unit that Kubernetes keeps; None if the text is not a quantity.
+
+    Finer quantities round away from zero.
+    """
     parsed = _PATTERN.fullmatch(text) if len(text) <= _MAX_TEXT_CHARACTERS else None
     if parsed is None:
         return None
@@ -30,8 +34,9 @@ def parse_nanos(text: str) -> int | None:
 
 
 def canonicalize(text: str) -> str | None:
-    """As the API server writes it: no fraction, the largest suffix, of the family that the text has (`0.5` is `500m`,
-    `1024Mi` is `1Gi`). None for what is no quantity.
+    """Return a quantity as the API server writes it; None if the text is not a quantity.
+
+    It has no fraction, and the largest suffix of the family that the text uses: `0.5` is `500m`, `1024Mi` is `1Gi`.
     """
     amount = parse_nanos(text)
     if not amount:
@@ -44,7 +49,7 @@ def canonicalize(text: str) -> str | None:
 
 
 def _format_amount(amount: int, base: int, suffixes: dict[int, str]) -> str:
-    """`suffixes` by the power of the base that they stand for."""
+    """Return the amount with the largest fitting suffix. *suffixes* are by power of *base*."""
     step = 0
     while amount % base == 0 and step < max(suffixes):
         amount, step = amount // base, step + 1

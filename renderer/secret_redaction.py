@@ -1,10 +1,12 @@
-"""Texts without values of Secrets. A refusal or a failing expression quotes what it was given, and what was given may have been copied from a Secret.
+"""Removal of Secret values from texts.
 
-A value is recognised as it stands, in base64, escaped as in JSON or a URL, and cut off as long quotations are. What a template has made of it (a
-part, a hash) is not.
+A refusal or a failed expression quotes its input, which may come from a Secret. A value is recognised as it is, in
+base64, escaped for JSON or a URL, and cut off as long quotations are. Values that a template derives (a part, a hash)
+are not.
 
-Credentials that are no objects are redacted where they are known: the token of a source by `Credentials.redact`, user
-information in URLs by `redact` of `gitops.source.target`, entries of a kubeconfig by the module that loads it.
+Credentials outside of objects are redacted by the modules that know them: the token of a source by
+`Credentials.redact`, user information in URLs by `redact` of `gitops.source.target`, entries of a kubeconfig by the
+module that loads it.
 """
 
 from __future__ import annotations
@@ -23,18 +25,22 @@ from renderer.kinds import SECRET
 from renderer.well_known import LAST_APPLIED
 
 MIN_EMBEDDED_CHARACTERS: Final = 8
-"""Values of so many characters are recognised within other texts. A shorter one is only where it is the whole text: `prod` is part of too much."""
+"""Values of at least this length are recognised inside other texts.
+
+A shorter value, such as `prod`, is part of too many texts, and is recognised only between quotes.
+"""
 
 MIN_WHOLE_CHARACTERS: Final = 4
+"""Shorter values are never redacted."""
 _PREFIX_CHARACTERS: Final = 24
-"""Of a value that is longer the beginning is enough: whoever quotes it cuts it off somewhere."""
+"""A longer value is recognised by this many first characters, because quotations cut off the end."""
 
 
 SECRET_FIELDS: Final = frozenset({"data", "stringData"})
 
 
 def without_secret_data(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a Secret without its data and without the copy of it that kubectl keeps; any other object as it is."""
+    """Return a Secret without its data and without kubectl's copy of it; any other object unchanged."""
     if not obj or group_kind(obj) != SECRET:
         return obj
     visible_fields = {name: value for name, value in obj.items() if name not in SECRET_FIELDS}
@@ -47,7 +53,7 @@ def without_secret_data(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def secret_entries(secret: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Keys of a Secret and what they hold, decoded; what is no base64 is taken as it stands."""
+    """Yield the keys of a Secret with decoded values. A value that is not base64 is taken as it is."""
     for name, item in (secret.get("data") or {}).items():
         yield name, _decode(str(item))
     for name, item in (secret.get("stringData") or {}).items():
@@ -55,7 +61,7 @@ def secret_entries(secret: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def text_forms(plain: bytes) -> frozenset[str]:
-    """The texts in which a value may turn up; none for one that is too short to be a secret."""
+    """Return the texts in which a value may appear; none if the value is too short."""
     text = plain.decode(errors="replace")
     if len(text) < MIN_WHOLE_CHARACTERS:
         return frozenset()
@@ -64,14 +70,14 @@ def text_forms(plain: bytes) -> frozenset[str]:
 
 
 class SecretRedactor:
-    """What these objects hold, as far as they are Secrets, is not to be told."""
+    """Callable that replaces the values of all Secrets among the given objects."""
 
     def __init__(self, objects: Iterable[Mapping[str, Any]]) -> None:
         self._objects = objects
 
     @cached_property
     def _replacements(self) -> dict[str, str]:
-        """What to say instead, by the beginning of each form."""
+        """Replacement text by the first characters of each form of a value."""
         replacements: dict[str, str] = {}
         for obj in self._objects:
             if group_kind(obj) == SECRET:
@@ -86,7 +92,10 @@ class SecretRedactor:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        """Of a long one to the end of the quotation; short ones only between quotes."""
+        """Pattern of all forms.
+
+        A long form extends to the end of the quotation; a short one matches only between quotes.
+        """
         return re.compile("|".join(map(_form_pattern, sorted(self._replacements, key=len, reverse=True))) or r"(?!)")
 
     def __call__(self, text: str) -> str:

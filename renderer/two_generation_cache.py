@@ -1,4 +1,4 @@
-"""A cache that forgets what two runs in a row have not asked for."""
+"""A cache that drops values unused in two successive runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ V = TypeVar("V")
 class TwoGenerationCache(Generic[K, V]):
     """Values of the current run and of the previous one.
 
-    The caller puts each value that it uses into `current`, whether it was found or computed.
+    The caller stores each value that it uses in `current`, whether found or computed.
     """
 
     current: dict[K, V] = field(default_factory=dict)
@@ -26,5 +26,5 @@ class TwoGenerationCache(Generic[K, V]):
         return self.previous.get(key) if found is None else found
 
     def evict_unused(self) -> None:
-        """Begin a run: what the last one did not use is gone."""
+        """Begin a run, and drop all values that the last run did not use."""
         self.current, self.previous = {}, self.current

@@ -1,6 +1,7 @@
-"""Labels and annotations with a meaning, and which of them Git may carry.
+"""Labels and annotations with a meaning, and those that Git may carry.
 
-`levelgate.dev/` keys are written by people, `internal.levelgate.dev/` by the program alone; KEP-3659 owns `applyset.kubernetes.io/`.
+People write keys of `levelgate.dev/`; only the program writes keys of `internal.levelgate.dev/`. KEP-3659 defines
+`applyset.kubernetes.io/`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ NAMESPACES = "applyset.kubernetes.io/additional-namespaces"
 IS_PARENT_TYPE = "applyset.kubernetes.io/is-parent-type"
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""A copy of all that kubectl applied client-side."""
+"""A copy of the whole manifest that kubectl applied client-side."""
 
 DEFINITION = "levelgate.dev/definition"
 INSTANCE = "levelgate.dev/instance"
@@ -72,14 +73,14 @@ RECORD = "internal.levelgate.dev/record"
 RECORD_OF = "internal.levelgate.dev/of"
 RECORD_SOURCE = "internal.levelgate.dev/source"
 PAIRS = "internal.levelgate.dev/pairs"
-"""Which applied pairs a record holds."""
+"""The applied snapshots that a record holds."""
 COMMIT_AUTHOR = "internal.levelgate.dev/author"
 COMMIT_MESSAGE = "internal.levelgate.dev/message"
-"""Author and message of the commit that brought a revision of a definition, on its record."""
+"""With `COMMIT_AUTHOR`, on the record of a revision: author and message of the commit that introduced the revision."""
 UNREADABLE = "internal.levelgate.dev/unreadable"
 
 FINALIZER = PRUNE
-"""The finalizer of instances has the same text as the annotation."""
+"""The finalizer of instances; its text equals that of the annotation."""
 
 WRITTEN_BY_PEOPLE = frozenset(
     f"levelgate.dev/{word}"
@@ -89,7 +90,7 @@ WRITTEN_BY_PEOPLE = frozenset(
     ).split()
 )
 INHERITED_BY_CRDS = (PRUNE, CONFLICTS, SUSPEND, SUSPEND_UNTIL, BREAK_GLASS_REASON, BREAK_GLASS_UNTIL)
-"""What is handed on from a definition to its CRD."""
+"""Annotations that a definition passes to its CRD."""
 
 _VALUES = {
     WAIT_FOR: ("none", "exists", "ready", "healthy"),
@@ -101,10 +102,10 @@ _VALUES = {
     DELETION_POLICY: ("delete", "orphan"),
     BREAK_GLASS_SCOPE: ("windows",),
 }
-"""Where another word would silently mean nothing."""
+"""Keys with a fixed set of words. Another word would silently have no effect."""
 
 _IN_ANY_CASE = frozenset({CONFLICTS})
-"""Keys whose words are also words of the configuration, which begin with a capital there."""
+"""Keys whose words also appear in the configuration, where they are capitalised."""
 
 _FORMS = {
     **dict.fromkeys((HOLD, SUSPEND, HALT, BREAK_GLASS_REASON), (re.compile(r"(?s).*\S.*"), "must give the reason")),
@@ -120,7 +121,7 @@ _FORMS = {
 
 
 def find_refused_keys(manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    """Keys that Git must not carry, and words that they do not know, as (path, message); empty when the metadata is fine."""
+    """Return keys that Git must not carry, and values that their key does not know, as (path, message)."""
     metadata = manifest.get("metadata") or {}
     annotations = metadata.get("annotations")
     given = annotations if isinstance(annotations, dict) else {}
@@ -151,7 +152,7 @@ def _describe_refusal(key: str) -> str:
 
 
 def describe_bad_value(key: str, value: object) -> str:
-    """Return what has to stand at a key that people write; empty where the value is one that it knows."""
+    """Return what the value of a key has to be; empty if the value is valid or the key is not checked."""
     words = _VALUES.get(key, ())
     word = value.lower() if key in _IN_ANY_CASE and isinstance(value, str) else value
     if words and word not in words:

@@ -1,8 +1,8 @@
-"""What is known of the built-in kinds, as data: discovery and OpenAPI v3 schemas without the prose, as the API server
-publishes them, and how it holds them.
+"""Published data of the built-in kinds of Kubernetes: discovery, OpenAPI v3 schemas without descriptions, and Go
+structures.
 
-The files are made from a real API server and its sources by `make schemas`, so they are right for the version that the
-first one names. Pure: reading package data is the only effect, and it happens once, when it is first needed.
+`make schemas` makes the files from a real API server and its sources. They hold for the version that `kinds.json.gz`
+names. Pure, except that each file is read once, when it is first needed.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ class BuiltinSchemas:
     """The built-in kinds of one version of Kubernetes."""
 
     version: str
-    """As the server says it: `v1.36.4`."""
+    """As the API server reports it: `v1.36.4`."""
     discovery: Sequence[Mapping[str, Any]]
-    """The items of an APIGroupDiscoveryList (apidiscovery.k8s.io/v2), the core group first, its name empty."""
+    """The items of an APIGroupDiscoveryList (apidiscovery.k8s.io/v2), starting with the core group, whose name is
+    empty.
+    """
     definitions: Mapping[str, Schema]
-    """By the last part of the `$ref`s that name them."""
+    """By the last part of the `$ref` that names them."""
     kinds: Mapping[str, str]
-    """The definition of each kind, by `key`."""
+    """The name in `definitions` of each kind, by `kind_key`."""
 
     def schema(self, group: str, version: str, kind: str) -> Schema | None:
-        """A kind's schema, its references unresolved; None if it is not built in."""
+        """Return the schema of a kind, with references unresolved; None if the kind is not built in."""
         definition_name = self.kinds.get(kind_key(group, version, kind))
         return self.definitions[definition_name] if definition_name else None
 
@@ -48,23 +50,27 @@ def kind_key(group: str, version: str, kind: str) -> str:
 
 @cache
 def load_builtin_schemas() -> BuiltinSchemas:
-    """The built-in kinds. Takes some 15 ms the first time."""
+    """Read the built-in kinds. The first call takes some 15 ms."""
     return BuiltinSchemas(**_read_json(KINDS_FILE))
 
 
 Structures = Mapping[str, Sequence[Sequence[Any]]]
-"""By definition, the fields of the structure of Go that holds it, in order: name, number in protobuf (0: it has none),
-presence. A field whose name is empty is part of the structure in JSON and a message of its own in protobuf; in place of
-its presence stands its definition.
+"""By definition, the fields of its Go structure, in order: name, number in protobuf (0 if it has none), presence.
 
-Presence: `omitempty` is written unless it is empty, `pointer` if it was given, `always` even if it was not, and so is
-`null`, as a null.
+A field with an empty name is inlined in JSON and a message of its own in protobuf. Its third item is its definition.
+
+Presence is one of these words:
+
+* `omitempty`: written unless it is empty
+* `pointer`: written if it was given
+* `always`: written even if it was not given
+* `null`: like `always`, as a null
 """
 
 
 @cache
 def load_structures() -> Structures:
-    """How the API server holds the built-in kinds. Takes some 3 ms the first time."""
+    """Read how the API server stores the built-in kinds. The first call takes some 3 ms."""
     content: Structures = _read_json(STRUCTURES_FILE)
     return content
 

@@ -1,1 +1,1 @@
-"""Documents derived from definitions: lint findings, diagrams, example instances, schemas and roles."""
+"""Documents derived from definitions: lint findings, diagrams, example instances, JSON Schemas and ClusterRoles."""

@@ -1,4 +1,4 @@
-"""What whoever serves a definition has to be allowed in a cluster: the kind that it defines, and those that its templates name."""
+"""The ClusterRole that a definition needs: rights for its own kind and for the kinds of its resources."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from renderer.identity import GroupKind, Manifest
 from renderer.schema.plurals import plural
 
 AGGREGATION_LABELS: Final = {well_known.AGGREGATE: "levelgate"}
-"""The label of ClusterRoles that `deploy/kubernetes.yaml` gathers."""
+"""The label of the ClusterRoles that `deploy/kubernetes.yaml` aggregates."""
 
 _READ_VERBS: Final = ("get", "list", "watch")
 _WRITE_VERBS: Final = (*_READ_VERBS, "create", "patch", "delete")
 
 
 def build_cluster_role(definition: Definition) -> Manifest:
-    """A ClusterRole for one definition. Plurals of kinds that it does not define are formed as kro forms them."""
+    """Return a ClusterRole for one definition.
+
+    Plurals of kinds that it does not define are formed as kro forms them.
+    """
     written_kinds = {node.group_kind for node in definition.nodes if not node.external}
     read_kinds = {node.group_kind for node in definition.nodes if node.external} - written_kinds
     group, names = definition.group_kind.group, definition.crd["spec"]["names"]
@@ -33,7 +36,7 @@ def build_cluster_role(definition: Definition) -> Manifest:
 
 
 def _rules(kinds: set[GroupKind], verbs: tuple[str, ...]) -> list[Manifest]:
-    """One for each API group."""
+    """Return one rule for each API group."""
     return [
         {"apiGroups": [group], "resources": [plural(kind.kind) for kind in group_kinds], "verbs": list(verbs)}
         for group, group_kinds in groupby(sorted(kinds), key=lambda kind: kind.group)

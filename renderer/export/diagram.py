@@ -1,4 +1,4 @@
-"""The graph of a definition as a picture: Mermaid for Markdown, DOT for Graphviz. Equal definitions give equal text."""
+"""Diagrams of a definition's graph: Mermaid for Markdown, DOT for Graphviz. Equal definitions give equal text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _DOT_SHAPES: Final = {"single": "box", "collection": "box3d", "external": "paral
 
 
 def render_mermaid(definition: Definition) -> str:
-    """A flowchart: `[ ]` is one object, `[[ ]]` a collection, `[/ /]` is read and not written; a dotted edge decides by `includeWhen`."""
+    """Return a flowchart: `[ ]` is an object, `[[ ]]` a collection, `[/ /]` an external object.
+
+    A dotted edge is read by `includeWhen` alone.
+    """
     lines = ["flowchart TD"]
     for node in definition.nodes:
         opening, closing = _MERMAID_BRACKETS[_node_category(node)]
@@ -27,7 +30,10 @@ def render_mermaid(definition: Definition) -> str:
 
 
 def render_dot(definition: Definition) -> str:
-    """A digraph: boxes are objects, 3D boxes collections, parallelograms are read and not written; a dotted edge decides by `includeWhen`."""
+    """Return a digraph: boxes are objects, 3D boxes collections, parallelograms external objects.
+
+    A dotted edge is read by `includeWhen` alone.
+    """
     lines = [f'digraph "{definition.group_kind}" {{', "  rankdir=TB;"]
     for node in definition.nodes:
         label = "\\n".join(_label_lines(node))
@@ -38,7 +44,7 @@ def render_dot(definition: Definition) -> str:
 
 
 def _escape_id(node_id: str) -> str:
-    """Mermaid reads some words as its own."""
+    """Return an id that does not collide with a keyword of Mermaid."""
     return f"{node_id}_" if node_id in _MERMAID_KEYWORDS else node_id
 
 
@@ -54,7 +60,7 @@ def _label_lines(node: ResourceNode) -> Iterator[str]:
 
 
 def _edges(definition: Definition) -> Iterator[tuple[str, str, bool]]:
-    """Dependency, dependent, and whether only `includeWhen` reads it."""
+    """Yield dependency, dependent, and whether `includeWhen` alone reads it."""
     for node in definition.nodes:
         names = node.template.names.union(*(dimension.program.names for dimension in node.for_each))
         for parent in node.depends_on:

@@ -1,4 +1,7 @@
-"""An example instance of a definition: what is required, and what has a default. It fits the schema wherever a value can be found that does."""
+"""An example instance of a definition with its required fields and defaults.
+
+The example fits the schema unless no fitting value is found for a field.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from renderer.identity import Manifest
 from renderer.schema import apply_defaults, validate
 from renderer.schema.validation import Schema
 
-# Tried in order where a pattern or a length asks for more than any text.
+# Tried in order, until one fits the pattern and the length that a schema asks for.
 _EXAMPLE_TEXTS: Final = (
     "example",
     "a",
@@ -35,7 +38,9 @@ _EXAMPLE_TEXTS: Final = (
 
 
 def build_example(definition: Definition, *, all_fields: bool = False) -> Manifest:
-    """An instance with every required field and every default; with `every`, all other fields too."""
+    """Return an instance with every required field and every default; with *all_fields*, with all
+    other fields as well.
+    """
     metadata = {"name": f"my-{definition.group_kind.kind.lower()}"}
     spec = _example_value(definition.spec_schema, all_fields=all_fields)
     return {
@@ -77,7 +82,7 @@ def _example_object(schema: Schema, *, all_fields: bool) -> dict[str, Any]:
 
 
 def _example_items(schema: Schema, count: int, *, all_fields: bool) -> list[Any]:
-    """Different ones where they can be, since a set takes no two equal items."""
+    """Return *count* items, different if possible, because a set accepts no equal items."""
     if "enum" in schema:
         return [schema["enum"][index % len(schema["enum"])] for index in range(count)]
     item = _example_value(schema, all_fields=all_fields)

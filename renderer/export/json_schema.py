@@ -1,6 +1,7 @@
-"""JSON Schemas for editors: of instances, from the schemas of their definitions, and of definitions themselves (JSON Schema draft 7).
+"""JSON Schemas (draft 7) for editors: of instances, from the schemas of their definitions, and of definitions.
 
-They say what a person may write; what only a compiler can see (expressions, markers, references) they leave to `levelgate lint`.
+They check what an author may write. Expressions, markers and references need a compiler and are left to `levelgate
+lint`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _NAME: Final = {"type": "string", "pattern": "^[a-z][a-zA-Z0-9]*$"}
 
 
 def instance_schema(definition: Definition) -> dict[str, Any]:
-    """The schema of one kind's instances. Fields that the definition does not have are refused, as `lint` refuses them."""
+    """Return the schema of a kind's instances. Unknown fields are refused, as `lint` refuses them."""
     return _build_document(
         definition.api_version,
         definition.group_kind.kind,
@@ -34,7 +35,7 @@ def instance_schema(definition: Definition) -> dict[str, Any]:
 
 
 def definition_schema() -> dict[str, Any]:
-    """The schema of ResourceGraphDefinitions."""
+    """Return the schema of ResourceGraphDefinitions."""
     spec = _closed_object(
         {
             "schema": _closed_object(_SCHEMA, required=["kind", "apiVersion"]),
@@ -47,12 +48,14 @@ def definition_schema() -> dict[str, Any]:
 
 
 def spec_schema(api_version: str, kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a kind of which OpenAPI describes the `spec`."""
+    """Return the schema of a kind whose `spec` is described by OpenAPI."""
     return _build_document(api_version, kind, {"spec": _translate(spec)}, required=["spec"])
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a kind that OpenAPI describes whole; `apiVersion` and `kind` have one word each there."""
+    """Return the schema of a kind that OpenAPI describes completely, with an enum of one word for `apiVersion` and
+    `kind`.
+    """
     identity = {name: {"const": schema["properties"][name]["enum"][0]} for name in ("apiVersion", "kind")}
     translated = _translate(schema)
     properties = {**translated["properties"], **identity}
@@ -60,7 +63,7 @@ def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def combine_schemas(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """One schema for all of these kinds and, unchecked, every other object."""
+    """Return one schema for objects of all these kinds. Objects of other kinds are not checked."""
     branches = [
         {
             "if": {"properties": {name: schema["properties"][name] for name in ("apiVersion", "kind")}},
@@ -86,7 +89,10 @@ def _closed_object(properties: dict[str, Any], required: list[str] | None = None
 
 
 def _translate(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """OpenAPI of a CRD as JSON Schema: extensions go, unknown fields are refused where the server would drop them."""
+    """Return a CRD's OpenAPI as JSON Schema.
+
+    Extensions are dropped. Unknown fields are refused where the API server would drop them.
+    """
     result = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-") and key != "nullable"}
     if "properties" in schema:
         result["properties"] = {name: _translate(field) for name, field in schema["properties"].items()}
@@ -105,7 +111,7 @@ def _translate(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a field that counts as absent where it is null."""
+    """Return the schema of a field that may be null, which counts as absent."""
     return {**schema, "type": [schema["type"], "null"]}
 
 

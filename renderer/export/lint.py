@@ -1,6 +1,6 @@
-"""Everything that is wrong with a commit, and what probably is not meant: by file and line.
+"""Lint: all errors and warnings of a commit, by file and line.
 
-Errors are what keeps something from being rendered. Warnings are legal: a person would read them otherwise than the program does.
+An error prevents rendering or applying something. A warning is legal, but a person probably means something else.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from renderer.template.expressions import Expression, scan
 from renderer.template.template import find_keys_with_expressions, find_strings, format_path
 
 _RULES_CHECKED_ELSEWHERE: Final = frozenset(("type", "unknown", "duplicate"))
-"""What the static check says already, or cannot be told while values are not known."""
+"""Schema keywords that the type check covers, or that cannot be decided without values."""
 
 _UNDECIDABLE_RULES: Final = _RULES_CHECKED_ELSEWHERE | {"oneOf", "not"}
-"""The same of what a template makes: null stands there for all that is not known, and fits what may be anything."""
+"""Schema keywords that cannot be decided for a template, where null stands for every unknown value."""
 
 _WORKLOADS: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
 
@@ -45,15 +45,16 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class LintFinding:
-    """One thing that is wrong, or probably not meant. A warning that is not `is_certain` may be wrong for what is not read here."""
+    """One error or warning."""
 
     problem: Problem
     severity: Severity
     is_certain: bool = True
+    """False if a file that is not read here may refute the warning."""
 
     @property
     def fails_strict(self) -> bool:
-        """Whether a strict run fails for it: not for what may be wrong."""
+        """Return whether a strict run fails for this finding. An uncertain warning does not count."""
         return self.severity is Severity.ERROR or self.is_certain
 
     def __str__(self) -> str:
@@ -64,8 +65,10 @@ class LintFinding:
 def lint(
     files: Mapping[str, bytes], catalog: Catalog, rendering: Rendering, schemas: KindSchemas | None = None
 ) -> list[LintFinding]:
-    """All findings, sorted by file and line. `bundle` is the catalog rendered without a cluster, `files` what the catalog was read from; `schemas`
-    describe kinds beside those of the catalog.
+    """Return all findings, sorted by file and line.
+
+    *files* are the files of *catalog*, *rendering* is its rendering without a cluster. *schemas* describe kinds in
+    addition to those of the catalog.
     """
     types = catalog.types.with_fallback(schemas) if schemas else catalog.types
     errors = {
@@ -97,14 +100,14 @@ def lint(
 
 
 def _is_pace_key(problem: Problem, catalog: Catalog) -> bool:
-    """The key `n` of a pace, which whoever reads rules takes for what was written."""
+    """Return whether the problem is the key `n` of a pace, which the reader of policies accepts as text."""
     return problem.message.startswith("n is read as") and any(
         rule.origin.file == problem.file for rule in catalog.rules
     )
 
 
 def _render_errors(catalog: Catalog, rendering: Rendering) -> Iterator[Problem]:
-    """Errors that only instances show, each once for all instances that have it."""
+    """Yield errors that only instances show, each once for all instances that have it."""
     places: dict[tuple[SourceLocation, str, str], list[str]] = {}
     origins = {definition.name: definition.origin for definition in catalog.definitions.values()}
     for rendered in rendering.instances.values():
@@ -125,7 +128,7 @@ def _errors_of(
 
 
 def _find_unservable(definitions: Iterable[Definition], types: KindSchemas) -> Iterator[Problem]:
-    """Objects that templates make, which the schema of their kind will not let in: something is missing, or out of its bounds."""
+    """Yield mistakes of templates whose objects the schema of their kind refuses."""
     for definition in definitions:
         for node in definition.nodes:
             described = types.described.get(node.group_kind)
@@ -141,7 +144,7 @@ def _find_unservable(definitions: Iterable[Definition], types: KindSchemas) -> I
 
 
 def _find_unfit(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
-    """What the schema of their kind will not let in of objects that stand here as they are applied."""
+    """Yield mistakes of plain objects that the schema of their kind refuses."""
     for declared in catalog.objects:
         kind, version = declared.group_kind, version_of(declared.manifest)
         object_type = types.type_of(kind, version)
@@ -158,7 +161,7 @@ def _find_unfit(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
 
 
 def _escape_expressions(value: Any) -> Any:
-    """Nothing is evaluated outside of definitions: what looks like an expression there is text."""
+    """Return the value with `${` broken up, because outside of definitions it is plain text."""
     match value:
         case str():
             return value.replace("${", "$ {")
@@ -170,7 +173,7 @@ def _escape_expressions(value: Any) -> Any:
 
 
 def _find_undefined(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
-    """Objects of a group that definitions here use, but of a kind that nobody describes."""
+    """Yield objects whose group has definitions in the commit, and whose kind has no definition or CRD."""
     defined_kinds = {*catalog.definitions, *catalog.broken}
     groups = {kind.group for kind in defined_kinds}
     for declared in catalog.objects:
@@ -199,7 +202,7 @@ def _node_path(definition: Definition, node: ResourceNode) -> str:
 
 
 def _find_misread_strings(document: Document) -> Iterator[tuple[str, str]]:
-    """Strings that are not the expression, or not all the expressions, that they look like."""
+    """Yield strings that look like an expression and are text, completely or in part."""
     spec = {
         "schema": {"status": document.value["spec"]["schema"].get("status")},
         "resources": document.value["spec"].get("resources"),
@@ -219,12 +222,13 @@ def _find_misread_strings(document: Document) -> Iterator[tuple[str, str]]:
         if len(expressions) == 1 and blanks and not "".join(blanks).strip():
             yield (
                 place,
-                "blanks or a line end stand around the expression, so the value is a text; take them out if the value of the expression is meant",
+                "blanks or a line end stand around the expression, so the value is a text; "
+                "remove them if the value of the expression is meant",
             )
 
 
 def _find_unused(definition: Definition) -> Iterator[tuple[str, str]]:
-    """Fields of instances that nothing reads, and custom types that no field has."""
+    """Yield fields of instances that no expression reads, and custom types that no field has."""
     schema_fields = definition.manifest["spec"]["schema"]
     reads = {read for program in definition.programs for read in program.reads if read[0] == "schema"}
     if not any(len(read) < 3 and read[1:] in ((), ("spec",)) for read in reads):
@@ -265,7 +269,9 @@ def _find_unknown_kinds(definition: Definition, types: KindSchemas) -> Iterator[
 
 
 def _needs_ready_when(node: ResourceNode) -> bool:
-    """Something goes on after the object exists: a controller of Kubernetes starts pods, or somebody else's controller does its work."""
+    """Return whether an object is not ready as soon as it exists: Kubernetes starts its Pods, or another controller
+    acts on it.
+    """
     has_lifecycle = (
         node.group_kind.kind in _WORKLOADS
         if is_built_in(node.group_kind)
