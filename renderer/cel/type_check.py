@@ -154,7 +154,9 @@ def check_program(program: Program, declared: Mapping[str, Type]) -> TypeCheckRe
     """Check an expression that parses, as `check` does."""
     checker = _Checker(program.text)
     result_type = checker.infer_type(program.tree, declared)
-    return TypeCheckResult(result_type, tuple(sorted(set(checker.mistakes), key=lambda mistake: mistake.column or 0)))
+    # A dict, since a set would order mistakes of one column by the hash seed of the process.
+    mistakes = sorted(dict.fromkeys(checker.mistakes), key=lambda mistake: mistake.column or 0)
+    return TypeCheckResult(result_type, tuple(mistakes))
 
 
 class _Checker:

@@ -192,3 +192,12 @@ def test_a_value_has_the_type_that_was_found(text: str) -> None:
     names = {"str": "string", "NoneType": "null", "datetime": "timestamp", "timedelta": "duration"}
     actual = names.get(value[0], value[0])
     assert found == DYN or str(found) == actual or str(found) == "uint"
+
+
+def test_mistakes_of_one_column_come_in_the_order_in_which_they_are_found() -> None:
+    """Not by the hash seed of the process: equal files give equal reports."""
+    found = check("a.b.split(',').orValue(omit())", {"a": INT}).mistakes
+    assert [(mistake.column, mistake.message.partition(":")[0]) for mistake in found] == [
+        (1, "int has no fields"),
+        (1, "no such overload"),
+    ]
