@@ -11,8 +11,7 @@ from renderer.identity import is_same
 def apply_merge_patch(target: Any, patch: Any) -> Any:
     """Return *target* with the patch applied: null removes, objects are merged, any other value replaces.
 
-    As in the API server's library, a list that is new or replaces a value that is not an object loses the nulls of its
-    objects.
+    As in the API server's library, a list loses the nulls of its objects unless it replaces an object.
     """
     if isinstance(patch, list) and not isinstance(target, dict):
         return [item if item is None else apply_merge_patch(None, item) for item in patch]

@@ -1,8 +1,8 @@
 """Detection of gates that would wait for each other forever (S1-23), before anything is applied.
 
-A resource waits for its dependencies, for the resources that its gates ask about and, if it is an instance of a
-definition, for that instance. An instance waits for its resources. A gate on a cycle of these edges never opens. Items
-of one collection may wait for each other: a pace does so, and is not a cycle by itself.
+A resource waits for its dependencies and for the resources that its gates ask about. An instance waits for its
+resources, and a resource that is itself such an instance waits for it. A gate on a cycle of these edges never opens.
+Items of one collection may wait for each other: a pace does so, and is not a cycle by itself.
 """
 
 from __future__ import annotations

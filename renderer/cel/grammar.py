@@ -2,9 +2,9 @@
 
 Levels of precedence and the forms of expressions come from celpy. Optional selection, index, element and entry (`.?f`,
 `[?k]`, `[?e]`, `{?k: v}`), escaped field names (`` .`a.b/c` ``) and trailing commas are added. The terminals for
-numbers, strings and bytes are replaced, because celpy's accept invalid text and end raw strings in the wrong place (CEL
-language definition, "Syntax"). Operators have one rule for each level instead of one for each operator, which shortens
-building the parser.
+numbers, strings and bytes follow the CEL language definition, "Syntax": celpy's accept invalid text and end raw strings
+in the wrong place. Operators have one rule for each level instead of one for each operator, which shortens building the
+parser.
 
 celpy itself is never imported, only its grammar file is read. Lark is imported when the first expression is compiled.
 

@@ -207,7 +207,7 @@ def _compile_gate(text: Any, path: str, scope: GateScope, origin: SourceLocation
 def _find_mistakes(gate: Gate, inputs: GateInputs) -> Iterator[str]:
     readable = inputs.scope.names | COMMON_VARIABLES
     for name in sorted(gate.names - readable):
-        hint = inputs.unavailable_hints.get(name) or f"nothing is called {name!r} here"
+        hint = inputs.unavailable_hints.get(name) or f"{name!r} is not a variable of this gate"
         yield f"{hint}; there are {', '.join(sorted(readable))}"
     if runtime := sorted(call for call in gate.program.calls if call.startswith("runtime.")):
         yield f"{runtime[0]}() works in status.conditions only"

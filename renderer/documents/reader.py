@@ -33,7 +33,7 @@ MAX_PROBLEMS: Final = 20
 
 _COLLECTION_TAGS: Final = {None: "", "tag:yaml.org,2002:map": "map", "tag:yaml.org,2002:seq": "seq"}
 
-# What the open collection expects next. In place of one of these, a text means: the value of this key.
+# Markers for the next thing that the open collection expects. If it expects a value, its key stands in their place.
 _ITEM: Final = object()
 _KEY: Final = object()
 _MERGE: Final = object()

@@ -1,9 +1,9 @@
 """Dependencies that follow from the content of objects: namespace, CRD, RBAC, references, `depends-on`.
 
 They order the plain objects, CRDs and instances of a source, and the nodes of an instance. Only objects of the same set
-count. A dependent waits until its dependency is ready. It waits until the dependency is healthy if the annotation
-`config.kubernetes.io/depends-on` (cli-utils) asks for it, or if the API server calls the dependent (webhooks,
-aggregated APIs).
+count. A dependent waits until its dependency is ready. Two kinds of dependent wait until it is healthy: objects with
+the annotation `config.kubernetes.io/depends-on` (cli-utils), and those that make the API server call a Service
+(webhooks, aggregated APIs).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """SimpleSchema to OpenAPI v3, as in kro's `pkg/simpleschema`, with all mistakes reported together.
 
 The schema is structural as Kubernetes requires. `required` lists are sorted, custom types are expanded in place, and
-every default fits its own schema. An object without required fields that has a child with a default gets the default
-`{}`, so that the child's default applies to instances that leave the object out.
+every default fits its own schema. An object gets the default `{}` if it has no required field and a child with a
+default. So the child's default applies to instances that leave the object out.
 """
 
 from __future__ import annotations

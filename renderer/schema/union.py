@@ -2,8 +2,8 @@
 
 A value that fits one of the schemas fits the union and keeps all its fields. If the API server accepts every schema, it
 accepts the union. The union has all properties. Restrictions and defaults (required, patterns, rules) are kept only if
-all revisions agree. Bounds and enums are widened instead of dropped, because the API server estimates the cost of rules
-from them and refuses a schema that exceeds its limit.
+all revisions agree. Bounds and enums are widened instead of dropped: the API server estimates the cost of rules from
+them, and refuses a schema that costs too much.
 """
 
 from __future__ import annotations

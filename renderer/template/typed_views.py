@@ -1,8 +1,9 @@
 """Views of objects for expressions: the values that the schema of a kind means, where JSON has other ones.
 
-A number is a double even if JSON has a whole one, `byte` is bytes, `date-time` a timestamp, `duration` a duration
-(Kubernetes documentation, "Common Expression Language", type integration). A value that does not have the form of its
-type stays as it is. Only fields that some expression reads are converted; most objects need no view.
+A number is a double even if JSON has a whole one. The formats `byte`, `date-time` and `duration` become bytes,
+timestamps and durations (Kubernetes documentation, "Common Expression Language", type integration). A value that does
+not have the form of its type stays as it is. Only fields that some expression reads are converted; most objects need no
+view.
 """
 
 from __future__ import annotations

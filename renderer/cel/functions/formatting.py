@@ -1,7 +1,12 @@
 """The function `string.format(list)` of cel-go's strings extension, version 1 and later.
 
-Verbs: `%s` any value, `%d` whole numbers, `%f` and `%e` numbers with an optional precision (`%.3f`), `%b` binary, `%o`
-octal, `%x` and `%X` hexadecimal of numbers, strings and bytes.
+Verbs:
+
+* `%s`: any value
+* `%d`: whole numbers
+* `%f`, `%e`: numbers, with an optional precision (`%.3f`)
+* `%b`, `%o`: binary, octal
+* `%x`, `%X`: hexadecimal, of numbers, strings and bytes
 """
 
 from __future__ import annotations
