@@ -126,12 +126,12 @@ def find_refused_keys(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     annotations = metadata.get("annotations")
     given = annotations if isinstance(annotations, dict) else {}
     misplaced = [
-        (f"metadata.annotations[{key}]", f"passes no window without {other}")
+        (f"metadata.annotations[{key}]", f"has no effect without {other}")
         for key, other in ((BREAK_GLASS_REASON, BREAK_GLASS_UNTIL), (BREAK_GLASS_UNTIL, BREAK_GLASS_REASON))
         if key in given and other not in given
     ]
     if HALT in given and manifest.get("kind") != "ResourceGraphDefinition":
-        message = f"stops the rollout of a definition; one instance is kept where it is by {HOLD}"
+        message = f"stops the rollout of a definition; to keep one instance unchanged, use {HOLD}"
         misplaced.append((f"metadata.annotations[{HALT}]", message))
     return misplaced + [
         (f"metadata.{place}[{key}]", reason)
@@ -145,9 +145,9 @@ def find_refused_keys(manifest: dict[str, Any]) -> list[tuple[str, str]]:
 def _describe_refusal(key: str) -> str:
     prefix = key.partition("/")[0]
     if prefix in {"internal.levelgate.dev", "applyset.kubernetes.io"}:
-        return f"keys of {prefix}/ are written by the program alone; remove it from Git"
+        return f"only Levelgate writes keys of {prefix}/; remove it from Git"
     if prefix == "levelgate.dev" and key not in WRITTEN_BY_PEOPLE:
-        return f"no such key; people may write {', '.join(sorted(WRITTEN_BY_PEOPLE))}"
+        return f"no such key; there are {', '.join(sorted(WRITTEN_BY_PEOPLE))}"
     return ""
 
 

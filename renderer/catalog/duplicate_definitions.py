@@ -68,7 +68,7 @@ def find_duplicate_definitions(contents: Iterable[FileContent]) -> DuplicateDefi
 
 
 def _problem(name: str, declaration: _Declaration, group: Iterable[_Declaration]) -> Problem:
-    message = f"{name} is declared at {_describe(one.origin for one in group)}, and none of these is obeyed; keep one"
+    message = f"{name} is declared at {_describe(one.origin for one in group)}, so all of them are ignored; keep one"
     return Problem(declaration.origin.file, declaration.origin.line, declaration.path, message)
 
 

@@ -165,7 +165,10 @@ def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
                 "move files that are not manifests outside of the source's path",
             )
     if value["apiVersion"].startswith("kustomize.config.k8s.io/"):
-        return "apiVersion", "kustomize is not run; commit what `kubectl kustomize` prints, outside of this directory"
+        return (
+            "apiVersion",
+            "Levelgate does not run kustomize; commit the output of `kubectl kustomize`, outside this directory",
+        )
     metadata = value.get("metadata")
     if not isinstance(metadata, dict):
         return "metadata", "missing: every object needs a name"

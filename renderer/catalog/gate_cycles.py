@@ -33,7 +33,9 @@ def find_gate_cycles(definitions: Mapping[GroupKind, Definition]) -> dict[GroupK
             if cycle := min(filter(None, paths), key=len, default=None):
                 cycle = cycle if cycle[0] == vertex else [vertex, *cycle]
                 steps = " -> ".join(map(_format_vertex, cycle))
-                message = f"${{{gate.text}}}: waits for what waits for it: {steps}; it would never open"
+                message = (
+                    f"${{{gate.text}}}: waits for itself: {steps}; remove one of these references, or it never opens"
+                )
                 problems.setdefault(kind, []).append(Problem(gate.origin.file, gate.origin.line, gate.path, message))
     return problems
 

@@ -146,7 +146,7 @@ class GateRewriter:
         if not self.scope.collection:
             return EvaluationError(f"{call.function}() needs a collection; this is a single resource", offset=call.at)
         return EvaluationError(
-            f"{call.function}() is about this collection: write {call.function}({arguments})", offset=call.at
+            f"{call.function}() works on this collection only; write {call.function}({arguments})", offset=call.at
         )
 
     def _rewrite_method(self, call: FunctionCall, target: SyntaxNode, bound: _MacroScope) -> SyntaxNode:
@@ -173,9 +173,9 @@ class GateRewriter:
         if reference and call.arguments:
             return "takes no arguments"
         if reference:
-            return f"is asked of one item; of all of them: {reference.root}.all(x, x.{call.function}())"
+            return f"works on one item; for all of them write {reference.root}.all(x, x.{call.function}())"
         candidates = sorted(self.scope.items | self.scope.ancestors.keys())
-        return f"is asked of an item of a collection or of a resource; here there are {', '.join(candidates) or 'none'}"
+        return f"works on an item of a collection or on a resource; there are {', '.join(candidates) or 'none'}"
 
     def _macro_variables(self, macro: Macro, bound: _MacroScope) -> _MacroScope:
         """Return what the variables of a macro refer to. The last variable is the element of the list."""

@@ -214,7 +214,7 @@ def _find_mistakes(gate: Gate, inputs: GateInputs) -> Iterator[str]:
     for read in gate.program.reads:
         name, *fields = read
         if name in inputs.secrets and SECRET_FIELDS.intersection(fields[:2]):
-            yield f"gates do not see the data of Secrets; {name} is one"
+            yield f"gates cannot read the data of Secrets; {name} is a Secret"
 
 
 def _make_program(text: str, tree: SyntaxNode) -> Program:

@@ -70,7 +70,7 @@ def _check_identity(body: Any, path: str, collector: ProblemCollector) -> GroupK
             collector.fail(f"{path}.{field}", "must be literal; expressions are not allowed here")
         elif not pattern.fullmatch(value):
             example = "v1 or apps/v1" if field == "apiVersion" else "Deployment"
-            collector.fail(f"{path}.{field}", f"{value!r} is not one; write for example {example}")
+            collector.fail(f"{path}.{field}", f"{value!r} is not valid; write for example {example}")
     if not isinstance(body.get("metadata"), dict):
         collector.fail(f"{path}.metadata", "missing: must be a mapping with at least a name")
     return group_kind(body) if len(collector.problems) == problems_before else None

@@ -191,7 +191,10 @@ class _NodeCompiler:
         """Compile the gates of one resource. They read its ancestors and, for a collection, its items."""
         path, expressions = f"spec.resources[{index}].propagateWhen", resource.get("propagateWhen")
         if expressions and node.external:
-            self.collector.fail(path, "may not stand beside externalRef: what is only read has nothing to hold back")
+            self.collector.fail(
+                path,
+                "cannot be combined with externalRef: there is nothing to hold back in an object that is only read",
+            )
             return None
         parents = {name: other.depends_on for name, other in nodes.items()}
         upstream = {name: nodes[name] for name in ancestors(parents, [node.id]) - {node.id}}
@@ -217,7 +220,7 @@ class _NodeCompiler:
     def _compile_for_each(self, path: str, entries: Any, ids: list[str], *, external: bool) -> tuple[Dimension, ...]:
         if external and entries:
             self.collector.fail(
-                path, "may not stand beside externalRef; to read many objects, select them by their labels"
+                path, "cannot be combined with externalRef; to read many objects, select them by their labels"
             )
             return ()
         dimensions = compile_dimensions(entries, path, ids, self.collector)
@@ -233,7 +236,7 @@ class _NodeCompiler:
         metadata = template.source["metadata"]
         namespaced = is_namespaced(kind, {})
         if not namespaced and metadata.get("namespace"):
-            self.collector.fail(f"{path}.metadata.namespace", f"{kind} objects have no namespace; take it out")
+            self.collector.fail(f"{path}.metadata.namespace", f"{kind} objects have no namespace; remove it")
         required = namespaced and not self.namespaced and "selector" not in metadata
         if required and is_built_in(kind) and not metadata.get("namespace"):
             self.collector.fail(

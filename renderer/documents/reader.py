@@ -166,11 +166,13 @@ class YamlReader:
         self._anchors.clear()
         self._separator_line = event.start_mark.line if event.explicit else -1
         if self._ordinal >= MAX_DOCUMENTS:
-            raise self._unreadable(event, f"more than {MAX_DOCUMENTS:,} documents in one file")
+            raise self._unreadable(event, f"more than {MAX_DOCUMENTS:,} documents in one file; split it")
         if event.version or event.tags:
             self._add_mistake(event, "YAML directives (lines that start with '%') are not supported; remove them")
         if self._ordinal and not event.explicit:
-            self._add_mistake(event, "a document that does not start with '---'; kubectl would ignore it")
+            self._add_mistake(
+                event, "a document that does not start with '---', which kubectl would ignore; put '---' before it"
+            )
 
     def _check_root(self, event: Any) -> int:
         """Return the line of a document's content, from 1. Content on the line of `---` is a mistake."""
@@ -234,13 +236,11 @@ class YamlReader:
         """
         sources = value if type(value) is list else [value]
         if not all(type(source) is dict for source in sources):
-            self._add_mistake(event, "'<<' takes a mapping, or a list of mappings")
+            self._add_mistake(event, "'<<' needs a mapping, or a list of mappings")
             return
         merged = {key: item for source in reversed(sources) for key, item in source.items()}
         if clash := sorted(merged.keys() & container.keys()):
-            self._add_mistake(
-                event, f"'<<' stands below {clash[0]!r}, which it also gives; put '<<' first in its mapping"
-            )
+            self._add_mistake(event, f"'<<' follows {clash[0]!r}, which it also sets; put '<<' first in its mapping")
         container.update(merged)
         self._merged_keys[id(container)] = set(merged)
 
@@ -251,7 +251,7 @@ class YamlReader:
             )
         anchored = self._anchors[event.anchor]
         if anchored is None:
-            raise self._unreadable(event, f"alias *{event.anchor} stands inside of its own anchor")
+            raise self._unreadable(event, f"alias *{event.anchor} is inside its own anchor")
         self._expanded_nodes += anchored.nodes
         if self._expanded_nodes > MAX_EXPANDED_NODES:
             raise self._unreadable(

@@ -105,9 +105,9 @@ def _check_combined(schema: Schema, value: Any, path: _Path, report: _Report) ->
                 " and ".join(_format_mistake(problem, path) for problem in form_mistakes)
                 for form_mistakes in mistakes_by_form
             )
-            report(path, f"fits none of the {len(parts)} forms that it may have: {reasons}", rule)
+            report(path, f"fits none of the {len(parts)} allowed forms: {reasons}", rule)
         elif max_fitting and fitting > max_fitting:
-            report(path, f"fits {fitting} of the {len(parts)} forms of which it must have one", rule)
+            report(path, f"fits {fitting} of the {len(parts)} forms; it must fit exactly one", rule)
     if "not" in schema and not _find_mistakes(schema["not"], value, path):
         report(path, f"is what it must not be: {format_value(schema['not'])}", "not")
 

@@ -158,9 +158,7 @@ class Template:
                 else:
                     errors.append(TemplateError(format_path(path), result))
         if () in values and values[()] is OMIT:
-            errors.append(
-                TemplateError("", ExpressionError(str(self.source), "omit() has no field here that it could drop"))
-            )
+            errors.append(TemplateError("", ExpressionError(str(self.source), "omit() has no field to drop here")))
         if errors:
             raise TemplateError(errors[0].path, errors[0].error, tuple(errors[1:])) from None
         return _fill(self.source, (), values), waiting

@@ -133,7 +133,7 @@ def test_an_instance_of_a_kind_that_nothing_defines(capsys: pytest.CaptureFixtur
     told = [one["message"] for one in findings(capsys, place, code=0) if one["file"] == "x.yaml"]
     assert len(told) == 1
     assert told[0].startswith(
-        f"no definition here makes Lnik.{GROUP}; if another repository does, name that with --schemas"
+        f"no definition here defines Lnik.{GROUP}; if another repository does, name it with --schemas"
     )
 
 
@@ -271,7 +271,7 @@ def test_a_break_glass_that_passes_nothing_is_told_with_its_line(
             "error",
             "is more than 4h ahead and bypasses no window; write at most 2026-11-23T12:00:00Z",
         ),
-        ("half.yaml", 6, "error", "passes no window without levelgate.dev/break-glass-until"),
+        ("half.yaml", 6, "error", "has no effect without levelgate.dev/break-glass-until"),
         ("over.yaml", 7, "warning", "is in the past; remove it"),
     }
 

@@ -164,4 +164,4 @@ def test_a_halt_stands_on_a_definition_alone(fleet: LinkPlatform) -> None:
     assert fleet.catalog
     (problem,) = fleet.catalog.problems
     assert (problem.file, problem.path) == ("a.json", "metadata.annotations[levelgate.dev/halt]")
-    assert "one instance is kept where it is by levelgate.dev/hold" in problem.message
+    assert "to keep one instance unchanged, use levelgate.dev/hold" in problem.message

@@ -33,10 +33,10 @@ from renderer.well_known import (
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        (PART_OF, "written by the program alone"),
-        ("applyset.kubernetes.io/id", "written by the program alone"),
-        ("applyset.kubernetes.io/anything", "written by the program alone"),
-        ("internal.levelgate.dev/deps", "written by the program alone"),
+        (PART_OF, "only Levelgate writes keys of"),
+        ("applyset.kubernetes.io/id", "only Levelgate writes keys of"),
+        ("applyset.kubernetes.io/anything", "only Levelgate writes keys of"),
+        ("internal.levelgate.dev/deps", "only Levelgate writes keys of"),
         ("levelgate.dev/commit", "no such key"),
         ("levelgate.dev/prun", "no such key"),
         ("levelgate.dev/sync-requested-at", ""),
@@ -83,7 +83,7 @@ def test_what_people_write_is_taken(key: str, word: str) -> None:
 def test_a_break_glass_without_its_other_half_is_refused(key: str, missing: str) -> None:
     """3.3, 14."""
     found = find_refused_keys({"metadata": {"annotations": {key: "2026-11-23T08:00:00Z"}}})
-    assert found == [(f"metadata.annotations[{key}]", f"passes no window without {missing}")]
+    assert found == [(f"metadata.annotations[{key}]", f"has no effect without {missing}")]
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("dependsOn: [a]", "sources[0].dependsOn: waits for itself: a <- a"),
         ("conflicts: heal", "sources[0].conflicts: 'heal' is not one of Heal, Report, Force; did you mean 'Heal'?"),
         ("adopt: Always", "sources[0].adopt: 'Always' is not one of Never, IfEqual, IfUnowned"),
-        ("adopt: 5", "sources[0].adopt: fits none of the 2 forms that it may have: 5 is not text; put it in quotes; or 5 is not an object"),
+        ("adopt: 5", "sources[0].adopt: fits none of the 2 allowed forms: 5 is not text; put it in quotes; or 5 is not an object"),
         ("adopt: {policy: IfEqual, from: [kustomize]}", "sources[0].adopt.from[0]: 'kustomize' is not one of kubectl, flux, argocd, helm, kro"),
         ("brake: {percent: 101}", "sources[0].brake.percent: 101 is above the maximum 100"),
         ("brake: 5", "sources[0].brake: 5 is not an object"),

@@ -99,7 +99,7 @@ def test_a_list_is_its_items() -> None:
         (
             "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n",
             "apiVersion",
-            "kustomize is not run; commit what `kubectl kustomize` prints",
+            "Levelgate does not run kustomize; commit the output of `kubectl kustomize`",
         ),
         ("apiVersion: v1\nkind: A\nmetadata: [x]\n", "metadata", "missing"),
         ("apiVersion: v1\nkind: A\nmetadata: {}\n", "metadata.name", "missing"),
@@ -139,9 +139,7 @@ def test_two_definitions_of_a_kind_are_both_refused_and_told() -> None:
     assert found.definitions == {}
     assert str(found.broken[LINK]) == "a.yaml:1"
     assert found.duplicates.describe(LINK) == "is declared at a.yaml:1 and b.yaml:1"
-    told = (
-        f"spec.schema.kind: links.{GROUP} is declared at a.yaml:1 and b.yaml:1, and none of these is obeyed; keep one"
-    )
+    told = f"spec.schema.kind: links.{GROUP} is declared at a.yaml:1 and b.yaml:1, so all of them are ignored; keep one"
     assert list(map(str, found.problems)) == [f"a.yaml:1: {told}", f"b.yaml:1: {told}"]
 
 

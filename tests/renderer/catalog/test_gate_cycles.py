@@ -50,10 +50,10 @@ def test_s1_23_a_gate_that_waits_for_what_contains_it_is_refused() -> None:
     """A database waits until the stack is ready, and the stack is ready when its database is."""
     (told,) = found(STACK, DATABASE)["Database"]
     assert told.startswith("platform/db.yaml:")
-    assert "spec.resources[1].propagateWhen[0]: ${stack.ready()}: waits for what waits for it" in told
+    assert "spec.resources[1].propagateWhen[0]: ${stack.ready()}: waits for itself" in told
     assert (
         "Database.kro.run/volume -> Database.kro.run/stack -> Stack.kro.run -> Stack.kro.run/db"
-        " -> Database.kro.run -> Database.kro.run/volume; it would never open" in told
+        " -> Database.kro.run -> Database.kro.run/volume; remove one of these references, or it never opens" in told
     )
 
 

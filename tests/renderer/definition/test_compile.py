@@ -163,8 +163,8 @@ def test_references_that_cannot_be(nodes: list[Any], told: str) -> None:
         ({"kind": "${schema.spec.name}"}, "template.kind: must be literal"),
         ({"kind": ""}, "template.kind: missing"),
         ({"apiVersion": 1}, "template.apiVersion: missing"),
-        ({"apiVersion": "apps/v1/x"}, "template.apiVersion: 'apps/v1/x' is not one"),
-        ({"kind": "Config Map"}, "template.kind: 'Config Map' is not one"),
+        ({"apiVersion": "apps/v1/x"}, "template.apiVersion: 'apps/v1/x' is not valid"),
+        ({"kind": "Config Map"}, "template.kind: 'Config Map' is not valid"),
         ({"metadata": {}}, "template.metadata.name: missing"),
         ({"metadata": None}, "template.metadata: missing"),
         ({"metadata": {"name": "a", "labels": {"kro.run/x": "y"}}}, "metadata.labels[kro.run/x]"),
@@ -299,7 +299,7 @@ def test_references_to_nothing(metadata: dict[str, Any], told: str) -> None:
 def test_a_reference_is_no_collection_by_foreach() -> None:
     given = {"id": "given", "externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "${r}"}}}
     found = "\n".join(mistakes(source({**given, "forEach": [{"r": "${schema.spec.regions}"}]}, spec=REGIONS)))
-    assert "may not stand beside externalRef" in found
+    assert "cannot be combined with externalRef" in found
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_s1_36_a_collection_reads_its_items_its_iterators_and_what_is_before_it(
         ("inFlight(a) < 1", "inFlight() needs a collection; this is a single resource"),
         ("app.ready()", "'app' is not a variable of this gate"),
         ("schema.spec.sze == 1", "no field 'sze' in schema.spec; did you mean 'size'?"),
-        ("schema.ready()", "is asked of an item of a collection or of a resource; here there are a"),
+        ("schema.ready()", "works on an item of a collection or on a resource; there are a"),
     ],
 )
 def test_s1_36_s1_37_what_a_resource_may_not_read(gate: str, told: str) -> None:
@@ -108,9 +108,9 @@ def test_s1_36_s1_37_what_a_resource_may_not_read(gate: str, told: str) -> None:
         ("apps.all(x, y.ready())", "'y' is not a variable of this gate"),
         ("app.spec.sze > 1", "no field 'sze' in app.spec; did you mean 'size'?"),
         ("target.revison == 1", "no field 'revison' in target; did you mean 'revision'?"),
-        ("apps.ready()", "ready() is asked of one item; of all of them: apps.all(x, x.ready())"),
-        ("app.spec.ready()", "ready() is asked of an item of a collection"),
-        ("apps.map(x, x.spec).all(x, x.ready())", "ready() is asked of an item of a collection"),
+        ("apps.ready()", "ready() works on one item; for all of them write apps.all(x, x.ready())"),
+        ("app.spec.ready()", "ready() works on an item of a collection"),
+        ("apps.map(x, x.spec).all(x, x.ready())", "ready() works on an item of a collection"),
         ("app.ready(1)", "ready() takes no arguments"),
         ("app.redy()", "unknown method redy(); did you mean 'ready'?"),
         ("inWidow('x')", "unknown function inWidow(); did you mean 'inWindow'?"),
@@ -151,14 +151,14 @@ def test_what_is_only_read_has_no_gate() -> None:
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     node = {"id": "found", "externalRef": reference, "propagateWhen": ["${true}"]}
     (found,) = mistakes(text(resource("a"), node))
-    assert "propagateWhen: may not stand beside externalRef" in found
+    assert "propagateWhen: cannot be combined with externalRef" in found
 
 
 def test_gates_see_no_data_of_secrets() -> None:
     secret = resource("a")
     secret["template"] |= {"kind": "Secret"}
     (found,) = mistakes(text(secret, *chain("a.data.password == 'x'")[1:]))
-    assert "gates do not see the data of Secrets; a is one" in found
+    assert "gates cannot read the data of Secrets; a is a Secret" in found
     assert definition(secret, *chain("a.metadata.name == 'x'")[1:]).gates
 
 
@@ -204,8 +204,8 @@ def test_s1_9_s1_17_s1_18_rates_and_their_defaults(expression: str, rate: str) -
         ("linearlyReady(each)", "write linearlyReady(each, apps)"),
         ("apps.all(x, linearlyReady(x, apps))", "write linearlyReady(each, apps)"),
         ("apps.all(each, linearlyReady(each, apps))", "write linearlyReady(each, apps)"),
-        ("inFlight(app) < 1", "inFlight() is about this collection: write inFlight(apps)"),
-        ("settled(apps.filter(x, x.ready())) < 1", "settled() is about this collection: write settled(apps)"),
+        ("inFlight(app) < 1", "inFlight() works on this collection only; write inFlight(apps)"),
+        ("settled(apps.filter(x, x.ready())) < 1", "settled() works on this collection only; write settled(apps)"),
     ],
 )
 def test_s1_17_s1_18_rates_that_cannot_be(expression: str, told: str) -> None:

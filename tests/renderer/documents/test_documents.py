@@ -192,7 +192,7 @@ def test_merge_sign_that_is_marked_as_text_is_an_ordinary_key(key: str) -> None:
 
 
 def test_merge_of_something_else_is_refused() -> None:
-    assert "'<<' takes a mapping" in refuse("<<: 1\n")[0]
+    assert "'<<' needs a mapping" in refuse("<<: 1\n")[0]
 
 
 def test_alias_gives_an_equal_value_that_is_not_shared() -> None:
@@ -206,7 +206,7 @@ def test_alias_gives_an_equal_value_that_is_not_shared() -> None:
     ("text", "reason"),
     [
         ("a: *nowhere\n", "has no anchor"),
-        ("a: &a [*a]\n", "inside of its own anchor"),
+        ("a: &a [*a]\n", "inside its own anchor"),
         ("a: &x 1\n---\nb: *x\n", "has no anchor"),
     ],
 )
