@@ -112,10 +112,8 @@ class Catalog:
         return {kind: frozenset(versions) for kind, versions in versions_by_kind.items()}
 
     def find_definition_kind(self, problem: Problem) -> GroupKind | None:
-        """Return the kind of the definition whose document contains *problem*; None if the document is not a
-        definition.
-
-        Finds the kind of a broken definition too.
+        """Return the kind of the definition in whose document *problem* is, also if it is broken; None for another
+        document.
         """
         content = self.contents.get(problem.file, FileContent())
         document_starts: list[tuple[int, GroupKind | None]] = [

@@ -1,7 +1,7 @@
 """CEL, the language inside `${...}`: compiles and evaluates expressions over plain JSON values.
 
-program = compile_expression("schema.spec.name + '-db'") program.evaluate({"schema": {"spec": {"name": "orders"}}})
-# 'orders-db'
+    program = compile_expression("schema.spec.name + '-db'")
+    program.evaluate({"schema": {"spec": {"name": "orders"}}})      # 'orders-db'
 
 The language is the CEL language definition with cel-go's and Kubernetes' libraries and kro's own, configured as in kro.
 Evaluation is pure and bounded: it has no clock, no randomness, no input except the variables, and a budget for work and

@@ -4,7 +4,7 @@ The source evaluates strictly from left to right and explains nothing. If it rai
 run. No text of the expression enters the source: values are written by `repr` or passed as constants, and variables of
 macros are numbered.
 
-schema.spec.name + "-db"        add(v['schema']['spec']['name'], '-db', m)
+    schema.spec.name + "-db"        add(v['schema']['spec']['name'], '-db', m)
 """
 
 from __future__ import annotations

@@ -3,8 +3,10 @@
 Each hole of the template is a statement that assigns the finished JSON value to a local variable. The shape of the
 template is one expression that contains those variables:
 
-def f(v, m): m.renew(); e0 = plain(m, v['schema']['spec']['replicas']) m.renew(); e1 = text(m,
-v['schema']['spec']['name'], '-db') return {'replicas': e0, 'name': e1}
+    def f(v, m):
+     m.renew(); e0 = plain(m, v['schema']['spec']['replicas'])
+     m.renew(); e1 = text(m, v['schema']['spec']['name'], '-db')
+     return {'replicas': e0, 'name': e1}
 
 Like all generated code it may raise anything. The caller then evaluates hole by hole.
 """

@@ -1,8 +1,9 @@
 """CEL values as native Python values.
 
-int     int                 string     str       list       list, Associative    timestamp  aware datetime uint    UInt
-bytes      bytes     map        dict, MixedMap       duration   timedelta double  float               bool       bool
-null_type  None                 type       TypeValue optional_type               Optional
+    int     int                 string     str       list       list, Associative    timestamp  aware datetime
+    uint    UInt                bytes      bytes     map        dict, MixedMap       duration   timedelta
+    double  float               bool       bool      null_type  None                 type       TypeValue
+    optional_type               Optional
 
 Timestamps and durations finer than a microsecond are `PreciseTimestamp` and `PreciseDuration` of `nanoseconds`.
 

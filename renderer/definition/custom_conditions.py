@@ -1,6 +1,6 @@
 """Conditions that the author of a definition adds to `status.conditions` (kro documentation, "Custom conditions").
 
-- "${runtime.newCondition({type: 'Serving', status: web.status.ready ? 'True' : 'False', reason: 'Pods'})}"
+    - "${runtime.newCondition({type: 'Serving', status: web.status.ready ? 'True' : 'False', reason: 'Pods'})}"
 
 They replace kro's own conditions in the status of an instance. Because they may read kro's conditions, they are
 evaluated after those.

@@ -1,8 +1,8 @@
 """The functions that only gates have (KREP-006), rewritten to reads of variables that `gitops.gates` provides.
 
-inWindow("dba")                     @windows["dba"]         x.ready()               x["@ready"] external("budget")
-@externals["budget"]    inFlight(webapps)       @counters["inFlight"] linearlyReady(each, webapps, 3)     @rates["linear
-3"]
+    inWindow("dba")                     @windows["dba"]         x.ready()               x["@ready"]
+    external("budget")                  @externals["budget"]    inFlight(webapps)       @counters["inFlight"]
+    linearlyReady(each, webapps, 3)     @rates["linear 3"]
 
 So the CEL evaluator needs no knowledge of gates, and the tree of a gate tells everything that it asks for. No author
 can write such a name, since `@` does not start an identifier.

@@ -75,10 +75,7 @@ class Gate:
     program: Program
     """The whole condition."""
     reduced_program: Program
-    """The condition with the `fixed_programs` replaced by variables.
-
-    It is evaluated for each item, and they only once.
-    """
+    """The condition with the `fixed_programs` replaced by variables, to be evaluated for each item."""
     fixed_programs: Mapping[str, Program]
     """Parts of the condition with one value for all items of a reconciliation, by variable name."""
     pace_calls: frozenset[PaceCall]

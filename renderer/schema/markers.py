@@ -1,6 +1,7 @@
 r"""Markers of a SimpleSchema field: the text after the first `|`.
 
-marker := key "=" value        separated by blanks value  := bare | "quoted with \" and \\" | bracketed {...} or [...]
+    marker := key "=" value        separated by blanks
+    value  := bare | "quoted with \" and \\" | bracketed {...} or [...]
 
 Blanks around `=` and at the end, which kro rejects, are accepted if they leave no ambiguity.
 """

@@ -1,6 +1,7 @@
 """The table of functions: overloads by name, declared with their CEL signature.
 
-@overload("string.split(string): list") def split(text: str, separator: str) -> list[str]: ...
+    @overload("string.split(string): list")
+    def split(text: str, separator: str) -> list[str]: ...
 
 A signature that starts with a type declares a method of that type; any other qualifier (`json.marshal`) is part of the
 name. `dyn` accepts every type. `Type{}` constructs a message from the map of its fields. An implementation whose first
