@@ -1,0 +1,39 @@
+"""Base64, JSON as Go writes it, and hashes."""
+
+import pytest
+
+from renderer.cel.budget import Meter
+from renderer.cel.errors import EvaluationError
+from renderer.cel.functions import encoders
+from renderer.cel.values import MixedMap
+
+
+def test_json_is_that_of_go() -> None:
+    value = {"b": [1.0, 1e21, None, "<&>"], "a": {"é": True}}
+    assert encoders.json_marshal(Meter(), value) == ('{"a":{"é":true},"b":[1,1e+21,null,"\\u003c\\u0026\\u003e"]}')
+    assert encoders.json_unmarshal(Meter(), '{"a": [1]}') == {"a": [1.0]}
+
+
+def test_what_json_cannot_carry_is_an_error() -> None:
+    for value in (float("nan"), MixedMap({1: 2}), b"x"):
+        with pytest.raises(EvaluationError):
+            encoders.json_marshal(Meter(), value)
+    for text in ("{", "NaN", "[" * 300):
+        with pytest.raises(EvaluationError, match=r"json\.unmarshal"):
+            encoders.json_unmarshal(Meter(), text)
+
+
+def test_brackets_inside_of_texts_are_no_depth() -> None:
+    assert encoders.json_unmarshal(Meter(), '["' + "[" * 300 + '"]') == ["[" * 300]
+
+
+def test_base64_ignores_line_breaks_and_missing_padding() -> None:
+    assert encoders.base64_decode(Meter(), "aG\nk") == b"hi"
+    with pytest.raises(EvaluationError, match="not base64"):
+        encoders.base64_decode(Meter(), " aGk=")
+
+
+def test_hashes_have_their_known_values() -> None:
+    assert encoders.fnv64a(Meter(), "a").hex() == "af63dc4c8601ec8c"
+    assert encoders.md5(Meter(), "a").hex() == "0cc175b9c0f1b6a831c399e269772661"
+    assert len(encoders.sha256(Meter(), "a")) == 32
