@@ -185,14 +185,22 @@ def load(
         contents[file] = FileContent(problems=(Problem(file, 0, "", message),), unreadable=True)
     duplicates = find_duplicate_definitions(contents.values())
     all_definitions = [definition for content in contents.values() for definition in content.definitions]
-    definitions = {one.group_kind: one for one in all_definitions if one.group_kind not in duplicates.places}
+    definitions = {
+        definition.group_kind: definition
+        for definition in all_definitions
+        if definition.group_kind not in duplicates.places
+    }
     types = kind_schemas.from_crds(
         _crds(contents.values(), definitions.values(), duplicates.crds), previous.types if previous else KindSchemas()
     )
     check_results = {kind: type_check.check_definition(definition, types) for kind, definition in definitions.items()}
     cycles = gate_cycles.find_gate_cycles(definitions)
     broken = {kind: origin for content in contents.values() for kind, origin in content.broken}
-    broken |= {one.group_kind: one.origin for one in reversed(all_definitions) if one.group_kind in duplicates.places}
+    broken |= {
+        definition.group_kind: definition.origin
+        for definition in reversed(all_definitions)
+        if definition.group_kind in duplicates.places
+    }
     broken |= {kind: definitions[kind].origin for kind in cycles}
     broken |= {kind: result.definition.origin for kind, result in check_results.items() if result.problems}
     problems = [problem for content in contents.values() for problem in content.problems]
@@ -258,7 +266,7 @@ def _has_only_objects(content: FileContent) -> bool:
 def _definition_names(contents: Iterable[FileContent]) -> dict[GroupKind, frozenset[str]]:
     names: dict[GroupKind, frozenset[str]] = {}
     for content in contents:
-        named = [(one.group_kind, one.name) for one in content.definitions]
+        named = [(definition.group_kind, definition.name) for definition in content.definitions]
         named += [(outline.group_kind, outline.name) for outline in content.outlines]
         for kind, name in named:
             names[kind] = names.get(kind, frozenset()) | {name}
@@ -269,9 +277,11 @@ def _broken_outlines(contents: Iterable[FileContent], broken: Container[GroupKin
     """Yield outlines of all broken definitions, including those that compile and are broken by another file."""
     for content in contents:
         yield from content.outlines
-        for one in content.definitions:
-            if one.group_kind in broken:
-                yield DefinitionOutline(one.group_kind, one.name, frozenset(node.group_kind for node in one.nodes))
+        for definition in content.definitions:
+            if definition.group_kind in broken:
+                yield DefinitionOutline(
+                    definition.group_kind, definition.name, frozenset(node.group_kind for node in definition.nodes)
+                )
 
 
 def _crds(

@@ -54,12 +54,12 @@ def find_duplicate_definitions(contents: Iterable[FileContent]) -> DuplicateDefi
     places: dict[GroupKind, list[SourceLocation]] = {}
     problems: list[Problem] = []
     for name, group in (*by_crd.items(), *by_name.items()):
-        if len(group) == 1 or all(one.kind is None for one in group):
+        if len(group) == 1 or all(declaration.kind is None for declaration in group):
             continue
-        for one in group:
-            problems.append(_problem(name, one, group))
-            if one.kind is not None:
-                places.setdefault(one.kind, []).extend(other.origin for other in group)
+        for declaration in group:
+            problems.append(_problem(name, declaration, group))
+            if declaration.kind is not None:
+                places.setdefault(declaration.kind, []).extend(other.origin for other in group)
     return DuplicateDefinitions(
         {kind: tuple(sorted(set(origins), key=str)) for kind, origins in places.items()},
         frozenset(name for name, group in by_crd.items() if len(group) > 1),
@@ -68,7 +68,8 @@ def find_duplicate_definitions(contents: Iterable[FileContent]) -> DuplicateDefi
 
 
 def _problem(name: str, declaration: _Declaration, group: Iterable[_Declaration]) -> Problem:
-    message = f"{name} is declared at {_describe(one.origin for one in group)}, so all of them are ignored; keep one"
+    places = _describe(other.origin for other in group)
+    message = f"{name} is declared at {places}, so all of them are ignored; keep one"
     return Problem(declaration.origin.file, declaration.origin.line, declaration.path, message)
 
 
@@ -94,4 +95,6 @@ def _groups(contents: Iterable[FileContent]) -> tuple[_Groups, _Groups]:
             if declared.group_kind == CRD:
                 declaration = _Declaration(None, declared.origin, "metadata.name")
                 by_crd.setdefault(declared.manifest["metadata"]["name"], []).append(declaration)
-    return by_crd, {name: group for name, group in by_name.items() if len({one.kind for one in group}) > 1}
+    return by_crd, {
+        name: group for name, group in by_name.items() if len({declaration.kind for declaration in group}) > 1
+    }

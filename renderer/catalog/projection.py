@@ -139,7 +139,11 @@ def project(
     of files that cannot be read, and new ones of patches and mappings: two objects with one key, and objects that may
     not be applied. Objects with the same changes are reused from *previous*, a projection of an earlier commit.
     """
-    known = {id(one.base): one for one in previous.objects if isinstance(one, _ProjectedObject)} if previous else {}
+    known = (
+        {id(projected.base): projected for projected in previous.objects if isinstance(projected, _ProjectedObject)}
+        if previous
+        else {}
+    )
     keys = object_keys(catalog, scopes)
     kept = [(key, declared) for key, declared in zip(keys, catalog.objects, strict=True) if key in content.objects]
     objects: list[DeclaredObject] = []
@@ -151,7 +155,7 @@ def project(
             is_namespaced(key.group_kind, scopes),
         )
         objects.append(_change(declared, key, changes, known.get(id(declared))))
-    definitions = {kind: one for kind, one in catalog.definitions.items() if kind in content.definitions}
+    definitions = {kind: definition for kind, definition in catalog.definitions.items() if kind in content.definitions}
     broken = {kind: origin for kind, origin in catalog.broken.items() if kind in content.definitions}
     problems = {
         *_problems_of(catalog, content, {id(declared) for _, declared in kept}),
@@ -303,7 +307,9 @@ def _protecting_left_out(
     left_out = {
         declared.origin.file for key, declared in zip(keys, catalog.objects, strict=True) if key not in content.objects
     }
-    left_out |= {one.origin.file for kind, one in catalog.definitions.items() if kind not in content.definitions}
+    left_out |= {
+        definition.origin.file for kind, definition in catalog.definitions.items() if kind not in content.definitions
+    }
     left_out |= {origin.file for kind, origin in catalog.broken.items() if kind not in content.definitions}
     return {
         file: replace(found, unreadable=True) if file in left_out else found for file, found in catalog.contents.items()

@@ -149,7 +149,7 @@ def _normalize_spec(spec: dict[str, Any]) -> dict[str, Any]:
     """Return one form for all specs with the same meaning (kro: hash of a GraphRevision).
 
     The order of resources, conditions, short names and categories has no meaning, and an empty field means an absent
-    one. An exception is `propagateWhen`, where an empty list means that there is no gate.
+    field. An exception is `propagateWhen`, where an empty list means that there is no gate.
     """
     return {
         "schema": {**_SCHEMA_DEFAULTS, **_without_empty(spec["schema"])},

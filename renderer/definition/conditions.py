@@ -78,8 +78,8 @@ def describe_missing(problem: ExpressionError) -> str:
 
 
 def missing_path(problem: NoSuchKey) -> tuple[str, ...]:
-    """Return the whole path that the expression reads through the missing key; the path of that key if there is no
-    longer one.
+    """Return the whole path that the expression reads through the missing key, if it reads further; otherwise the key's
+    path.
     """
     missing = tuple(problem.path)
     reads = compile_expression(problem.expression).reads
