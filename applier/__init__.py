@@ -1,1 +1,1 @@
-"""From rendered manifests to a cluster that matches them: observe, plan, apply level by level, prune in reverse."""
+"""Everything that touches one cluster: observe it, plan changes, apply them level by level, prune in reverse order."""

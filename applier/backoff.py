@@ -1,4 +1,4 @@
-"""Waiting times: after failures in a row, for answers by those that came lately, and until a time of day."""
+"""Waiting times after repeated failures, for answers, and until a time of day."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from renderer.frozen import dataclass
 T = TypeVar("T", float, timedelta)
 
 _MAX_DOUBLINGS: Final = 32
-"""Enough for every maximum, and so few that no product overflows."""
+"""Limit of the exponent: beyond every maximum in use, and small enough that no product overflows."""
 
 
 def exponential_backoff(failures: int, first: T, maximum: T) -> T:
@@ -19,13 +19,15 @@ def exponential_backoff(failures: int, first: T, maximum: T) -> T:
 
 
 def is_waiting(until: datetime, max_wait: timedelta, now: datetime) -> bool:
-    """Is that time still to come? It is not where it is farther away than anybody waits: then the clock was set back."""
+    """Return whether the time *until* is still to come. If it is farther away than *max_wait*, the clock
+    was set back.
+    """
     return timedelta() < until - now <= max_wait
 
 
 @dataclass(slots=True)
 class AdaptiveTimeout:
-    """Three times as many seconds as there lately were between two answers, at least `shortest` and at most `longest`."""
+    """Timeout of three times the recent gap between two answers, from `min_seconds` to `max_seconds`."""
 
     min_seconds: float
     max_seconds: float
@@ -33,9 +35,9 @@ class AdaptiveTimeout:
 
     @property
     def seconds(self) -> float:
-        """Without any answer, after which others go on."""
+        """Return the seconds without any answer after which the caller proceeds."""
         return min(self.max_seconds, max(self.min_seconds, 3 * self._answer_gap))
 
     def record_gap(self, seconds: float) -> None:
-        """So long it was from one answer to the next."""
+        """Record the seconds between two answers. Smaller gaps lower the recent gap slowly, by 5 percent each."""
         self._answer_gap = min(self.max_seconds, max(seconds, 0.95 * self._answer_gap))

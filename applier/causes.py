@@ -1,4 +1,4 @@
-"""Why something is not as Git says: one closed vocabulary, the same words in conditions, events, output and metrics."""
+"""Reasons why an object differs from Git, as one closed vocabulary for conditions, Events, output and metrics."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from renderer.identity import ObjectKey
 
 
 class Reason(StrEnum):
+    """A CamelCase reason. The API values never change."""
+
     SETTLED = "Settled"
     PROGRESSING = "Progressing"
     BAKING = "Baking"
@@ -58,12 +60,12 @@ class Reason(StrEnum):
 
     @property
     def is_queued(self) -> bool:
-        """One of many waits until others have come further: by itself, and for nobody who could let it pass."""
+        """Return whether the wait ends by itself, as soon as other instances of the rollout have proceeded."""
         return self in {Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED}
 
     @property
     def is_missing_permission(self) -> bool:
-        """The calendar, a rollout, a condition or a person says that a change may not start now."""
+        """Return whether a window, rollout, gate or person does not permit the change to start now."""
         return self.is_queued or self in {
             Reason.WINDOW_CLOSED,
             Reason.NEVER_OPENS,
@@ -78,7 +80,9 @@ class Reason(StrEnum):
 
     @property
     def is_hold(self) -> bool:
-        """Only gates, people and the calendar stand in the way: nothing is wrong and nothing is under way."""
+        """Return whether only gates, people and the calendar prevent progress: nothing failed, and nothing is in
+        flight.
+        """
         return self.is_missing_permission or self in {
             Reason.SUSPENDED,
             Reason.BRAKE_ENGAGED,
@@ -89,7 +93,7 @@ class Reason(StrEnum):
 
     @property
     def is_failure(self) -> bool:
-        """Somebody has to change something; time alone will not help."""
+        """Return whether a person has to change something; time alone does not help."""
         return self in {
             Reason.RENDER_FAILED,
             Reason.APPLY_FAILED,
@@ -100,7 +104,7 @@ class Reason(StrEnum):
 
 
 class EventReason(StrEnum):
-    """What has happened to something, where no reason to wait says it: the other words of events."""
+    """Reasons of Events about things that happened. Events about waits use `Reason`."""
 
     UPDATED = "Updated"
     SETTLED = "Settled"
@@ -114,7 +118,7 @@ class EventReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CauseRef:
-    """Reference to what stands behind a cause, such as a window; `since` and `until` are None where they are not known."""
+    """Reference to an object behind a cause, such as a window. Unknown times are None."""
 
     kind: str
     name: str
@@ -125,28 +129,34 @@ class CauseRef:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why something waits: a reason, a sentence, the node that waits (empty: the set itself) and the object to look at.
+    """Explanation of why something waits.
 
-    `until` is the earliest time at which that can end; None, as in `since`, is a time that is not known. `blockers` are
-    the nodes of the same set, or the instances of the same rollout, that it waits for; `references` are what stands behind
-    it, each with its own reason; `dependents` are nodes that wait only because of this one. `details` is what a report
-    says besides, as JSON. Of a shared cause (`is_shared`), the record of the rollout says until when and for what all wait.
+    Unknown times, also in `CauseRef`, are None.
     """
 
     reason: Reason
     message: str = ""
     node: str = ""
+    """Id of the node that waits; empty: the set itself."""
     object_key: ObjectKey | None = None
+    """Object for a person to look at."""
     since: datetime | None = None
     until: datetime | None = None
+    """Earliest time at which the wait can end."""
     blockers: tuple[str, ...] = ()
+    """Nodes of the same set, or instances of the same rollout, that have to proceed first."""
     references: tuple[CauseRef, ...] = ()
+    """Objects behind the cause, such as windows, each with a reason of its own."""
     dependents: tuple[str, ...] = ()
+    """Nodes that wait only because of this cause."""
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Further facts for reports, as JSON."""
     is_shared: bool = False
+    """True where the record of the rollout has the time and the references, once for all its instances."""
 
     @classmethod
     def from_error(cls, error: ClusterError) -> Cause:
+        """Return the cause of a request that failed."""
         match error:
             case FieldConflict():
                 advice = f"remove the field from Git, or take it over with the annotation {well_known.CONFLICTS}: force"
@@ -154,6 +164,7 @@ class Cause:
             case AdoptionWouldChange():
                 return cls(Reason.CONFLICT, str(error))
             case Immutable():
+                # Levelgate deletes an object only if a person permits it: data may go with the object.
                 advice = (
                     f"change it back, or let the object be deleted and created again with {well_known.REPLACE}: allowed"
                 )

@@ -1,7 +1,7 @@
-"""The port to one cluster: what the applier asks of a Kubernetes API, and nothing else.
+"""Port to one Kubernetes cluster: every request that the applier makes.
 
-Objects are plain dicts as on the wire. Every method may raise `errors.ClusterError`; retries of what was certainly not carried out (429, 503,
-refused connections) happen inside the adapter, bounded, so that what arrives here is worth a decision.
+Objects are plain dicts, as in JSON. Every method may raise `errors.ClusterError`. Each adapter retries requests that
+the server certainly did not carry out (429, 503, refused connections), for a limited time.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
 ClusterName = NewType("ClusterName", str)
-"""The name of a cluster: made by `parse_cluster_name`, or by `context_name` of what a kubeconfig calls it. A text by itself is none: mypy refuses
-it where a cluster is named.
+"""Name of a cluster, made by `parse_cluster_name` or `context_name`. A type of its own, so that mypy refuses plain
+text.
 """
 
 LOCAL_CLUSTER: Final = ClusterName("local")
-"""The cluster that the process itself works on, and that nobody has named."""
+"""Name of the one cluster of a process without a fleet."""
 
 DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _CLUSTER_NAME_FORMAT: Final = re.compile(rf"({DNS_LABEL.pattern}#)?{DNS_LABEL.pattern}")
 
 
 def parse_cluster_name(text: str) -> ClusterName:
-    """The name `eu-1`, or `capi#eu-1` of a cluster that the provider `capi` knows. Raises ValueError, with the rule."""
+    """Return `eu-1`, or `capi#eu-1` for a cluster that the provider `capi` knows. Raises ValueError, which states the
+    format.
+    """
     if not _CLUSTER_NAME_FORMAT.fullmatch(text):
         raise ValueError(
             f"{text!r} cannot name a cluster; write at most 63 small letters, digits and dashes, such as prod-eu, "
@@ -41,8 +43,9 @@ def parse_cluster_name(text: str) -> ClusterName:
 
 
 def context_name(text: str) -> ClusterName:
-    """What a kubeconfig, or the record of a cluster, calls a cluster that is the only one: any text, for messages. Clusters of which there are
-    several are told apart by names of `parse_cluster_name`.
+    """Return any text as a cluster name, for messages about the only cluster: a context of a kubeconfig, for example.
+
+    Where a process has several clusters, their names come from `parse_cluster_name`.
     """
     return ClusterName(text)
 
@@ -55,14 +58,14 @@ CONTENT_MANAGER, PARENT_MANAGER, STATUS_MANAGER, CLI_MANAGER = (
     "levelgate-status",
     "levelgate-cli",
 )
-"""Field managers: content of objects; ApplySet keys and finalizers of parents; status of instances; what people order by commands."""
+"""Field managers: content of objects; ApplySet keys and finalizers of parents; status of instances; annotations that
+commands write for people.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """How one kind is served: preferred `version`, `plural` for paths, `namespaced`, and whether it can be listed; `others` are the versions that it
-    is served in besides.
-    """
+    """One kind as the server serves it: preferred `version`, `plural` for paths, `verbs`, and the `other_versions`."""
 
     group: str
     version: str
@@ -84,19 +87,21 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The kinds that a cluster serves. `stale` groups could not be asked: their kinds are unknown, never absent."""
+    """The kinds that a cluster serves. Groups in `stale_groups` gave no answer: their kinds are unknown, not absent."""
 
     resources: Mapping[GroupKind, Resource]
     stale_groups: frozenset[str] = field(default=frozenset())
 
     def is_listable(self, kind: GroupKind) -> bool:
-        """Are there objects of this kind, to be listed? What only asks the server something, such as a TokenReview, is answered and not kept."""
+        """Return whether objects of a kind can be listed. A review such as TokenReview is served, but never stored."""
         return kind in self.resources and "list" in self.resources[kind].verbs
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ResourceAttributes:
-    """One thing that one may do: a verb on a resource, `*` for all; `namespace` empty for all namespaces and cluster scope."""
+    """A permission: a verb on a resource, where `*` stands for all. An empty `namespace` means all, and
+    cluster scope.
+    """
 
     group: str
     resource: str
@@ -106,11 +111,11 @@ class ResourceAttributes:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """As a SelfSubjectAccessReview asks for it."""
+        """Return the `resourceAttributes` of a SelfSubjectAccessReview."""
         return {name: getattr(self, name) for name in ("group", "resource", "verb", "namespace", "subresource")}
 
     def __str__(self) -> str:
-        """`patch deployments.apps/status`, as RBAC would say it."""
+        """Return the permission in the words of RBAC: `patch deployments.apps/status`."""
         resource = f"{self.resource}.{self.group}" if self.group else self.resource
         scope_text = f" in namespace {self.namespace}" if self.namespace else ""
         return f"{self.verb} {resource}{f'/{self.subresource}' if self.subresource else ''}{scope_text}"
@@ -118,7 +123,9 @@ class ResourceAttributes:
 
 @dataclass(frozen=True, slots=True, order=True)
 class WatchTarget:
-    """What is watched: objects of a kind, in one namespace or (empty) all of them, with these labels, or the one of this name."""
+    """Objects to watch: those of a kind, in a namespace (empty: all), with matching labels, or the object called
+    `name`.
+    """
 
     kind: GroupKind
     namespace: str = ""
@@ -128,79 +135,89 @@ class WatchTarget:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One event of a watch: the metadata of the object after it, or, where it was `deleted`, as it was last."""
+    """A change that a watch reports: the metadata of the object after the change, or before it was `deleted`."""
 
     object: Object
     deleted: bool = False
 
 
 class Cluster(Protocol):
-    """One cluster."""
+    """Reads, writes and watches of one cluster."""
 
     name: ClusterName
 
     @property
     def server_time(self) -> datetime | None:
-        """What the server's own clock says now, to a second or two, by its last answer; None where it has not told."""
+        """Return the present time of the server's clock, within 2 s, derived from its last answer; None before that."""
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
-        """Kinds served; asked once and kept, asked again with `refresh` and after a `KindNotServed`."""
+        """Return the kinds served. The answer is cached until `refresh`, or until a request raises KindNotServed."""
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
-        """The object as it is now (consistent read); None if absent. Raises KindNotServed."""
+        """Return the object by a consistent read; None where it is absent. Raises KindNotServed."""
 
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> list[Object]:
-        """All objects of a kind (consistent read, all pages); `namespace` None = all namespaces or cluster scope.
+        """Return all objects of a kind by a consistent read of all pages, each with its apiVersion and kind.
 
-        Every object carries apiVersion and kind. Raises KindNotServed.
+        The *namespace* None means all namespaces, and cluster scope. Raises KindNotServed.
         """
 
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
     ) -> Object:
-        """Server-side apply of a full intent; answers the object as stored.
+        """Apply a full intent server-side, and return the object as stored.
 
-        With `metadata.uid` in the manifest an absent object is not created (StaleWrite). Raises FieldConflict, Invalid and others.
+        With `metadata.uid` in the manifest an absent object is not created, but StaleWrite is raised. Raises
+        FieldConflict and Invalid too.
         """
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
-        """JSON merge patch (RFC 7386) of an object that must exist; a uid or resourceVersion in its metadata is a precondition.
+        """Patch an existing object by JSON merge patch (RFC 7386), and return it as stored; None where it is absent.
 
-        Answers the object as stored; None when it is absent.
+        A uid or resourceVersion in the patch is a precondition.
         """
 
     async def delete(
         self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
     ) -> None:
-        """Delete exactly this object; success when absent already. Raises StaleWrite if uid or resourceVersion differ."""
+        """Delete the object with this uid, and version if given; succeed where it is absent. Raises StaleWrite where
+        they differ.
+        """
 
     def with_user(self, user: str) -> Cluster:
-        """The same cluster, asked in the name of this user, with the rights that the server grants to it and no other. Raises Denied where one
-        may not do so.
+        """Return this cluster with requests that impersonate a user, and so have only the rights of that user.
+
+        Raises Denied where Levelgate may not impersonate the user.
         """
 
     def with_versions(self, versions: Mapping[GroupKind, str]) -> Cluster:
-        """The same cluster; objects of these kinds are read in these versions, where they are served in them, and else in the preferred one."""
+        """Return this cluster with reads of some kinds in the given versions, where the server has them."""
 
     def without_retries(self) -> Cluster:
-        """The same cluster; a write that was certainly not carried out is not tried again, but raises Unavailable, for the caller to decide."""
+        """Return this cluster with single attempts: a write that was certainly not carried out raises Unavailable at
+        once.
+        """
 
     def with_write_check(self, check: Callable[[], None]) -> Cluster:
-        """The same cluster; before each try of a write `check` is called, too, and what it raises is raised."""
+        """Return this cluster with *check* called before each attempt of a write. An exception of *check* prevents the
+        write.
+        """
 
     def watch(self, subject: WatchTarget) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
-        """What happens to these objects from now on; what happened before is not told. It does not end by itself: where it cannot go on without a
-        gap, entering or iterating raises ClusterError (KindNotServed, Denied, Unavailable), and what was missed has to be read.
+        """Yield the changes of these objects from now on, without an end.
+
+        Where the watch cannot go on without a gap, entering or iterating raises KindNotServed, Denied or Unavailable.
+        The caller then has to list the objects again.
         """
 
     async def close(self) -> None:
-        """Give back connections."""
+        """Close all connections."""
 
 
 class Reader(Protocol):
-    """What is read of a cluster: see `applier.cluster.Cluster`."""
+    """The reads of `Cluster`."""
 
     @property
     def server_time(self) -> datetime | None: ...
@@ -217,7 +234,9 @@ class Reader(Protocol):
 async def list_if_served(
     cluster: Reader, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
 ) -> list[Object]:
-    """Return what `cluster.list` does, and nothing of a kind that the server does not know. Raises ClusterError."""
+    """Return the objects that `cluster.list` returns; none where the server does not serve the kind. Raises
+    ClusterError.
+    """
     try:
         return await cluster.list(kind, namespace, selector=selector, metadata_only=metadata_only)
     except KindNotServed:

@@ -1,4 +1,4 @@
-"""Errors of the applier: foreign errors are translated once, at the port, into a class per what the caller does about it."""
+"""Errors of the applier, one class for each reaction of the caller. The adapters translate foreign errors into them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StatusCause:
-    """One cause of a refused request (`details.causes[]`): `reason` as the server names it, `field` a path, `message` for people."""
+    """One entry of `details.causes` of a refusal: the server's `reason`, the path `field`, and a `message`
+    for people.
+    """
 
     field: str
     reason: str
@@ -28,9 +30,10 @@ class ApplierError(Exception):
 
 
 class ClusterError(ApplierError):
-    """The server refused or did not answer a request.
+    """A request that the server refused or did not answer.
 
-    `status` is the HTTP status (0: no answer), `reason` the server's word for it, `causes` its details. The text never holds values of Secrets.
+    `status` is the HTTP status (0: no answer), `reason` the server's reason code, `causes` its details. The text never
+    contains values of Secrets.
     """
 
     def __init__(
@@ -42,7 +45,7 @@ class ClusterError(ApplierError):
         self.causes = causes
 
     def with_rewritten_text(self, rewrite: Callable[[str], str]) -> Self:
-        """The same error in other words."""
+        """Return this error with *rewrite* applied to its message and to those of its causes."""
         rewritten = copy(self)
         rewritten.args = tuple(rewrite(argument) for argument in self.args)
         rewritten.causes = tuple(
@@ -52,48 +55,52 @@ class ClusterError(ApplierError):
 
 
 class NotFound(ClusterError):
-    """The object is absent."""
+    """The object does not exist."""
 
 
 class KindNotServed(ClusterError):
-    """The server does not serve this kind (yet). Never a proof that no object of it exists."""
+    """The server does not serve the kind, at least not yet. This never proves that the kind has no objects."""
 
 
 class FieldConflict(ClusterError):
-    """Server-side apply met fields that another manager owns; one cause per field, the message names manager and field."""
+    """A server-side apply of fields that other managers own. Each cause is a field; its message names the manager."""
 
 
 class StaleWrite(ClusterError):
-    """A precondition (uid, resourceVersion) did not hold: read again, then decide again."""
+    """A precondition (uid or resourceVersion) that did not hold. The caller reads again, then decides again."""
 
 
 class Invalid(ClusterError):
-    """The server will never take this object as it stands: an author's mistake (422, 400, or 500 from a typed patch)."""
+    """A mistake of the author: the server will never accept this object (422, 400, or 500 from a typed patch)."""
 
 
 class Immutable(Invalid):
-    """The object exists, and this changes fields that it keeps for life: only another object can have them."""
+    """A change of fields that the object keeps for life. Only a new object can have other values."""
 
 
 class AdoptionWouldChange(ClusterError):
-    """The object is to be adopted only if that changes nothing, and it would; the text names the fields."""
+    """An adoption that was permitted only without changes, and would change the fields in the message."""
 
 
 class ServerAltered(ClusterError):
-    """The server took the object and stores it otherwise, so that it would have to be written again at once; the text names what is changed."""
+    """A write that the server stored differently, so that the next plan would repeat it. The text names the
+    difference.
+    """
 
 
 class Denied(ClusterError):
-    """Not allowed: RBAC, quota, admission."""
+    """A request that RBAC, a quota or admission forbids."""
 
 
 class NamespaceTerminating(ClusterError):
-    """The namespace is going away; waiting, not a fault."""
+    """A write into a namespace that is being deleted. The caller waits; this is not a failure."""
 
 
 class Unavailable(ClusterError):
-    """The server is overloaded or not reachable and has certainly not carried out the request. `retry_after` in seconds, None if not said; `again`:
-    a matter of seconds, so that the same request may be sent again.
+    """A request that an overloaded or unreachable server certainly did not carry out.
+
+    `retry_after` is in seconds, None where the server did not say. Where `is_transient`, the same request may succeed
+    within seconds.
     """
 
     def __init__(
@@ -111,16 +118,16 @@ class Unavailable(ClusterError):
 
 
 class PostponedTooLong(ClusterError):
-    """The server has put it off for minutes, whenever it was tried: somebody has to look why. It is still tried."""
+    """A write that the server postponed at every attempt for minutes. A person has to find out why; attempts go on."""
 
 
 class UnknownOutcome(ClusterError):
-    """The request may or may not have been carried out: read back before deciding."""
+    """A write that the server may or may not have carried out. The caller reads the object before it decides."""
 
 
 class WriteInFlight(ClusterError):
-    """The request was sent, and no answer has come yet: nothing is known of the object but that it is being written."""
+    """A write without an answer yet. The state of its object is unknown."""
 
 
 class ConfigurationError(ApplierError):
-    """No cluster can be chosen, or its credentials cannot be used; the text says what to do."""
+    """A cluster that cannot be chosen, or credentials that cannot be used. The text says what to do."""

@@ -1,4 +1,4 @@
-"""A cluster that is written to only while one may: before every write it is asked whether that is still so."""
+"""Cluster that accepts writes only from the leader: a fence checks the lease before every write."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from renderer.identity import GroupKind, ObjectKey
 
 @dataclass
 class FencedCluster:
-    """See `applier.cluster.Cluster`. `check` raises where nothing may be written any more; reads and dry runs pass. It is asked before each try: the
-    wait between two may outlast the lead.
+    """Adapter of `applier.cluster.Cluster` that refuses writes without leadership. Reads and dry runs pass.
+
+    `check` raises where the process may no longer write. It runs before each attempt, since the lease may expire
+    between two.
     """
 
     cluster: Cluster

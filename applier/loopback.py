@@ -1,4 +1,4 @@
-"""Hosts that can only be this machine."""
+"""Test for hosts that can only be this machine."""
 
 from __future__ import annotations
 

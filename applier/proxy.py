@@ -1,4 +1,4 @@
-"""Which proxy the environment names for a server: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, by the rules of Go, so as kubectl and git take them."""
+"""Proxy of a server by HTTPS_PROXY, HTTP_PROXY and NO_PROXY, with the rules of Go, so that kubectl and git agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from applier.loopback import is_loopback
 
 
 def proxy_of(url: str) -> str | None:
-    """The URL of the proxy by which this one is asked; None where it is asked itself, as loopback always is."""
+    """Return the URL of the proxy for a server's URL; None for a direct connection, as to every loopback address."""
     server, proxies = urlsplit(url), getproxies_environment()
     name = server.hostname or ""
     if is_loopback(name) or proxy_bypass_environment(f"{name}:{server.port}" if server.port else name):
@@ -23,7 +23,9 @@ def proxy_of(url: str) -> str | None:
 
 
 def _is_in_range(host: str, without_proxy: str) -> bool:
-    """Is it an address in one of the ranges (`10.0.0.0/8`) of NO_PROXY? Go knows those, Python's library does not."""
+    """Return whether *host* is an address in a range (`10.0.0.0/8`) of NO_PROXY, which Python's library does not
+    support.
+    """
     try:
         address = ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A cluster that is only a record: objects that somebody has read, or foretells. It answers reads; nothing can be written, and nothing happens."""
+"""Read-only cluster made of objects that were read before, or predicted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from renderer.label_selector import LabelSelector
 
 @dataclass
 class RecordedCluster:
-    """See `applier.cluster.Cluster`. What is not among the `objects` is absent; whatever would write or watch raises Denied."""
+    """Adapter of `applier.cluster.Cluster` over `objects`; all other objects are absent. Writes and watches raise
+    Denied.
+    """
 
     name: ClusterName
     objects: Mapping[ObjectKey, Object]
@@ -58,10 +60,10 @@ class RecordedCluster:
         raise self._read_only_error()
 
     def with_user(self, user: str) -> RecordedCluster:
-        return self  # nobody has rights to a record
+        return self  # recorded objects have no access rules
 
     def with_versions(self, versions: Mapping[GroupKind, str]) -> RecordedCluster:
-        return self  # it has one version of each
+        return self  # each object is recorded in a single version
 
     def without_retries(self) -> RecordedCluster:
         return self

@@ -1,7 +1,7 @@
-"""A real Kubernetes API server behind the port `applier.cluster.Cluster`.
+"""Adapter of the port `applier.cluster.Cluster` to a real Kubernetes API server.
 
-The only package that speaks to `kubernetes`, through aiohttp's client. Both are imported when `connect` is called and not
-before: importing `applier.kube` costs next to nothing, so commands that need no cluster start fast.
+No other package uses `kubernetes` and its aiohttp client. Only `connect` imports them: `import applier.kube` takes next
+to no time, so that commands without a cluster start fast.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ __all__ = ["connect", "connect_to", "preload"]
 
 
 def preload() -> None:
-    """Import the most of what `connect` needs. In a thread, that takes a third less from whoever imports something else meanwhile: aiohttp reads the
-    certificates of the system, twice, without the lock of the interpreter.
+    """Import most of what `connect` needs.
+
+    In a thread this saves a third of its time: aiohttp reads the certificates of the system twice, without the
+    interpreter's lock.
     """
     import_module("aiohttp")
 
@@ -38,11 +40,12 @@ async def connect(
     rng: Callable[[], float] = random.random,
     unreachable_seconds: float = inf,
 ) -> KubeCluster:
-    """The cluster that kubectl would choose, without a request to it yet.
+    """Return the cluster that kubectl would choose, without sending it a request.
 
-    `kubeconfig` is one file; without it `$KUBECONFIG` (several files), `~/.kube/config`, then the service account of
-    the pod. `concurrency` bounds requests in flight. `sleep` and `rng` (in [0, 1)) serve the waits between tries;
-    tests pass their own. `unreachable_seconds`: for which a server that cannot be reached is tried, if fewer than for other failures.
+    `kubeconfig` is one file. The default is `$KUBECONFIG` (several files), `~/.kube/config`, then the service account
+    of the pod. `concurrency` bounds requests in flight. `sleep` and `rng` (in [0, 1)) serve the waits between attempts;
+    tests pass their own. An unreachable server is given up after `unreachable_seconds`, where that is less than the
+    general limit.
 
     Raises ConfigurationError if no cluster can be chosen or its credentials cannot be read.
     """
@@ -65,13 +68,13 @@ async def connect_to(
     rate: Rate | None = None,
     silence_seconds: float | None = None,
 ) -> KubeCluster:
-    """The cluster of this name with the credentials that the source gives, without a request to it yet; the other arguments are those of `connect`.
+    """Return the cluster of this name with the credentials of *source*, without sending it a request.
 
-    `rate` bounds the requests that are sent, watches and tries included. `silence_seconds`: after so many without an answer a request counts as
-    not answered; None: as many as of any cluster.
+    `rate` bounds all requests, watches and retries included. A request counts as unanswered after `silence_seconds`;
+    None: the default of the transport. For the other arguments see `connect`.
 
-    The source is read again where the server refuses the credentials, and by `KubeCluster.renew_credentials`. This cluster never becomes another
-    one: what the source says later of another server, or of another authority for its certificate, is not taken over.
+    The source is read again where the server refuses the credentials, and by `KubeCluster.renew_credentials`. An
+    address or certificate authority of another server is not accepted then: the name stays with its cluster.
 
     Raises ConfigurationError.
     """

@@ -1,11 +1,11 @@
-"""Requests to one API server until they are answered: slots, pace, retries, counts, translation of refusals.
+"""Requests to one API server, each until its final answer: concurrency, rate, retries, counts, translated refusals.
 
-How bytes get there is the matter of `http_transport`.
+`http_transport` transfers the bytes. The client retries requests that were certainly not carried out (429, 503, no
+connection), and reads also after server faults and broken connections. It never repeats a write whose connection broke,
+but raises UnknownOutcome: the caller reads the object back.
 
-Retried is what was certainly not carried out (429, 503, no connection), and reads also after server faults and broken
-connections. A write whose connection broke is not sent again: it raises UnknownOutcome, the caller reads back. (The
-transport itself repeats a GET or DELETE once when a kept-alive connection turns out to be dead; our deletes carry
-preconditions, so the second can only find the object gone or changed.)
+The transport itself repeats a GET or DELETE once when a kept-alive connection turns out to be dead. Deletes carry
+preconditions, so that the second finds the object deleted or changed.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ from renderer.frozen import dataclass
 T = TypeVar("T")
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, RETRY_BUDGET_SECONDS = 0.5, 8.0, 30.0
-"""Seconds: wait after the first refusal, most between two tries, and sum of waits and of silence after which a
-request is given up.
+"""Seconds: wait after the first refusal, longest wait, and sum of waits and of silence after which a request is given
+up.
 """
 
 _RETRIED_READ_STATUSES = frozenset({500, 502, 503, 504})
 _CONVERSION_WEBHOOK_FAILURE = re.compile(rb"conversion webhook for [^:]* failed")
-"""Not a matter of seconds, and behind a 429 or a 500 as of a server that is busy."""
+"""A failure that lasts, although the server reports it with the 429 or 500 of a busy server."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One request. `verb` is counted, `about` names the object in messages, `secret` keeps server texts out of them.
+    """One request. `verb` is counted, and `description` names the object in messages.
 
-    `begins_watch`: a watch begins with this list, and nobody else waits for it.
+    Messages about a request that `is_secret` leave the server's texts out. A list that `begins_watch` has slots of its
+    own.
     """
 
     verb: str
@@ -70,14 +71,16 @@ class ApiRequest:
         return self.method != "GET"
 
     def headers_for(self, user: str) -> Mapping[str, str]:
-        """Return the headers for who asks in the name of this user, or, if it is empty, in the own one."""
+        """Return the headers of the request, impersonating *user* unless it is empty."""
         return _headers(self.accept, "" if self.body is None else self.content_type, self.etag, user)
 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """A try that failed: the error if it is the last, whether to try `again`, the seconds it cost and those the
-    server asks to wait. `reached`: the server itself has refused.
+    """A failed attempt, with the error to raise where it is the last.
+
+    `cost_seconds` were lost in silence; the server asks for a pause of `wait_seconds`. Where `is_server_reached`, the
+    server itself refused.
     """
 
     error: ClusterError
@@ -88,9 +91,10 @@ class _Refusal:
 
 
 class Client:
-    """`requests` counts what was sent, by verb, tries included; `answers` what came back, by verb and status, 0 for nothing.
-    `unreachable_seconds`: for which a server that is not reached at all is tried. `rate`: at which requests are sent, tries included; None: as
-    fast as they come.
+    """The sender of requests to one API server.
+
+    `requests` counts attempts by verb; `answers` counts answers by verb and status, where 0 means none. An unreachable
+    server is given up after `unreachable_seconds`. `rate` bounds attempts; None means no bound.
     """
 
     def __init__(
@@ -113,11 +117,10 @@ class Client:
         self._server_load = ServerLoad(concurrency)
         self._pace = RequestPace(rate) if rate else None
         self._clock = _ServerClock()
-        # A list costs the server several times what a write does (priority and fairness), and must not keep writes
-        # waiting.
+        # A list costs the server several times as much as a write (API priority and fairness). It must not delay writes.
         self._slots = RequestSlots(concurrency, self._server_load)
         self._list_slots = RequestSlots(max(2, concurrency // 4), self._server_load)
-        # Watches of kinds that do not answer begin again and again, and must not keep lists waiting.
+        # Watches of kinds whose API server is down restart again and again: they must not delay lists.
         self._watch_slots = RequestSlots(max(2, concurrency // 4), self._server_load)
 
     @property
@@ -126,19 +129,21 @@ class Client:
 
     @property
     def delayed_requests(self) -> int:
-        """How many requests had to wait for their turn by the rate."""
+        """Return how many requests waited for their turn because of the rate."""
         return self._pace.delayed if self._pace else 0
 
     def with_user(self, user: str) -> Client:
-        """It asks in the name of this user, and shares slots, counts and the transport with this one."""
+        """Return a client that impersonates *user*, and shares slots, counts and transport with this client."""
         return copy_with(self, _user=user)
 
     def without_retries(self) -> Client:
-        """It tries writes once, and shares slots, counts and the transport with this one."""
+        """Return a client that attempts a write once, and shares slots, counts and transport with this client."""
         return copy_with(self, _retries_writes=False)
 
     def with_write_check(self, check: Callable[[], None]) -> Client:
-        """It calls `check` before each try of a write, after the one of this client, whose slots, counts and transport it shares."""
+        """Return a client that also calls *check* before each attempt of a write. It shares slots, counts and
+        transport.
+        """
         previous_check = self._check_write
 
         def both() -> None:
@@ -148,11 +153,11 @@ class Client:
         return copy_with(self, _check_write=both)
 
     async def request(self, call: ApiRequest) -> HttpAnswer:
-        """The answer, 2xx or 304. Raises ClusterError.
+        """Send a request until its final answer, and return that: 2xx or 304. Raises ClusterError.
 
-        What is refused for now waits without a slot, since it may be a matter of one object. Where nobody is served it keeps it: fewer in flight is
-        what an overloaded server asks for. Then each waits for its next try until all others had theirs, so the seconds for which nobody is served
-        count as those of each.
+        After a refusal the request waits without its slot, since the refusal may concern a single object. Where the
+        server refuses all requests, they keep their slots: an overloaded server needs fewer in flight. Each then waits
+        until all others had a turn, so all share one count of refused seconds.
         """
         self._server_load.begin_request()
         try:
@@ -188,18 +193,22 @@ class Client:
                 try:
                     raise outcome.error
                 finally:
-                    del outcome  # or the error keeps this frame, and the frame the error
+                    del outcome  # otherwise the error and this frame would keep each other alive
             if not refused_rounds:
                 await self._sleep(wait_seconds)
         raise AssertionError("unreachable")
 
     async def request_json(self, call: ApiRequest) -> dict[str, Any]:
-        """The JSON object that answers. Raises ClusterError, also where something between here and the server answers otherwise."""
+        """Send a request and return the JSON object of the answer. Raises ClusterError, also where a proxy answers
+        otherwise.
+        """
         return parse_json_object(call, await self.request(call))
 
     @asynccontextmanager
     async def stream_lines(self, call: ApiRequest, *, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The lines of an answer that goes on, as they come. It takes no slot and is not tried again. Raises ClusterError, reading as well."""
+        """Yield the lines of an endless answer. The request takes no slot and is not repeated. Raises ClusterError,
+        also while reading.
+        """
         await self._take_turn(is_urgent=True)
         self.requests[call.verb] += 1
         try:
@@ -217,7 +226,9 @@ class Client:
             raise Unavailable(f"{call.description}: interrupted: {error}") from None
 
     async def probe(self) -> int:
-        """The status of the answer to `/readyz`, asked once and without a slot: any answer shows that the server is reached. Raises Unavailable."""
+        """Ask for `/readyz` once, without a slot, and return the status: any answer proves a reachable server. Raises
+        Unavailable.
+        """
         await self._take_turn(is_urgent=True)
         self.requests["probe"] += 1
         try:
@@ -230,7 +241,9 @@ class Client:
         return answer.status
 
     async def _take_turn(self, *, is_urgent: bool) -> None:
-        """Wait until the rate allows a request. Urgent is what tells of changes, and that the server answers: it waits for no pass."""
+        """Wait until the rate permits a request. Watches and probes are urgent, and pass the requests of
+        reconciliations.
+        """
         if self._pace:
             await self._pace.take_turn(is_urgent=is_urgent)
 
@@ -268,7 +281,9 @@ class Client:
 
 @dataclass(slots=True)
 class _ServerClock:
-    """The server's clock, by the Date of its last answer (RFC 9110 6.6.1), which came at this second of the event loop."""
+    """Clock of the server: the Date of its last answer (RFC 9110, 6.6.1), and the event loop's second of
+    its arrival.
+    """
 
     date: str = ""
     received_at: float = 0.0
@@ -287,7 +302,7 @@ class _ServerClock:
 
 
 async def _split_lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Whole lines, without their ends; one that is not whole when the body ends is dropped."""
+    """Yield whole lines without their ends. An incomplete last line is dropped."""
     remainder = b""
     async for part in parts:
         *lines, remainder = (remainder + part).split(b"\n")
@@ -297,7 +312,7 @@ async def _split_lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def copy_with(original: T, **attributes: Any) -> T:
-    """Return a copy that shares everything with the original but these attributes."""
+    """Return a copy that shares everything with the original except the given attributes."""
     changed = copy(original)
     vars(changed).update(attributes)
     return changed
@@ -311,7 +326,7 @@ def _headers(accept: str, content_type: str, etag: str, user: str) -> Mapping[st
 
 
 def parse_json_object(call: ApiRequest, answer: HttpAnswer) -> dict[str, Any]:
-    """The JSON object of an answer. Raises Unavailable, for a write UnknownOutcome, when it is none."""
+    """Return the JSON object of an answer. Otherwise raises Unavailable, or UnknownOutcome for a write."""
     try:
         document = orjson.loads(answer.body)
     except orjson.JSONDecodeError:
@@ -319,7 +334,10 @@ def parse_json_object(call: ApiRequest, answer: HttpAnswer) -> dict[str, Any]:
     if isinstance(document, dict):
         share_equal_parts(document)
         return document
-    text = f"{call.description}: the answer (HTTP {answer.status}) is not a JSON object: a proxy before the API server changed it"
+    text = (
+        f"{call.description}: the answer (HTTP {answer.status}) is not a JSON object: "
+        "a proxy before the API server changed it"
+    )
     raise (UnknownOutcome if call.is_write else Unavailable)(text, status=answer.status)
 
 
@@ -341,7 +359,7 @@ def _refusal_of(call: ApiRequest, answer: HttpAnswer) -> _Refusal:
 
 
 def _parse_retry_after(header: str | None) -> float | None:
-    """Retry-After as the API server sends it: whole seconds. A date (RFC 9110 10.2.3) is ignored, our own backoff
-    serves.
+    """Return the whole seconds of Retry-After. A date (RFC 9110, 10.2.3) is ignored: the API server sends
+    only seconds.
     """
     return float(header) if header is not None and header.isdecimal() else None

@@ -1,7 +1,7 @@
-"""The port `applier.cluster.Cluster` on a real API server: one HTTP request per method, objects as plain dicts.
+"""Port `applier.cluster.Cluster` on a real API server: a request for each method, objects as plain dicts.
 
-A kind is looked up in discovery; where it, or the server, says that a kind is not served, discovery is asked again
-once and the request repeated, so that a definition which was applied a moment ago is found.
+Paths come from discovery. Where discovery or the server does not know a kind, discovery is refreshed and the request
+repeated once. So an object finds the kind of a definition that was applied a moment ago.
 """
 
 from __future__ import annotations
@@ -34,18 +34,20 @@ PAGE_SIZE = 500
 """Objects per page of a list."""
 
 _MAX_LIST_RESTARTS = 3
+"""Attempts to read a list whose pages expire."""
 _GONE_STATUS = 410
 _JSON = "application/json"
 _APPLY_PATCH, _MERGE_PATCH = "application/apply-patch+yaml", "application/merge-patch+json"
 _METADATA_ACCEPT = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
 _METADATA_LIST_ACCEPT = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{_JSON}"
-"""Not every aggregated API server can show metadata alone; then more of the object comes."""
+"""Plain JSON as a fallback: some aggregated API servers cannot return metadata alone, and then send whole objects."""
 
 
 class KubeCluster:
-    """See `applier.cluster.Cluster`. `name` is the context's, `namespace` its default for people; `requests` counts what
-    was sent, by verb, tries included, `answers` what came back, by verb and status, 0 for nothing. `delayed_requests`: how many had to wait, as
-    more were to be sent than the rate allows.
+    """A cluster behind a real API server; see `applier.cluster.Cluster`.
+
+    `name` is that of the context, `namespace` its default namespace. For `requests`, `answers` and `delayed_requests`
+    see `applier.kube.client.Client`.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class KubeCluster:
             resource = self._in_read_version(preferred)
             path = _collection_path(resource, namespace)
             accept = _METADATA_LIST_ACCEPT if metadata_only else _JSON
-            # The PartialObjectMetadata of a page, and the items of a typed list, do not say what they are.
+            # The items of a typed list have no kind, and those of a metadata list have kind PartialObjectMetadata.
             return [
                 _set_type(item, resource) for item in await self._pages(path, kind, selector=selector, accept=accept)
             ]
@@ -126,7 +128,9 @@ class KubeCluster:
         return await self._request_served(kind, ask)
 
     async def _pages(self, path: str, kind: GroupKind, *, selector: str, accept: str) -> builtins.list[Object]:
-        """All items; from the start again when the server no longer has the state that the first page showed (410)."""
+        """Return the items of all pages. If the server drops the listed state before the last page (410), the list
+        restarts.
+        """
         for _ in range(_MAX_LIST_RESTARTS):
             try:
                 return await self._read_pages(path, kind, selector=selector, accept=accept)
@@ -169,7 +173,8 @@ class KubeCluster:
             if served_resource is None or served_resource.api_version == manifest["apiVersion"]:
                 raise
             raise KindNotServed(
-                f"apply {key}: the server serves {served_resource.api_version} and not {manifest['apiVersion']}: write that as its apiVersion",
+                f"apply {key}: the server serves {served_resource.api_version} and not {manifest['apiVersion']}: "
+                "write that as its apiVersion",
                 status=404,
             ) from None
 
@@ -236,12 +241,12 @@ class KubeCluster:
             yield (WatchEvent(_set_type(event.object, resource), event.deleted) async for event in events)
 
     async def version(self) -> str:
-        """The Kubernetes version that the server says of itself: `v1.36.4`. Raises ClusterError."""
+        """Return the server's Kubernetes version, such as `v1.36.4`. Raises ClusterError."""
         info = await self._client.request_json(ApiRequest("get", "GET", "/version", "the version of the server"))
         return str(info.get("gitVersion", ""))
 
     async def may(self, permission: ResourceAttributes) -> bool:
-        """Does the server allow us this (SelfSubjectAccessReview)? Raises ClusterError."""
+        """Return whether the server grants Levelgate a permission (SelfSubjectAccessReview). Raises ClusterError."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -252,7 +257,9 @@ class KubeCluster:
         return (await self._client.request_json(call)).get("status", {}).get("allowed") is True
 
     async def user(self) -> str:
-        """Who we are by the server's word (SelfSubjectReview), such as `ada` or `system:anonymous`. Raises ClusterError."""
+        """Return Levelgate's user name for the server, such as `system:anonymous` (SelfSubjectReview). Raises
+        ClusterError.
+        """
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
         call = ApiRequest("review", "POST", path, "own identity", body=orjson.dumps(review))
@@ -260,14 +267,17 @@ class KubeCluster:
         return str(info.get("username", ""))
 
     async def probe(self) -> int:
-        """The status of the answer to one request for `/readyz`, whatever it is. Raises Unavailable, and ConfigurationError if credentials can no
-        longer be read.
+        """Return the status of the answer to one request for `/readyz`.
+
+        Raises Unavailable, and ConfigurationError if credentials can no longer be read.
         """
         return await self._client.probe()
 
     async def renew_credentials(self) -> bool:
-        """Read the credentials again, which somebody has changed, and use them from here on: watches stay open, and all that is known stays known.
-        False, and nothing changes, where they are of another server or authority. Raises ConfigurationError, and nothing changes either.
+        """Read changed credentials and use them from now on; watches stay open, and caches stay valid.
+
+        Returns False, and changes nothing, where they belong to another server or authority. Raises ConfigurationError,
+        and changes nothing either.
         """
         return await self._client.transport.renew()
 
@@ -275,18 +285,21 @@ class KubeCluster:
         await self._client.transport.close()
 
     def _in_read_version(self, resource: Resource) -> Resource:
-        """The kind in the version in which it is read."""
+        """Return the resource in the version for reads: that of `with_versions` if it is served, else the preferred
+        version.
+        """
         version = self._versions.get(resource.group_kind)
         return replace(resource, version=version) if version in resource.other_versions else resource
 
     async def _request_existing(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T | None:
-        """Return the answer, None where the object does not exist. Raises ClusterError."""
+        """Return the answer; None where the object does not exist. Raises ClusterError."""
         try:
             return await self._request_served(kind, ask)
         except NotFound:
             return None
 
     async def _request_served(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T:
+        """Return the answer, after a refresh of discovery where the kind is not known. Raises ClusterError."""
         resource = await self._discovery.get_resource(kind)
         try:
             return await ask(resource)
@@ -336,7 +349,10 @@ def _join_path(prefix: str, version: str, namespace: str | None, plural: str) ->
 
 
 def _object_path(resource: Resource, key: ObjectKey, *, api_version: str = "", subresource: str = "") -> str:
-    """Raises Invalid if a namespaced object names no namespace: the server would take the path for another one."""
+    """Return the path of an object. Raises Invalid where a namespaced kind comes without a namespace.
+
+    The server would take such a path for a different resource.
+    """
     if resource.namespaced and not key.namespace:
         raise Invalid(f"{key}: {resource.kind} is namespaced, and no namespace is given: set metadata.namespace")
     path = f"{_collection_path(resource, key.namespace, api_version=api_version)}/{quote(key.name, safe='')}"

@@ -1,8 +1,8 @@
-"""Kept-alive connections to one server, each for one request at a time, on aiohttp's protocol for answers.
+"""Kept-alive connections to one server, each for one request at a time, on aiohttp's response protocol.
 
-More than half of the CPU of a short request goes into aiohttp's session: cookies, redirects, forms, hooks, headers and a
-URL that are built anew. No request to an API server needs them. Its protocol does what is hard: framing, decompression,
-connections that end. It is taken without the session. Proxies are not known here: `http_transport` takes the session.
+aiohttp's session takes more than half of the CPU time of a short request: cookies, redirects, forms, hooks, and a new
+URL and headers each time. Requests to an API server need none of these. The protocol alone does the hard part: framing,
+decompression, connections that end. The pool does not support proxies; `http_transport` uses the session for them.
 """
 
 from __future__ import annotations
@@ -23,27 +23,29 @@ from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError
 from renderer.frozen import dataclass
 
 MAX_IDLE_SECONDS: Final = 15.0
-"""Seconds for which an idle connection is kept; as in aiohttp's sessions, and less than servers and load balancers keep it."""
+"""Seconds for which an idle connection is kept: as in aiohttp's sessions, and shorter than servers and load balancers
+do.
+"""
 
 _CHECK_SECONDS: Final = 1.0
-"""Between two looks at requests that may be overdue."""
+"""Seconds between two checks for overdue requests."""
 
 _READ_BUFFER_BYTES: Final = 2**21
 _HAPPY_EYEBALLS_SECONDS: Final = 0.25
-"""Until the next address of the server is tried as well (RFC 8305, section 5)."""
+"""Seconds before the next address of the server is tried in parallel (RFC 8305, section 5)."""
 
 _SWITCHING_PROTOCOLS: Final = 101
 
 _REPEATABLE_METHODS: Final = frozenset({"GET", "DELETE"})
-"""Sent again, once, when a connection that was kept turns out to be dead.
+"""Methods sent once more when a kept-alive connection turns out to be dead.
 
-A second delete finds the object gone or changed, by its preconditions.
+The preconditions of a second DELETE find the object deleted or changed.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where a server is reached. `tls` is None for plain HTTP; `tls_name` is the name that its certificate has to have."""
+    """Address of a server. `tls` is None for plain HTTP; `tls_name` is the name required in its certificate."""
 
     host: str
     port: int
@@ -51,7 +53,7 @@ class ServerAddress:
     tls_name: str
 
     async def connect(self, timeout_seconds: float | None) -> ResponseHandler:
-        """A new connection. Raises NotSentError."""
+        """Open a connection. Raises NotSentError."""
         loop = get_running_loop()
         options: dict[str, Any] = {"ssl": self.tls, "server_hostname": self.tls_name} if self.tls else {}
         try:
@@ -73,7 +75,7 @@ class ServerAddress:
 
 
 class ConnectionPool:
-    """The connections to one server. Who sends bounds requests in flight, and so connections."""
+    """Connections to one server. The sender bounds requests in flight, and thereby connections."""
 
     def __init__(self, address: ServerAddress) -> None:
         self._address = address
@@ -84,11 +86,11 @@ class ConnectionPool:
         self._is_retired = self._is_closed = False
 
     async def exchange(self, method: str, request: bytes, limits: aiohttp.ClientTimeout) -> HttpAnswer:
-        """Return the answer to one request.
+        """Send one request and return its answer.
 
-        Raises NotSentError, BrokenError, TimeoutError, and aiohttp's errors of a connection that ends.
+        Raises NotSentError, BrokenError, TimeoutError, and aiohttp's errors for connections that end.
         """
-        if (kept := self._take_idle()) is not None:  # a queue that is empty is false
+        if (kept := self._take_idle()) is not None:  # an aiohttp protocol is a queue: false while it is empty
             try:
                 return await self._send(kept, request, limits)
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
@@ -97,18 +99,18 @@ class ConnectionPool:
         connection = await self._address.connect(limits.sock_connect)
         if self._is_closed:
             connection.abort()
-            raise NotSentError("it is closed")
+            raise NotSentError("the connection pool is closed")
         return await self._send(connection, request, limits)
 
     def retire(self) -> None:
-        """Keep no connection any more; requests that are under way are answered."""
+        """Close idle connections, and keep none any more. Requests in flight get their answers."""
         self._is_retired = True
         for connection, _ in self._idle:
             connection.abort()
         self._idle.clear()
 
     def close(self) -> None:
-        """End all connections, also of requests that are under way."""
+        """Close all connections, also those of requests in flight."""
         self.retire()
         self._is_closed = True
         for connection in self._deadlines:
@@ -130,13 +132,13 @@ class ConnectionPool:
             while message.code < 200 and message.code != _SWITCHING_PROTOCOLS:  # RFC 9110, section 15.2
                 message, payload = await connection.read()
             body = payload.read_nowait() if payload.is_eof() else await payload.read()
-            if connection in self._overdue:  # the end of a connection may look like that of an answer
+            if connection in self._overdue:  # without a Content-Length, a cut looks like the end of the answer
                 raise TimeoutError
-        except BaseException as error:  # a cancellation too: the answer would be taken for that of the next request
+        except BaseException as error:  # also a cancellation: otherwise the next request would get this answer
             connection.abort()
             if connection in self._overdue:
                 raise TimeoutError from None
-            if isinstance(error, HttpProcessingError):  # it quotes what came
+            if isinstance(error, HttpProcessingError):  # its text quotes the answer, which may hold a Secret
                 raise BrokenError("the answer is not HTTP: something between here and the server changed it") from None
             raise
         finally:
@@ -148,7 +150,7 @@ class ConnectionPool:
         return HttpAnswer(message.code, message.headers, body)
 
     def _begin(self, connection: ResponseHandler, seconds: float | None) -> None:
-        """Give a request so many seconds; one timer serves those of all."""
+        """Set the deadline of a request. A single timer serves all deadlines."""
         loop = get_running_loop()
         self._deadlines[connection] = inf if seconds is None else loop.time() + seconds
         if self._timer is None:
@@ -170,7 +172,7 @@ class ConnectionPool:
                 _cut(connection)
 
     def _take_idle(self) -> ResponseHandler | None:
-        """Return the connection that was used last, if the server has not ended it and it is not too old."""
+        """Return the connection that was used last, unless the server has ended it or it is too old."""
         oldest = get_running_loop().time() - MAX_IDLE_SECONDS
         while self._idle:
             connection, idle_since = self._idle.pop()
@@ -181,11 +183,11 @@ class ConnectionPool:
 
 
 def _cut(connection: ResponseHandler) -> None:
-    """End a connection so that who waits for its answer hears of it."""
+    """Close a connection so that the reader of its answer gets an error."""
     if connection.transport is not None:
         connection.transport.abort()
 
 
 def describe_os_error(error: OSError) -> str:
-    """`Connection refused`; names that are not found have numbers of their own."""
+    """Return a text such as `Connection refused`. Name lookups have negative numbers, and texts of their own."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

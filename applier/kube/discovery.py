@@ -1,7 +1,7 @@
-"""The kinds that a cluster serves, in two requests: aggregated discovery, which Kubernetes has from 1.30 on (KEP-3352).
+"""Kinds that a cluster serves, by two requests for aggregated discovery (KEP-3352, Kubernetes 1.30 and later).
 
-An answer is kept until somebody asks for a refresh, which costs two conditional requests. That a kind is missing is
-never kept: the next question asks again. A group whose API server does not answer is stale: its kinds are unknown.
+An answer is cached until a refresh, which costs two conditional requests. The absence of a kind is never cached: the
+next query refreshes. A group whose API server does not answer is stale: its kinds are unknown.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from renderer.identity import GroupKind
 
 _AGGREGATED = "APIGroupDiscoveryList"
 _ACCEPT = f"application/json;g=apidiscovery.k8s.io;v=v2;as={_AGGREGATED},application/json"
-"""The plain form is taken as well: an older server answers with it, so that the error can say what it is."""
+"""Plain JSON as a fallback: an older server then returns a document whose kind the error message can name."""
 _ROOTS = ("/api", "/apis")
 
 Document = Mapping[str, Any]
 
 
 class DiscoveryCache:
-    """The last answer of one cluster."""
+    """Cache of the last answer of one cluster."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -35,15 +35,15 @@ class DiscoveryCache:
         self._request_count = 0
 
     async def get_current(self) -> Discovery:
-        """The last answer; those who want the first share it."""
+        """Return the cached answer. Concurrent callers share the first request."""
         return self._discovery or await self._newer_than(-1)
 
     async def refresh(self) -> Discovery:
-        """An answer that was asked for after this call; those who call at once share one."""
+        """Return an answer that was requested after this call. Concurrent callers share a request."""
         return await self._newer_than(self._request_count)
 
     async def _newer_than(self, request_count: int) -> Discovery:
-        """An answer later than as many as were asked for."""
+        """Return an answer from a later request than number *request_count*."""
         async with self._lock:
             if self._discovery is None or self._request_count == request_count:
                 self._request_count += 1
@@ -51,8 +51,9 @@ class DiscoveryCache:
             return self._discovery
 
     async def get_resource(self, kind: GroupKind) -> Resource:
-        """How a kind is served; asks anew if it was not served so far. Raises KindNotServed, or Unavailable where
-        that is not known.
+        """Return how a kind is served, after a refresh where it was not so far.
+
+        Raises KindNotServed, or Unavailable where its group does not answer.
         """
         resource = (await self.get_current()).resources.get(kind)
         return resource or require_resource(await self.refresh(), kind)
@@ -87,7 +88,7 @@ class DiscoveryCache:
 
 
 def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
-    """Raises KindNotServed; Unavailable if the kind's group could not be asked."""
+    """Return how a kind is served. Raises KindNotServed, or Unavailable where its group does not answer."""
     resource = discovery.resources.get(kind)
     if resource:
         return resource
@@ -101,14 +102,14 @@ def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
 
 
 def merge_discoveries(parts: Iterable[Discovery]) -> Discovery:
-    """One answer of several, the first to name a kind wins."""
+    """Return the union of several answers. The first to name a kind has its preferred version."""
     discoveries = list(parts)
     resources = _preferred_resources(resource for part in discoveries for resource in part.resources.values())
     return Discovery(resources, frozenset().union(*(part.stale_groups for part in discoveries)))
 
 
 def parse_aggregated(document: Document) -> Discovery:
-    """From an `APIGroupDiscoveryList` (apidiscovery.k8s.io/v2)."""
+    """Return the kinds of an `APIGroupDiscoveryList` (apidiscovery.k8s.io/v2)."""
     groups: list[Document] = document.get("items") or []
     stale = frozenset(
         _group_name(group)
@@ -140,7 +141,9 @@ def _aggregated_resources(groups: Iterable[Document]) -> Iterator[Resource]:
 
 
 def _preferred_resources(resources: Iterable[Resource]) -> dict[GroupKind, Resource]:
-    """Per kind the first, which is the one of the version that the server prefers, with the versions of the others."""
+    """Return the first resource of each kind, which has the server's preferred version, with the versions of the
+    others.
+    """
     resources_by_kind: dict[GroupKind, list[Resource]] = {}
     for resource in resources:
         resources_by_kind.setdefault(resource.group_kind, []).append(resource)

@@ -1,8 +1,8 @@
-"""A refused request becomes an error of `applier.errors`, per what the caller does about it.
+"""Translation of refused requests into the errors of `applier.errors`. Pure.
 
-Pure. The rules were tried on a real API server (Kubernetes 1.36): 409 and 404 each mean several things, and an
-unknown field in an apply body is answered with a 500. Texts about Secrets are reduced to the reason, field paths and
-a few phrases that cannot hold a value.
+The rules were tried on a real API server (Kubernetes 1.36). 409 and 404 each have several meanings, and an unknown
+field in an apply body results in a 500. Texts about Secrets are reduced to the reason, field paths and a few phrases
+that cannot contain a value.
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ _INVALID_BODY = re.compile(
     r": (?P<fault>.*)",
     re.DOTALL,
 )
-"""How the server words a body that does not fit the schema; a failing conversion webhook is worded otherwise."""
+"""The server's message for a body that does not fit the schema. That of a failing conversion webhook differs."""
 
 _TOO_LARGE = re.compile(r"etcdserver: request is too large|trying to send message larger than max")
-"""How etcd (1.5 MiB of an object, managed fields included) and the way to it (2 MiB) word what will never fit; the server passes it on as 500."""
-
-_IMMUTABLE_FIELD = re.compile(r"immutable|(?:may not|cannot) (?:be )?change|updates? to .*forbidden")
-"""How the validations of Kubernetes' kinds word a field that stays as it was created; there is no reason code for it.
+"""Messages of etcd (at most 1.5 MiB, with managed fields) and of gRPC (2 MiB), which the server passes on with a 500.
 """
 
+_IMMUTABLE_FIELD = re.compile(r"immutable|(?:may not|cannot) (?:be )?change|updates? to .*forbidden")
+"""Messages about immutable fields in the validation of built-in kinds, which have no reason code."""
+
 _RBAC_REFUSAL = re.compile(
-    r'User "(?P<user>[^"]*)" cannot \w+ resource "[^"]*" in API group "[^"]*"(?: in the namespace "[^"]*"| at the cluster scope)?'
+    r'User "(?P<user>[^"]*)" cannot \w+ resource "[^"]*" in API group "[^"]*"'
+    r'(?: in the namespace "[^"]*"| at the cluster scope)?'
 )
 _WEBHOOK_SILENT = re.compile(r'failed calling webhook "[^"]*"')
 _NO_NAMESPACE = re.compile(r'namespaces "([\w.-]+)" not found')
@@ -67,7 +68,7 @@ _SAFE_PHRASES = (
     re.compile(r"uid mismatch"),
     _NO_NAMESPACE,
 )
-"""Parts of server messages that name fields, managers, policies and versions, but cannot quote what a Secret holds."""
+"""Parts of server messages that name fields, managers, policies and versions, and cannot quote values of a Secret."""
 
 
 def translate(
@@ -79,11 +80,10 @@ def translate(
     is_secret: bool = False,
     retry_after: float | None = None,
 ) -> ClusterError:
-    """The error for an answer of `status` 4xx or 5xx with this `body` (a `Status` object, or text of something in
-    between).
+    """Return the error for an answer with *status* 4xx or 5xx. Its *body* is a `Status` object, or the text of a proxy.
 
-    `about` says what was asked, for the text. `write`: a fault of the server leaves it open whether the request was
-    carried out. `secret`: the request was about a Secret.
+    *description* names the request in the text. With *is_write* the outcome after a server fault is unknown. With
+    *is_secret* the text leaves out what could be a value.
     """
     document = _status_object(body)
     reason = str(document.get("reason") or "") if document else ""
@@ -101,22 +101,30 @@ def translate(
 
 
 def _advice(error_class: type[ClusterError], message: str) -> str:
-    """What to do about it, where the server does not say; empty where it does."""
+    """Return what to do about an error; empty where the server's message says it."""
     if error_class is Denied and (rbac_refusal := _RBAC_REFUSAL.search(message)):
         return _grant_advice(rbac_refusal["user"])
     if missing_namespace := _NO_NAMESPACE.search(message):
-        return f"write Namespace {missing_namespace[1]} into Git, where it comes before all that is in it, or make it by hand"
+        return (
+            f"write Namespace {missing_namespace[1]} into Git, where it comes before all that is in it, "
+            "or make it by hand"
+        )
     if error_class is NamespaceTerminating and (
         terminating_namespace := re.search(r"in namespace (\S+) because", message)
     ):
         return f"find what keeps it: `kubectl describe namespace {terminating_namespace[1]}`"
     if _WEBHOOK_SILENT.search(message):
-        return "repair the webhook, or delete its configuration: `kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`"
+        return (
+            "repair the webhook, or delete its configuration: "
+            "`kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations`"
+        )
     return ""
 
 
 def _grant_advice(user: str) -> str:
-    """How whom RBAC has refused gets the right: our own service account has all ClusterRoles with a label."""
+    """Return how to grant a right to *user*. Levelgate's own service account has all ClusterRoles with a
+    certain label.
+    """
     if user == f"system:serviceaccount:{OWN_NAMESPACE}:levelgate":
         advice = f"grant it by a ClusterRole with the label {well_known.AGGREGATE}: levelgate"
         return f"{advice}; `levelgate generate clusterrole` makes those of definitions"
@@ -126,7 +134,7 @@ def _grant_advice(user: str) -> str:
 def _classify(status: int, document: Mapping[str, Any] | None, *, is_write: bool) -> type[ClusterError]:
     match status:
         case 404:
-            # An unknown path is answered in plain text or by a Status that names no object.
+            # For an unknown path the server returns plain text, or a Status without the name of an object.
             return NotFound if _details(document).get("name") else KindNotServed
         case 409:
             return FieldConflict if _has_cause(document, _FIELD_CONFLICT) else StaleWrite
@@ -153,7 +161,7 @@ def _is_wrong_uid_only(document: Mapping[str, Any] | None) -> bool:
 
 
 def _is_immutable_only(document: Mapping[str, Any] | None) -> bool:
-    """Whether nothing but fields that cannot change stands in the way; then the object would do if it were new."""
+    """Return whether all causes are immutable fields. A new object with these fields would be accepted."""
     causes = _details(document).get("causes") or []
     return bool(causes) and all(_IMMUTABLE_FIELD.search(cause.get("message") or "") for cause in causes)
 
@@ -207,13 +215,16 @@ def _describe_refusal(document: Mapping[str, Any] | None, body: bytes, status: i
 
 
 def _describe_plain_text(body: bytes, status: int) -> str:
-    """An answer that is no Status comes from the mux or from a proxy; a short first line of text is worth quoting."""
+    """Return a description of an answer that is not a Status, and so comes from the mux or a proxy.
+
+    A short first line of text is quoted.
+    """
     line = body[:200].decode(errors="replace").strip().partition("\n")[0]
     return f"status {status}" if not line or line.startswith(("<", "{")) else f"status {status}: {line}"
 
 
 def _describe_secret_refusal(document: Mapping[str, Any] | None, causes: tuple[StatusCause, ...], reason: str) -> str:
-    """What may be said of a refusal about a Secret: the reason, field paths, harmless phrases."""
+    """Return the harmless part of a refusal about a Secret: reason, field paths, known phrases."""
     fields = dict.fromkeys(cause.field for cause in causes if cause.field)
     return ": ".join(part for part in (reason, ", ".join(fields), _safe_phrases(_message(document))) if part)
 
@@ -229,6 +240,6 @@ def _safe_phrases(message: str) -> str:
 
 
 def _unique_lines(fault: str) -> str:
-    """The server repeats a fault per version that it tried; one line each is enough."""
+    """Return each fault once. The server repeats a fault for every version that it tried."""
     lines = dict.fromkeys(line.strip() for line in fault.splitlines() if line.strip() and line.strip() != "errors:")
     return "; ".join(lines)

@@ -1,4 +1,4 @@
-"""How many requests are in flight, how many are sent in a second, and how the server bears them."""
+"""Flow control of one client: slots for requests in flight, a request rate, and the load of the server."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from applier.token_bucket import Rate, TokenBucket
 from renderer.frozen import dataclass
 
 SLOW_AFTER_SECONDS = 1.0
-"""Seconds after which a request that is not answered, while others are, gives its slot away."""
+"""Seconds after which an unanswered request lends its slot, provided that others are answered."""
 
 
 @dataclass(slots=True)
 class ServerLoad:
-    """How the server bears what it is asked: `answers` that it gave in all, and refusals since the last one that was none. `asking` are the requests
-    that are waited for, and `refused_since` the second of the event loop since which all were refused while there were any.
+    """Signs of overload. `answers` counts successes, `refusals` those since the last success.
+
+    `waiting_requests` have no final answer yet. Since `refused_since`, a second of the event loop, all of them were
+    refused.
     """
 
     max_requests: int
@@ -29,7 +31,7 @@ class ServerLoad:
         self.answers, self.refusals, self.refused_since = self.answers + 1, 0, None
 
     def record_refusal(self) -> int:
-        """One more. How often by now as many as there are slots were refused, one after the other."""
+        """Count a refusal. Return how many times in a row as many requests as there are slots were refused."""
         self.refusals += 1
         if self.refused_since is None:
             self.refused_since = asyncio.get_running_loop().time()
@@ -37,7 +39,7 @@ class ServerLoad:
 
     @property
     def refused_seconds(self) -> float:
-        """Seconds for which nobody has been served who asked."""
+        """Return the seconds for which the server has refused every request."""
         return 0.0 if self.refused_since is None else asyncio.get_running_loop().time() - self.refused_since
 
     def begin_request(self) -> None:
@@ -50,9 +52,9 @@ class ServerLoad:
 
 
 class RequestSlots:
-    """So many requests are in flight, and three times as many that take long while others are answered.
+    """Slots that bound requests in flight to `max_requests`, plus three times as many slow requests.
 
-    `_taken` are the slots that are not lent to others, by age: one timer, for the oldest, does for all.
+    `_taken` are the slots that are not lent, by age: a single timer, for the oldest, serves all.
     """
 
     def __init__(self, max_requests: int, load: ServerLoad) -> None:
@@ -62,7 +64,7 @@ class RequestSlots:
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self) -> Slot:
-        """One, to be ended by who has taken it."""
+        """Wait for a slot, and return it. The caller has to release it."""
         await self.free.acquire()
         slot = Slot(self)
         self._track(slot)
@@ -104,7 +106,10 @@ class RequestSlots:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Of one request. It is lent, some time after `since` (seconds of the event loop), to others, if there were more than these `answers` since."""
+    """The slot of one request, taken at the second `taken_at` of the event loop.
+
+    It may be lent once the server has given more than `answers` answers.
+    """
 
     slots: RequestSlots
     taken_at: float = 0.0
@@ -115,9 +120,9 @@ class Slot:
 
 
 class RequestPace:
-    """Lets requests go at a rate, those that wait in their order, and `urgent` ones (watches, probes) before all others.
+    """Queue that sends requests at a rate, in their order. Urgent requests (watches, probes) come first.
 
-    `delayed` counts those that had to wait. Times are seconds of the event loop.
+    `delayed` counts the requests that had to wait. Times are seconds of the event loop.
     """
 
     def __init__(self, rate: Rate) -> None:
@@ -127,7 +132,9 @@ class RequestPace:
         self._timer: asyncio.TimerHandle | None = None
 
     async def take_turn(self, *, is_urgent: bool) -> None:
-        """Return when the request may be sent. A turn that a cancelled request was given is lost: the server is asked less, not more."""
+        """Wait until the request may be sent. The turn of a cancelled request is lost: the server gets less, never
+        more.
+        """
         loop = asyncio.get_running_loop()
         if self._timer is None and self._bucket.next_at <= loop.time():
             self._bucket = self._bucket.take(loop.time())
@@ -140,17 +147,17 @@ class RequestPace:
         await turn
 
     def _give_turn(self) -> None:
-        """Let the next one go, and come back when the one after it may."""
+        """Wake the next request, and schedule the one after it."""
         loop, self._timer = asyncio.get_running_loop(), None
         if (turn := self._pop_waiting()) is None:
             return
-        # A timer may fire a moment early, by the resolution of the clock: its moment counts.
+        # A timer may fire early, by the resolution of the clock: then the planned time counts.
         self._bucket = self._bucket.take(max(loop.time(), self._bucket.next_at))
         turn.set_result(None)
         self._timer = loop.call_at(self._bucket.next_at, self._give_turn)
 
     def _pop_waiting(self) -> asyncio.Future[None] | None:
-        """Return the first one that still waits; None where there is none."""
+        """Return the first request that still waits; None where the queue is empty."""
         for waiting in (self._urgent, self._others):
             while waiting:
                 if not (turn := waiting.popleft()).done():

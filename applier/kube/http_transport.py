@@ -1,11 +1,11 @@
-"""Requests to one API server: TLS, time limits, credentials that are rotated. Bytes go out, bytes come in.
+"""HTTP transport to one API server: TLS, time limits, rotated credentials.
 
-Each request is sent once; `client` decides whether it is sent again. Requests go by `connection_pool`. Watches, and all
-that a proxy passes on, go by the session of `kubernetes.aio`'s REST layer. The layer's own `request` is used for neither:
-it serialises bodies again, and asks the environment for a proxy on each request.
+The transport sends each request once; `client` decides on retries. Plain requests use `connection_pool`. Watches, and
+all requests through a proxy, use the session of `kubernetes.aio`'s REST layer. The layer's own `request` is avoided: it
+serialises bodies again, and reads the environment for a proxy on each request.
 
-What failed is said by two exceptions: `NotSentError` (the server has certainly not seen the request) and `BrokenError`
-(it may have).
+Two exceptions tell failures apart. After `NotSentError` the server has certainly not seen the request; after
+`BrokenError` it may have.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _LINE_END = re.compile(r"[\r\n\0]")
 
 
 class _Connections:
-    """All connections that were made with one client certificate; so many `requests` are under way by them, watches included."""
+    """All connections with one client certificate. `requests` are in flight on them, watches included."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.session, self.pool = _create_session(endpoint), _create_pool(endpoint)
         self.requests = 0
 
     def retire(self) -> None:
-        """Keep no connection any more; what is under way goes on."""
+        """Close idle connections, and keep none any more. Requests in flight continue."""
         if self.pool:
             self.pool.retire()
 
@@ -57,12 +57,12 @@ class _Connections:
 
 
 class HttpTransport:
-    """What is sent to one API server; credentials and certificates are read again once when either side does not accept the other's, and when
-    somebody says that they were changed.
+    """Transport to one API server, over changes of credentials.
 
-    New credentials go into the running transport: what is under way, watches included, ends as it began. A new token does not even need new
-    connections. With `keeps_server` another server, or another authority for its certificate, is refused: it may be another cluster.
-    `silence_seconds`: as long is waited for the next part of what is read, and for the answer to a write.
+    Credentials and certificates are read again when the server or the client rejects the other's, and on `renew`.
+    Requests in flight, watches included, end as they began. A new token needs no new connections. With `keeps_server`,
+    another address or certificate authority is refused, since it may be another cluster. `silence_seconds` bounds the
+    wait for the next bytes of a read, and for the answer to a write.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class HttpTransport:
         self._read_timeout = aiohttp.ClientTimeout(
             TOTAL_TIMEOUT_SECONDS, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=silence_seconds
         )
-        # The answer to a write is short: one timer for the whole of it does what a new one for each of its parts would.
+        # The answer to a write is short: one timer for the whole answer replaces a new timer for each of its parts.
         self._write_timeout = aiohttp.ClientTimeout(silence_seconds, sock_connect=CONNECT_TIMEOUT_SECONDS)
         self._retired: list[_Connections] = []
         self._renewal_lock = asyncio.Lock()
@@ -93,7 +93,7 @@ class HttpTransport:
         keeps_server: bool = False,
         silence_seconds: float = READ_TIMEOUT_SECONDS,
     ) -> Self:
-        """Raises ConfigurationError."""
+        """Return a transport with the configuration of *source*. Raises ConfigurationError."""
         return cls(source, await source.load(), keeps_server=keeps_server, silence_seconds=silence_seconds)
 
     def _use(self, endpoint: Endpoint) -> None:
@@ -115,8 +115,10 @@ class HttpTransport:
     async def send(
         self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
     ) -> HttpAnswer:
-        """One request. A 401, and a server whose certificate is not trusted, is tried again once with credentials and certificates as they are
-        now: either may have been rotated. `path` is percent-encoded, with its query.
+        """Send one request. `path` is percent-encoded, with its query.
+
+        After a 401, or a server certificate that is not trusted, it is sent again with the present credentials and
+        certificates: either may have been rotated.
 
         Raises NotSentError, BrokenError, and ConfigurationError if credentials can no longer be read.
         """
@@ -148,7 +150,7 @@ class HttpTransport:
 
     @asynccontextmanager
     async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[StreamedAnswer]:
-        """One GET whose answer goes on; a 401 renews the credentials for the next one."""
+        """Send one GET whose answer has no end. A 401 renews the credentials for the next request."""
         epoch = self._epoch
         timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=silence)
         try:
@@ -165,7 +167,7 @@ class HttpTransport:
     async def _request(
         self, method: str, path: str, headers: Mapping[str, str], **options: Any
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer of which the body is still to be read."""
+        """Send a request, and yield the answer before its body is read."""
         url = URL(self._endpoint.configuration.host + path, encoded=True)
         all_headers = await self._all_headers(headers)
         with self._connections.use() as connections:
@@ -179,17 +181,19 @@ class HttpTransport:
 
     async def _all_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of a request with those of the configuration."""
-        # Asks the configuration each time: in a pod it reads the token file again once a minute.
+        # On each request, because in a pod the configuration reads the token file again once a minute.
         token = await self._endpoint.configuration.get_api_key_with_prefix("BearerToken")
-        # Who asks in somebody's name does so with nothing of the name that the kubeconfig would ask in, such as its uid.
+        # Two identities must not mix: the kubeconfig's own impersonation may include the uid of another user.
         all_headers = {**headers} if "Impersonate-User" in headers else {**headers, **self._endpoint.headers}
         if token:
             all_headers["Authorization"] = token.strip()
         return all_headers
 
     async def renew(self) -> bool:
-        """Read the configuration again, because somebody has changed it. False, and nothing is taken over, where it names another server, or
-        another authority for its certificate: that has to be connected to anew. Raises ConfigurationError; then what there was stays in use.
+        """Read a changed configuration and use it from now on.
+
+        Returns False, and changes nothing, where it names another server or certificate authority: that takes a new
+        connection to a cluster. Raises ConfigurationError, and changes nothing either.
         """
         async with self._renewal_lock:
             endpoint = await self._source.load()
@@ -206,13 +210,13 @@ class HttpTransport:
             endpoint = await self._source.load()
             if self._keeps_server and endpoint.server != self._endpoint.server:
                 raise ConfigurationError(
-                    f"{self.name}: the credentials are refused, and those that there are now are of another server or another authority; "
-                    "nothing is sent there before it is known to be the same cluster"
+                    f"{self.name}: the credentials are refused, and those that there are now are of another server "
+                    "or another authority; nothing is sent there before it is known to be the same cluster"
                 )
             await self._replace(endpoint, connects_anew=connects_anew)
 
     async def _replace(self, endpoint: Endpoint, *, connects_anew: bool = False) -> None:
-        """Use these credentials from here on; other requests may still be using those before."""
+        """Use new credentials from now on. Requests in flight may still use the former credentials."""
         if connects_anew or endpoint.connection != self._endpoint.connection:
             before, self._connections = self._connections, _Connections(endpoint)
             before.retire()
@@ -230,8 +234,9 @@ class HttpTransport:
 
 
 def abort_connection(response: aiohttp.ClientResponse) -> None:
-    """End an answer that is not read to its end, such as a watch, with its connection: a farewell over TLS waits for the server, and asyncio
-    leaves the socket open where the loop ends first.
+    """Close the connection of an answer that is not read to its end, such as a watch.
+
+    A regular TLS shutdown would wait for the server, and asyncio leaves the socket open if the event loop ends first.
     """
     if response.connection is not None and response.connection.transport is not None:
         response.connection.transport.abort()
@@ -248,7 +253,7 @@ def _create_session(endpoint: Endpoint) -> aiohttp.ClientSession:
 
 
 def _create_pool(endpoint: Endpoint) -> ConnectionPool | None:
-    """Return the connections to the server itself; None where a proxy, or a password in the URL, has to be dealt with."""
+    """Return a pool of direct connections; None where a proxy, or a password in the URL, needs the session."""
     configuration, url = endpoint.configuration, URL(endpoint.configuration.host, encoded=True)
     if configuration.proxy or url.raw_user or not url.raw_host or not url.port:
         return None
@@ -258,7 +263,7 @@ def _create_pool(endpoint: Endpoint) -> ConnectionPool | None:
 
 
 def _encode_request(method: str, target: str, head: bytes, body: bytes | None) -> bytes:
-    """Return the bytes of a request. Raises ValueError where the target would end the line that it stands in."""
+    """Return the bytes of a request. Raises ValueError for a target with characters that would end the request line."""
     if not (target.isascii() and target.isprintable()) or " " in target:
         raise ValueError(f"{method} {target!r}: not percent-encoded")
     if body is None:
@@ -274,7 +279,9 @@ def _encode_request(method: str, target: str, head: bytes, body: bytes | None) -
 
 @lru_cache(maxsize=256)
 def _encode_head(host: str, headers: tuple[tuple[str, str], ...]) -> bytes:
-    """Return the lines of the headers that many requests have. Raises ValueError, without the value, where one would end its line."""
+    """Return the header lines that many requests share. Raises ValueError, without the value, for a value of several
+    lines.
+    """
     lines = []
     for name, value in (("Host", host), ("Accept-Encoding", "gzip, deflate"), *headers):
         if not value or _LINE_END.search(value):
@@ -284,7 +291,7 @@ def _encode_head(host: str, headers: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def _translate_failure(error: Exception, silence: float) -> NotSentError | BrokenError:
-    """What went wrong until the body was read; `silence`: so many seconds without a byte are too long."""
+    """Return the exception of the port for a failure. *silence* is the limit in seconds between two bytes."""
     match error:
         case aiohttp.ClientSSLError():
             return NotSentError(_error_text(error), is_final=True)

@@ -1,10 +1,10 @@
-"""Choice of a cluster and its credentials by kubectl's rules, and the partial import of the `kubernetes` package.
+"""Choice of a cluster and its credentials by the rules of kubectl, and the partial import of `kubernetes`.
 
-`load` reads files and runs plugins at every call, so that rotated tokens and certificates are seen. Errors name files,
-contexts and users, and never repeat the content of a user's entry. OpenSSL and the package take private keys from files
-only; these files are deleted before `load` returns.
+`load` reads files and runs plugins at every call, so that it finds rotated tokens and certificates. Errors name files,
+contexts and users, and never quote a user's entry. OpenSSL and the package accept private keys only from files, which
+are deleted before `load` returns.
 
-Only the configuration and the REST layer of `kubernetes` are imported: the rest would be half of the cost of a start.
+Only the configuration and the REST layer of `kubernetes` are imported: the rest would double the time of a start.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from renderer.identity import digest
 _CLIENT = "kubernetes.aio.client"
 
 _clients_in_use: WeakValueDictionary[str, Any] = WeakValueDictionary()
-"""REST clients by `Endpoint.connection`. To read certificates takes milliseconds, in which a fleet stands still at each renewal."""
+"""REST clients by `Endpoint.connection`. To read certificates takes milliseconds, which would stop a fleet at each
+renewal.
+"""
 
 
 def allow_partial_import() -> None:
-    """Let parts of `kubernetes.aio` be imported by themselves.
+    """Make modules of `kubernetes.aio` importable without their packages.
 
-    The package's own first lines import its second client, for threads, with all that this needs (requests, oauthlib, websocket), and then some:
-    a third of what it costs to start a command that speaks to a cluster. Its configuration names the client of models, which needs pydantic, and
-    uses it only to make one: that is a fifth of the rest. Parts that somebody else imports are found as ever.
+    The package's `__init__` imports a second client, for threads, with requests, oauthlib and websocket: a third of the
+    start of a command. Its configuration module imports the client of the models, which needs pydantic: a fifth of the
+    rest. Modules that other code has imported stay as they are.
     """
     for name in ("kubernetes", "kubernetes.aio"):
         if name not in sys.modules and (spec := find_spec(name)):
@@ -49,7 +51,7 @@ def allow_partial_import() -> None:
 
 
 def _api_client(**options: Any) -> Any:
-    """What is called by that name, imported when it is called."""
+    """Import `ApiClient` when it is first called, and return an instance."""
     return import_module(_CLIENT).ApiClient(**options)
 
 
@@ -58,11 +60,12 @@ IN_CLUSTER = "in-cluster"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One API server as configured: `name` of the context, `kubernetes.aio`'s configuration, its REST `client` with the
-    certificates loaded, `headers` for every request, `namespace` where a person names none.
+    """One API server as configured. `name` is that of the context, `configuration` that of `kubernetes.aio`.
 
-    `server` stands for the address and for what its certificate is checked against: where it is the same, so is the server. `connection` stands
-    for that and the client's certificate: where it is the same, open connections serve other tokens as well. Both are digests.
+    `client` is its REST client with the certificates loaded. `headers` belong to every request; `namespace` is the
+    default for people. `server` is a digest of the address and of all that its certificate is checked against: equal
+    digests mean the same server. `connection` is a digest of that and the client certificate: while it is equal, open
+    connections also serve new tokens.
     """
 
     name: str
@@ -75,16 +78,16 @@ class Endpoint:
 
 
 class KubeconfigSource(Protocol):
-    """Where the configuration of a cluster comes from."""
+    """Source of a cluster's configuration."""
 
     async def load(self) -> Endpoint:
-        """Read everything anew. Raises ConfigurationError."""
+        """Read the present configuration. Raises ConfigurationError."""
 
 
 def choose_source(
     kubeconfig: str | None, context: str | None, *, environ: Mapping[str, str] = os.environ
 ) -> KubeconfigSource:
-    """The source that kubectl would take. Raises ConfigurationError, naming what was looked at, if there is none."""
+    """Return the source that kubectl would choose. Raises ConfigurationError, which names the files it looked for."""
     candidates = _candidate_paths(kubeconfig, environ)
     existing = tuple(path for path in candidates if path.is_file())
     if existing:
@@ -114,9 +117,10 @@ def _describe_missing(candidates: Iterable[Path], *, context: str | None, is_exp
 
 @dataclass(frozen=True, slots=True)
 class InCluster:
-    """The service account of the pod that this runs in."""
+    """Service account of the pod in which the process runs."""
 
     async def load(self) -> Endpoint:
+        """Read the token and certificate of the pod. Raises ConfigurationError."""
         allow_partial_import()
         from kubernetes.aio.client.configuration import Configuration
         from kubernetes.aio.config.incluster_config import load_incluster_config
@@ -135,14 +139,13 @@ class InCluster:
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """One context of one or several kubeconfig files; of entries with the same name, and of current-context, the
-    first wins.
-    """
+    """A context of kubeconfig files. Among entries of one name, and for current-context, the first file wins."""
 
     paths: tuple[Path, ...]
     context: str | None
 
     async def load(self) -> Endpoint:
+        """Read the files. Raises ConfigurationError."""
         try:
             return await self._load()
         except ConfigurationError:
@@ -165,18 +168,22 @@ class Kubeconfig:
 
 @dataclass(frozen=True, slots=True)
 class InlineKubeconfig:
-    """The current context of a kubeconfig that was read elsewhere, and checked: it names no file and no plugin. `title` says where it stands."""
+    """Current context of a kubeconfig that was read and checked before: it names neither files nor plugins.
+
+    `title` says in messages where it comes from.
+    """
 
     title: str
     document: Mapping[str, Any] = field(repr=False)
 
     async def load(self) -> Endpoint:
+        """Return the endpoint of the current context. Raises ConfigurationError."""
         document = dict(self.document)
         try:
             return await _load_context(document, [document], _choose_context([document], None, self.title))
         except ConfigurationError:
             raise
-        except Exception as error:  # it may quote an entry, a certificate or a key
+        except Exception as error:  # its text may quote an entry, a certificate or a key
             raise ConfigurationError(f"{self.title} cannot be used: {type(error).__name__}") from None
 
 
@@ -195,7 +202,7 @@ def _choose_context(documents: list[dict[str, Any]], wanted: str | None, title: 
 
 
 async def _load_context(config: Any, documents: list[dict[str, Any]], name: str) -> Endpoint:
-    """`config` is what the documents say together, as the package takes it."""
+    """Return the endpoint of a context. *config* is the merge of *documents*, as the package represents it."""
     allow_partial_import()
     from kubernetes.aio.client.configuration import Configuration
     from kubernetes.aio.config.kube_config import KubeConfigLoader, _cleanup_temp_files
@@ -207,14 +214,14 @@ async def _load_context(config: Any, documents: list[dict[str, Any]], name: str)
     try:
         await loader.load_and_set(configuration)
         return _create_endpoint(name, configuration, user=user, namespace=namespace)
-    finally:  # without an await since they were made, so they are this call's alone
+    finally:  # no await since they were written, so the files belong to this call alone
         _cleanup_temp_files()
 
 
 def _create_endpoint(
     name: str, configuration: Any, *, user: Mapping[str, Any] | None = None, namespace: str = "default"
 ) -> Endpoint:
-    """Reads the files with certificates and keys. Raises ConfigurationError."""
+    """Return the endpoint, after reading the files with certificates and keys. Raises ConfigurationError."""
     _check_plugin(user or {}, configuration=configuration, context=name)
     configuration.proxy = configuration.proxy or proxy_of(configuration.host)
     authority, *own_certificate = (
@@ -225,20 +232,21 @@ def _create_endpoint(
         [configuration.host, authority, configuration.tls_server_name, configuration.proxy, configuration.verify_ssl]
     )
     connection = digest([server, *own_certificate])
-    is_told_whole = bool(authority) or not configuration.host.startswith("https:")
-    client = _clients_in_use.get(connection) if is_told_whole else None
+    # Without an authority of its own the server is checked against the system's certificates, which no digest covers.
+    is_digest_complete = bool(authority) or not configuration.host.startswith("https:")
+    client = _clients_in_use.get(connection) if is_digest_complete else None
     if client is None:
         client = _create_client(name, configuration)
-    if is_told_whole:  # The certificates of the system are no part of the digest.
+    if is_digest_complete:
         _clients_in_use[connection] = client
     return Endpoint(name, configuration, client, server, connection, _impersonation_headers(user or {}), namespace)
 
 
 def _create_client(context: str, configuration: Any) -> Any:
-    """Reads the files with certificates and keys. Raises ConfigurationError."""
+    """Return a REST client, after reading the files with certificates and keys. Raises ConfigurationError."""
     from kubernetes.aio.client.rest import RESTClientObject
 
-    configuration.connection_pool_maxsize = 0  # who sends bounds requests in flight
+    configuration.connection_pool_maxsize = 0  # unlimited: `client` bounds requests in flight
     try:
         return RESTClientObject(configuration)
     except OSError as error:  # ssl.SSLError too
@@ -246,7 +254,7 @@ def _create_client(context: str, configuration: Any) -> Any:
 
 
 def _find_user(documents: list[dict[str, Any]], context: str) -> Mapping[str, Any]:
-    """The user's entry of a context; empty if there is none."""
+    """Return the user's entry of a context; empty where it has none."""
     name = _find_entry(documents, "contexts", context).get("context", {}).get("user")
     return _find_entry(documents, "users", name).get("user") or {}
 
@@ -257,8 +265,9 @@ def _find_entry(documents: list[dict[str, Any]], section: str, name: Any) -> Map
 
 
 def _check_plugin(user: Mapping[str, Any], *, configuration: Any, context: str) -> None:
-    """The package logs a failing credential plugin and goes on without credentials; say so here instead of waiting
-    for a 401.
+    """Check that a credential plugin has returned credentials. Raises ConfigurationError.
+
+    The package only logs a failing plugin: the first request would end with a 401.
     """
     if user.get("exec") and not configuration.api_key and not configuration.cert_file:
         command = user["exec"].get("command")
@@ -268,8 +277,9 @@ def _check_plugin(user: Mapping[str, Any], *, configuration: Any, context: str) 
 
 
 def _impersonation_headers(user: Mapping[str, Any]) -> Mapping[str, str]:
-    """`as` of a kubeconfig user, which the package leaves out: without it requests would be sent with more rights
-    than asked for.
+    """Return the headers for `as` of a kubeconfig user, which the package ignores. Raises ConfigurationError.
+
+    Without them, requests would have more rights than the user asked for.
     """
     if user.get("as-groups") or user.get("as-user-extra"):
         raise ConfigurationError(
@@ -280,6 +290,6 @@ def _impersonation_headers(user: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _redact_error(error: Exception) -> str:
-    """An error of the loader without the entries that it quotes (they hold tokens)."""
+    """Return an error of the loader without the entries that it quotes: they contain tokens."""
     text = re.sub(r"\{.*\}", "{...}", str(error), flags=re.DOTALL).splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

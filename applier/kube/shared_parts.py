@@ -1,8 +1,8 @@
-"""One value for equal parts of the objects that API servers answer with.
+"""Shared values for equal parts of the objects that API servers return.
 
-Who owns which field takes half of the memory of an object, and is equal in objects of one shape: in a fleet of 10,000
-instances there are a few dozen different values. Kinds, namespaces, labels and times repeat as well. Nobody changes the parts
-of an object that was read, so they can be shared.
+`managedFields` take half of the memory of an object, and are equal in objects of one shape: 10,000 instances have a few
+dozen different values. Kinds, namespaces, labels and times repeat as well. Objects that were read are never changed, so
+their parts can be shared.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any, Final
 import orjson
 
 MAX_SHARED_FIELDS: Final = 2048
-"""Different `fieldsV1` that are kept for sharing; the objects that have one keep it as long as they live."""
+"""Number of different `fieldsV1` kept for sharing. Objects keep their value longer, for as long as they live."""
 
 _KIND: Final = ("apiVersion", "kind")
 _PLACE: Final = ("namespace", "creationTimestamp")
-"""Not the name, the UID and the version, which are different in every object."""
+"""Metadata that repeats between objects. The name, UID and version do not."""
 
 
 def share_equal_parts(document: dict[str, Any]) -> None:
-    """Replace parts of an object, or of each object of a list, by the value that equal ones have."""
+    """Replace parts of an object, or of each object in a list, by shared equal values."""
     items = document.get("items")
     for obj in items if isinstance(items, list) else (document,):
         if isinstance(obj, dict):
@@ -42,12 +42,13 @@ def _share_metadata(metadata: dict[str, Any]) -> None:
         if isinstance(entry, dict):
             _share_strings(entry, entry)
             if isinstance(fields := entry.get("fieldsV1"), dict):
-                with suppress(orjson.JSONEncodeError):  # nested deeper than can be written; it is read all the same
+                # orjson parses deeper nesting than it serialises; such fields stay unshared.
+                with suppress(orjson.JSONEncodeError):
                     entry["fieldsV1"] = _shared_fields(orjson.dumps(fields))
 
 
 def _share_strings(values: dict[str, Any], names: Iterable[str]) -> None:
-    """Replace strings of this mapping under these names. A shared string lives as long as somebody has it."""
+    """Intern the strings under these names. An interned string is freed with its last reference."""
     for name in names:
         if type(value := values.get(name)) is str:
             values[name] = sys.intern(value)

@@ -1,6 +1,6 @@
-"""What the client needs of a transport: one request, one answer, and two ways to fail.
+"""Port of the client to a transport: a request, its answer, and two kinds of failure.
 
-Apart from the transports, so that a cluster behind another one (the sandbox) needs neither aiohttp nor `kubernetes`.
+A module of its own, so that the transport of the sandbox needs neither aiohttp nor `kubernetes`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from renderer.frozen import dataclass
 
 
 class NotSentError(Exception):
-    """No connection, so no request. `final`: trying again cannot help (the server's certificate is not trusted)."""
+    """A request that was not sent, for lack of a connection. `is_final`: a retry cannot help (untrusted server
+    certificate).
+    """
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
         super().__init__(message)
@@ -21,7 +23,7 @@ class NotSentError(Exception):
 
 
 class BrokenError(Exception):
-    """The connection ended after the request may have been read. `seconds`: how long the server kept silent."""
+    """A connection that ended after the server may have read the request. `seconds`: duration of its silence."""
 
     def __init__(self, message: str, *, seconds: float = 0.0) -> None:
         super().__init__(message)
@@ -29,7 +31,7 @@ class BrokenError(Exception):
 
 
 class HttpAnswer(NamedTuple):
-    """One HTTP answer, read whole."""
+    """An HTTP answer with its whole body."""
 
     status: int
     headers: Mapping[str, str]
@@ -38,7 +40,7 @@ class HttpAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamedAnswer:
-    """An answer that goes on: `parts` of its body as they come, lines cut anywhere. One that refuses has its whole `body` instead."""
+    """An answer without an end: `parts` of its body, cut anywhere. A refusal has a complete `body` instead."""
 
     status: int
     headers: Mapping[str, str]
@@ -47,30 +49,36 @@ class StreamedAnswer:
 
 
 class Transport(Protocol):
-    """Carries requests to one API server."""
+    """Transport of requests to one API server."""
 
     @property
     def name(self) -> str:
-        """What the cluster is called."""
+        """Return the name of the cluster."""
 
     @property
     def namespace(self) -> str:
-        """Where a person names none."""
+        """Return the default namespace for people."""
 
     async def send(
         self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
     ) -> HttpAnswer:
-        """One request; `path` is percent-encoded, with its query. Raises NotSentError, BrokenError, ConfigurationError."""
+        """Send one request. Raises NotSentError, BrokenError, ConfigurationError.
+
+        `path` is percent-encoded, with its query.
+        """
 
     def stream(
         self, path: str, *, headers: Mapping[str, str], silence: float
     ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        """One GET. Raises as `send`; reading raises BrokenError, also after so many seconds of `silence`."""
+        """Send one GET, and yield its parts. Raises as `send` does; reading raises BrokenError after *silence* seconds
+        without bytes.
+        """
 
     async def renew(self) -> bool:
-        """Read credentials again and use them from here on; what is under way goes on. False where they are of another server, which is not taken.
-        Raises ConfigurationError.
+        """Read credentials again and use them from now on. Requests in flight continue. Raises ConfigurationError.
+
+        Returns False, and changes nothing, where they belong to another server.
         """
 
     async def close(self) -> None:
-        """Give back connections."""
+        """Close all connections."""

@@ -1,7 +1,7 @@
-"""A watch, from a version on: events become changes, and it goes on where the server ends it in good order.
+"""Watch from a version on: decoded events, continued where the server ends a stream in good order.
 
-Source: Kubernetes API concepts, "Efficient detection of changes". A bookmark moves the version; 410, or an event that is an error, means that
-events are lost: then everything has to be read again, so the watch raises.
+A bookmark advances the version. After 410 or an error event, events are lost: the watch raises, and the caller has to
+list again. Source: Kubernetes API concepts, "Efficient detection of changes".
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from applier.kube.error_translation import translate
 from applier.kube.shared_parts import share_equal_parts
 
 WATCH_SILENCE_SECONDS: Final = 150.0
-"""Seconds without a word, bookmarks included, after which a watch counts as dead; servers send a bookmark about once a minute."""
+"""Seconds without any event after which a watch counts as dead. Servers send a bookmark about once a minute."""
 
 MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 240, 480
-"""Seconds after which the server is asked to end a watch, so that it is not kept by a server that others have left."""
+"""Range of the seconds after which the server is asked to end a watch, so that watches spread over all API servers."""
 
 
 async def follow_changes(
     client: Client, make_request: Callable[[str, int], ApiRequest], resource_version: str, *, rng: Callable[[], float]
 ) -> AsyncGenerator[WatchEvent, None]:
-    """What happens after version `since`; `call_from` makes the request for a version and a number of seconds. Raises ClusterError."""
+    """Yield the changes after *resource_version*. Raises ClusterError.
+
+    `make_request` returns the request for a version and a timeout in seconds.
+    """
     while True:
         call = make_request(
             resource_version, round(MIN_WATCH_SECONDS + (MAX_WATCH_SECONDS - MIN_WATCH_SECONDS) * rng())
