@@ -1,1 +1,1 @@
-"""ApplySet parents and members (KEP-3659): inventory, membership, adoption, and kro's own marks."""
+"""ApplySet parents and members (KEP-3659): inventory, membership, adoption, and the marks of kro."""

@@ -1,7 +1,8 @@
-"""Objects that exist but are in no set: whose they are, whether a source may adopt them, and what becomes of their old owner's fields. Pure.
+"""Adoption of objects that exist but are in no set: the tools that manage them, and the fields of their owners. Pure.
 
-Adoption happens once. What the old owner applied becomes ours together with the object, so that a field which Git does not say goes away with the
-first apply, and fields removed from Git later do not stay for ever (KEP-2155, "upgrading from client-side to server-side apply").
+Adoption happens once. All fields that the old owner applied become ours with the object. So the first apply removes
+fields that Git does not declare, and later removals from Git take effect (KEP-2155, "upgrading from client-side to
+server-side apply").
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from renderer.identity import ObjectKey
 from renderer.kinds import CRD
 
 _APPLYSET_KEY_MANAGERS = ("kubectl-applyset", kro.PARENT_KEYS_MANAGER)
-"""Field managers of ApplySet keys on parents (KEP-3659): no content, though a prefix may say so."""
+"""Field managers of ApplySet keys on parents (KEP-3659). They own no content, although their prefix matches."""
 
 
 class AdoptPolicy(StrEnum):
+    """The objects that a source may adopt. The values are API."""
+
     NO_ADOPTION = "Never"
     IF_EQUAL = "IfEqual"
     IF_UNOWNED = "IfUnowned"
@@ -36,10 +39,11 @@ class AdoptPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """How the objects of another tool are known: prefixes of its field managers, and labels or annotations that it puts on them.
+    """Marks by which the objects of another tool are recognised: prefixes of its field managers, and labels or
+    annotations.
 
-    `stop` says what a person does with the tool first, so that two do not write the same. `records` are paths, by prefix, of what it keeps on its
-    objects for itself: no content, and so no difference.
+    `stop_advice` says how a person stops the tool first, so that two tools do not write the same object. `record_paths`
+    are prefixes of paths where the tool keeps its own records: they are not content, and no difference.
     """
 
     manager_prefixes: tuple[str, ...]
@@ -81,14 +85,14 @@ TOOLS: Mapping[str, Tool] = {
 }
 _PART_OF_PATH = f".metadata.labels.{well_known.PART_OF}"
 _KEPT_LABEL_PREFIX = "kro.run/"
-"""Labels of kro that stay: selectors may use them. They belong to nobody afterwards."""
+"""Labels of kro that stay, since selectors may use them. They have no owner afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What a source may adopt. `tools` are those whose objects it may have as well; objects made by hand belong to nobody.
+    """Permission of a source to adopt. Objects without a tool have no owner; those of `tools` are permitted as well.
 
-    `kro` says what shows that kro runs: as long as it does, nothing of its own is taken.
+    While `running_kro` says how kro was found running, its objects are not adopted.
     """
 
     policy: AdoptPolicy = AdoptPolicy.NO_ADOPTION
@@ -97,7 +101,7 @@ class Adoption:
 
     @classmethod
     def parse(cls, text: str) -> Adoption:
-        """Read `POLICY[:TOOL,...]`. Raises ValueError that says what to write."""
+        """Return the permission from `POLICY[:TOOL,...]`. Raises ValueError, which says what to write."""
         policy, _, names = text.partition(":")
         tools = frozenset(filter(None, names.split(",")))
         if policy not in set(AdoptPolicy):
@@ -108,24 +112,27 @@ class Adoption:
 
     @property
     def inherited_tools(self) -> tuple[str, ...]:
-        """Tools whose sets are taken with everything in them, as their ids are ours (KEP-3659)."""
+        """Return the tools whose sets are taken over as a whole, since their set ids equal ours (KEP-3659)."""
         takes_over_kro = self.policy is not AdoptPolicy.NO_ADOPTION and kro.TOOL in self.tools and not self.running_kro
         return (kro.TOOL,) if takes_over_kro else ()
 
     def forced_manager_prefixes(self, live: Object) -> tuple[str, ...]:
-        """Field managers, by prefix, whose claims on an adopted object are overruled. kro writes CRDs under no name of its own."""
+        """Return the prefixes of field managers whose fields an adoption takes by force.
+
+        kro writes CRDs without a manager name of its own, so all managers of such a CRD count.
+        """
         return ("",) if _is_crd_of_kro(live) and kro.TOOL in self.tools else self.manager_prefixes
 
     @property
     def manager_prefixes(self) -> tuple[str, ...]:
-        """Field managers, by prefix, whose fields become ours."""
+        """Return the prefixes of field managers whose fields become ours."""
         return (
             *HUMAN_MANAGER_PREFIXES,
             *(manager for name in sorted(self.tools) for manager in TOOLS[name].manager_prefixes),
         )
 
     def refusal(self, live: Object) -> str:
-        """Why this object, which is in no set, may not be adopted; empty when it may."""
+        """Return why an object in no set may not be adopted; empty where it may."""
         key, tool = ObjectKey.from_manifest(live), _managing_tool(live)
         for owner in live["metadata"].get("ownerReferences") or ():
             if owner.get("controller"):
@@ -134,7 +141,10 @@ class Adoption:
             advice = f"{TOOLS[tool].stop_advice} and adopt it: --adopt {AdoptPolicy.IF_UNOWNED}:{tool}"
             return f"{key} exists and is managed by {tool}; remove it from Git, or {advice}"
         if self.policy is AdoptPolicy.NO_ADOPTION:
-            return f"{key} exists and is not managed by Levelgate; adopt it (`adopt` of the source, or --adopt), or remove it from Git"
+            return (
+                f"{key} exists and is not managed by Levelgate; "
+                "adopt it (`adopt` of the source, or --adopt), or remove it from Git"
+            )
         if tool == kro.TOOL and self.running_kro:
             return f"{key} is managed by kro, which runs: {self.running_kro}; stop it before its objects are taken over"
         if tool and tool not in self.tools:
@@ -143,12 +153,14 @@ class Adoption:
 
 
 NO_ADOPTION = Adoption()
-"""The default: what exists and is not ours stays as it is."""
+"""Default: existing objects that are not ours stay as they are."""
 
 
 def _managing_tool(live: Object) -> str:
-    """The tool whose mark the object carries, else the one that wrote it (Argo CD may mark by a label of anybody's, Helm marks no CRDs of a chart);
-    empty if there is none.
+    """Return the tool whose mark the object carries, else the tool that wrote it; empty where there is neither.
+
+    Marks come first because they are specific. The writer is needed where a mark is missing: Argo CD may mark with any
+    label, and Helm does not mark CRDs of a chart.
     """
     entries = manager_entries(live)
     marked_tools = (
@@ -165,11 +177,13 @@ def _managing_tool(live: Object) -> str:
 
 
 def migrate_managed_fields(live: Object, managers: tuple[str, ...]) -> list[Object] | None:
-    """The managed fields with what these managers applied as ours; None where they applied nothing.
+    """Return the managed fields of an object with all that *managers* applied as ours; None where they applied nothing.
 
-    Applied is what an Apply entry owns, and an Update entry that wrote the last applied configuration. Other updates own defaults as well, so what
-    they own and Git does not say has to stay: of a tool that left its own records by one (Helm before version 4) only those become ours, to go away,
-    and all else belongs to nobody until it is applied. Those of controllers and of `kubectl edit` stay.
+    Applied are the fields of an Apply entry, and of an Update entry that wrote the last applied configuration. Other
+    updates also own defaults, which have to stay although Git does not declare them.
+
+    A tool may have left its own records by an update (Helm before version 4). Then only the records become ours, so
+    that they are removed; the rest has no owner until it is applied. Entries of controllers and of `kubectl edit` stay.
     """
     entries = manager_entries(live)
     applied_entries = [
@@ -207,9 +221,10 @@ def migrate_managed_fields(live: Object, managers: tuple[str, ...]) -> list[Obje
 
 
 def parent_takeover_patch(parent: Object) -> Object:
-    """The merge patch that makes the ApplySet keys which kro applied to exactly this instance ours, and drops its finalizer.
+    """Return the merge patch that transfers kro's ApplySet keys on exactly this instance to us, and drops kro's
+    finalizer.
 
-    Labels stay and belong to nobody. The keys keep their values, so the set is kro's until they are applied over.
+    Labels stay, without an owner. The keys keep their values: the set is kro's until our apply changes them.
     """
     metadata = parent["metadata"]
     entries = manager_entries(parent)
@@ -240,20 +255,24 @@ def parent_takeover_patch(parent: Object) -> Object:
 
 
 def adoption_differences(live: Object, applied: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
-    """Fields in which adopting would change the object: `applied` is the server's dry run; fields that Git does not say would be removed."""
+    """Return the fields that an adoption would change. *applied* is the object after a dry run.
+
+    Fields that Git does not declare would be removed.
+    """
     changed_fields = diff_values(_comparable_content(live), _comparable_content(applied))
     changed_paths = (f".{field_diff.path}" for field_diff in changed_fields)
     return tuple(sorted({*changed_paths, *undeclared_fields(live, manifest, managers)}))
 
 
 def undeclared_fields(live: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
-    """Fields that these managers applied and Git does not say: adopting removes them, which no dry run shows. What tools record for themselves, and
-    whose set it was, is none of them.
+    """Return fields that these managers applied and Git does not declare. Adoption removes them, which no dry run
+    shows.
+
+    Records of tools, and the label of the former set, do not count.
     """
     metadata = manifest.get("metadata") or {}
-    texts = {
-        name: metadata.get(name) or {} for name in ("labels", "annotations")
-    }  # else all of them would be one field
+    # An absent map would count as a single undeclared field, and hide the names of its labels.
+    texts = {name: metadata.get(name) or {} for name in ("labels", "annotations")}
     manifest = {**manifest, "metadata": {**metadata, **texts}}
     paths = [*_undeclared_paths(orjson.loads(annotation(live, well_known.LAST_APPLIED) or "{}"), manifest)]
     for entry in entries_applied_by(live, managers):
@@ -265,7 +284,10 @@ def undeclared_fields(live: Object, manifest: Object, managers: tuple[str, ...])
 
 
 def entries_applied_by(live: Object, managers: tuple[str, ...]) -> list[Object]:
-    """The managed fields that these managers, named by prefix, applied to the object itself, client-side or server-side."""
+    """Return the entries of `managedFields` by which these managers, given as prefixes, applied the object itself.
+
+    They include client-side and server-side apply.
+    """
     return [entry for entry in manager_entries(live) if _is_applied_by(entry, managers)]
 
 
@@ -274,7 +296,9 @@ def _is_crd_of_kro(live: Object) -> bool:
 
 
 def _is_managed_by(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
-    """Of the object itself, by one of these managers."""
+    """Return whether an entry of `managedFields` speaks of the object itself, not a subresource, and of
+    these managers.
+    """
     manager = str(entry.get("manager"))
     return not entry.get("subresource") and manager.startswith(managers) and manager not in _APPLYSET_KEY_MANAGERS
 
@@ -286,7 +310,7 @@ def _is_applied_by(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
 
 
 def _tool_record_fields(entry: Mapping[str, Any]) -> Object:
-    """The part of an entry that is a tool's record of itself; what of kro stays is none."""
+    """Return the part of an entry that is a tool's own record, without the labels of kro that stay."""
     paths = tuple(path for tool in TOOLS.values() for path in tool.record_paths)
     fields: Object = {}
     for section in ("labels", "annotations"):
@@ -302,7 +326,7 @@ def _merge_fields(fields: Object, addition: Mapping[str, Any]) -> None:
 
 
 def _comparable_content(obj: Object) -> Object:
-    """Content, labels and annotations, without what we record ourselves and what the server keeps."""
+    """Return content, labels and annotations of an object, without our own metadata and that of the server."""
     metadata = {
         name: {
             key: value
@@ -316,7 +340,7 @@ def _comparable_content(obj: Object) -> Object:
 
 
 def _undeclared_paths(applied: Any, manifest: Any, path: str = "") -> Iterator[str]:
-    """What was said there and is not said here, leaving values aside."""
+    """Yield the paths of fields that *applied* has and *manifest* has not, whatever their values."""
     if isinstance(applied, dict) and isinstance(manifest, dict):
         for name, value in applied.items():
             if value not in (None, {}, []) and path + name != "status":

@@ -1,8 +1,8 @@
-"""Jobs that have completed and that their TTL removes: they are as Git wants them, though they are gone (KEP-592).
+"""Completed Jobs that were removed by their TTL, and still count as applied (KEP-592).
 
-That a Job has completed can be seen only while it exists, so it is recorded on the parent of its set, for the very manifest that it ran: a Job with
-another manifest is another run. The record is for what is wanted now and no more, so it is never longer than the set. A Job that failed is not
-recorded: once it is gone it is made again.
+A completion is visible only while the Job exists, so the parent of the set records it. The record has the hash of the
+Job's manifest: a Job with another manifest has to run again. Only Jobs that Git still wants are recorded, so the record
+never outgrows the set. A failed Job is not recorded: once it is gone, it is created again.
 """
 
 from __future__ import annotations
@@ -23,33 +23,36 @@ from renderer.render.model import RenderedApplySet, RenderedNode
 JOB: Final = GroupKind("batch", "Job")
 
 TTL_TOLERANCE: Final = timedelta(minutes=1)
-"""A completed Job that is missed so long before its TTL ends was deleted by somebody, who wants it to run again. Clocks may differ by less."""
+"""Tolerance for clock differences. A completed Job that is missing earlier before the end of its TTL was deleted by a
+person, who wants it to run again.
+"""
 
 MAX_COMPLETIONS: Final = 2000
-"""Completions that one parent records; of about 45 bytes each, where all annotations of an object together may have 262,144."""
+"""Completions that a parent records, of about 45 bytes each. All annotations of an object may have 262,144 bytes."""
 
 _HASH_DIGITS: Final = 16
+"""Leading digits of the manifest hash that identify the manifest of a Job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A Job was completed with the manifest of this hash, and may be removed from `until` on."""
+    """Completion of a Job with the manifest of this hash. From `until` on its TTL may remove it."""
 
     hash: str
     until: datetime
 
     def covers(self, node: RenderedNode, now: datetime | None) -> bool:
-        """Is it this very Job that has completed, so that it is not missed now?"""
+        """Return whether the completion is that of this node, so that the Job is not missing at *now*."""
         return self.hash == node.hash[:_HASH_DIGITS] and not (now and now + TTL_TOLERANCE < self.until)
 
 
 def completions(parent: Object | None) -> Mapping[str, Completion]:
-    """Those that a parent records, by the hash of the Job's key. What somebody else wrote there counts for nothing."""
+    """Return the completions that a parent records, by the hash of the Job's key. Malformed entries are ignored."""
     return _parse_completions(annotation(parent, well_known.COMPLETED)) if parent else {}
 
 
 def is_completed(node: RenderedNode, live: Object | None, parent: Object | None, now: datetime | None) -> bool:
-    """Has this Job completed, and is it gone or going since?"""
+    """Return whether a Job has completed, and has been deleted or is being deleted since."""
     if node.group_kind != JOB or node.key is None or (live is not None and not is_terminating(live)):
         return False
     completion = completions(parent).get(key_hash(node.key))
@@ -57,8 +60,9 @@ def is_completed(node: RenderedNode, live: Object | None, parent: Object | None,
 
 
 def completion_record(rendered: RenderedApplySet, observed: Observed, *, is_partial: bool) -> str:
-    """What the parent of this set has to record now. Of a set of which only a part is known, what it records of the rest stays, and so does all of
-    it while some Job cannot be rendered.
+    """Return the completions that the parent of a set has to record now.
+
+    In a partial plan, and while a Job cannot be rendered, recorded completions of unknown Jobs stay.
     """
     parent = observed.objects.get(rendered.parent)
     recorded = completions(parent)
@@ -101,7 +105,7 @@ def _completion_of(
 
 
 def _completion_times(job: Object) -> Iterator[datetime]:
-    """When it completed, as the TTL counts it."""
+    """Yield the time of completion from which the TTL counts."""
     conditions: Iterable[Mapping[str, str]] = (job.get("status") or {}).get("conditions") or ()
     for condition in conditions:
         if (
@@ -123,4 +127,4 @@ def _parse_completions(text: str) -> Mapping[str, Completion]:
 
 
 _MAX_TIMESTAMP_SECONDS: Final = 253_402_300_800
-"""Seconds of the first year that Python's datetime does not know."""
+"""First second of the year 10000, which Python's datetime cannot represent."""

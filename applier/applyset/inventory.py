@@ -1,7 +1,7 @@
-"""The ApplySet of a parent: its scope, its keys, its checks (KEP-3659, "Usage").
+"""Inventory of an ApplySet on its parent: scope, keys and their checks (KEP-3659, "Usage").
 
-Invariant: at every moment the scope written on the parent covers every live member. So the union of old and new is written before the first
-write of a pass, and the scope shrinks only when what leaves it is gone.
+Invariant: at every moment the scope on the parent covers every live member. So the union of old and new scope is
+written before the first member. The scope shrinks only after the last member of a kind or namespace is gone.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _CREATED_WITH = frozenset(
         well_known.EPOCH,
     }
 )
-"""Labels and annotations that a new instance carries from its first write. Completed Jobs are not among them: their
-record has to go again, which needs a single owner.
+"""Labels and annotations that a new instance has from its first write. The record of completed Jobs is not among them:
+it has to be removable, which takes a single owner.
 """
 
 BOOKKEEPING_PATHS = frozenset(f".metadata.{section}.{name}" for section in _SECTIONS for name in _CREATED_WITH)
-"""The same, as a conflict of the server names them."""
+"""Paths of these keys, as the server's conflicts name them."""
 
 
 class ForeignSet(ApplierError):
-    """The parent belongs to another tool or its keys are damaged: nothing of this set may be written."""
+    """A parent that belongs to another tool, or has damaged keys. Nothing of its set may be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where members of a set may live: group-kinds, and namespaces other than the parent's own."""
+    """Group-kinds and namespaces of the members of a set, without the namespace of the parent."""
 
     kinds: frozenset[GroupKind] = frozenset()
     namespaces: frozenset[str] = frozenset()
@@ -60,7 +60,7 @@ class Scope:
 
 
 def scope_of(members: Iterable[ObjectKey], parent: ObjectKey) -> Scope:
-    """The scope that exactly covers these members."""
+    """Return the scope that exactly covers *members* of the set of *parent*."""
     scope = scope_covering(members)
     return Scope(scope.kinds, scope.namespaces - {parent.namespace})
 
@@ -72,22 +72,25 @@ def scope_covering(keys: Iterable[ObjectKey]) -> Scope:
 
 
 def tool_of(parent: Object) -> str:
-    """The tool that says it manages the set of this parent, without its version; empty where none does."""
+    """Return the tool that manages the set of a parent, without its version; empty where none is declared."""
     return annotation(parent, well_known.TOOLING).rpartition("/")[0]
 
 
 def epoch_of(parent: Object | None) -> int:
-    """In which term of leadership its set was last begun to be written; 0 where nobody said."""
+    """Return the term of leadership in which writes to the set last began; 0 where none is recorded."""
     return (number(annotation(parent, well_known.EPOCH)) if parent else None) or 0
 
 
 def target_of(parent: Object | None) -> int:
-    """The revision that an instance was let move to, as it says itself; 0 where nobody said."""
+    """Return the revision granted to an instance, as recorded on it; 0 where none is recorded."""
     return (number(annotation(parent, well_known.TARGET)) if parent else None) or 0
 
 
 def is_intact(parent: Object) -> bool:
-    """Are id and scope as we applied them? Whoever changes one of them takes it from us, also who changes it back."""
+    """Return whether id and scope are as we applied them.
+
+    Another writer who changes one of them becomes its owner, even if the value is changed back later.
+    """
     if "managedFields" not in parent["metadata"]:
         return True
     entries = [apply_entry(parent, manager) for manager in (PARENT_MANAGER, CONTENT_MANAGER)]
@@ -96,16 +99,17 @@ def is_intact(parent: Object) -> bool:
 
 
 def read_scope(parent: Object, *, inherited_tools: Collection[str] = ()) -> Scope:
-    """The scope written on a parent; empty where there is none yet. Sets of `inherited_tools`, other tools, are read as ours.
+    """Return the scope written on a parent; empty where it has none yet. Sets of *inherited_tools* are read as ours.
 
-    Raises ForeignSet when the parent is not ours or its keys do not verify.
+    Raises ForeignSet if the parent is not ours, or its keys do not verify.
     """
     key = ObjectKey.from_manifest(parent)
     if not label(parent, well_known.PARENT_ID):
         return Scope()
     if label(parent, well_known.PARENT_ID) != applyset_id(key):
         raise ForeignSet(
-            f"{key}: the label {well_known.PARENT_ID} does not fit the object; correct it to {applyset_id(key)} or remove it"
+            f"{key}: the label {well_known.PARENT_ID} does not fit the object; "
+            f"correct it to {applyset_id(key)} or remove it"
         )
     tool = tool_of(parent)
     if tool not in {TOOL, *inherited_tools}:
@@ -121,17 +125,14 @@ def parent_body(
     scope: Scope,
     *,
     version: str,
-    uid: str = "",
-    with_finalizer: bool = False,
-    resource_version: str = "",
     target: int = 0,
     epoch: int = 0,
     completed: str = "",
 ) -> Object:
-    """What the field manager of parent keys applies: id, tooling, scope, the epoch, the Jobs that have `completed`
-    (`applier.applyset.completed_jobs`), and on
-    instances the finalizer and the revision they were let move to. Where `uid` or `resource_version` are given the server refuses any other object,
-    any other version of it.
+    """Return the keys that the field manager of parents applies: id, tooling, scope, and the optional records.
+
+    *target* is the revision granted to an instance, *epoch* the term of leadership, and *completed* the record of
+    `applier.applyset.completed_jobs`.
     """
     optional_annotations = {well_known.TARGET: target, well_known.EPOCH: epoch, well_known.COMPLETED: completed}
     metadata = {
@@ -144,18 +145,26 @@ def parent_body(
             well_known.NAMESPACES: ",".join(sorted(scope.namespaces)),
             **{name: str(value) for name, value in optional_annotations.items() if value},
         },
-        "uid": uid,
-        "resourceVersion": resource_version,
-        "finalizers": [well_known.FINALIZER] if with_finalizer else [],
     }
     given_metadata = {name: value for name, value in metadata.items() if value}
     return {"apiVersion": api_version, "kind": parent.kind, "metadata": given_metadata}
 
 
-def with_first_bookkeeping(body: Object, parent_metadata: Mapping[str, Any]) -> Object:
-    """Return the first write of an instance with what `parent_body` says of its set, so that one request does for both.
+def with_finalizer(body: Object) -> Object:
+    """Return a write of a parent with our finalizer, which keeps a deleted instance until its members are pruned."""
+    return _with_metadata(body, {}, [well_known.FINALIZER])
 
-    The scope is on the instance before any member is written (KEP-3659): the instance comes into being with it.
+
+def with_precondition(body: Object, *, uid: str = "", resource_version: str = "") -> Object:
+    """Return a write that the server refuses for another object, or another version; empty values are no condition."""
+    condition = {name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
+    return {**body, "metadata": {**body["metadata"], **condition}}
+
+
+def with_first_bookkeeping(body: Object, parent_metadata: Mapping[str, Any]) -> Object:
+    """Return the first write of an instance with the keys of `parent_body`, so that a single request creates both.
+
+    The scope is recorded before any member is written (KEP-3659).
     """
     return _with_metadata(
         body, {name: dict(parent_metadata.get(name) or {}) for name in _SECTIONS}, [well_known.FINALIZER]
@@ -163,10 +172,10 @@ def with_first_bookkeeping(body: Object, parent_metadata: Mapping[str, Any]) -> 
 
 
 def with_kept_bookkeeping(body: Object, live: Object) -> Object:
-    """Return a write of an instance's content that gives up nothing that its first write brought along.
+    """Return a write of an instance's content that keeps the keys of its first write.
 
-    An apply gives up what it leaves out (KEP-555). Values are those of the live object. The manager of the parents takes
-    over, by force, each field that it changes; such a field is no longer ours, and is left out.
+    An apply gives up the fields that it leaves out (KEP-555). Values are those of the live object. A field that the
+    manager of parents has changed by force is no longer ours, and is left out.
     """
     entry = apply_entry(live, CONTENT_MANAGER)
     live_metadata = live["metadata"]
@@ -181,7 +190,7 @@ def with_kept_bookkeeping(body: Object, live: Object) -> Object:
 
 
 def without_lost_bookkeeping(body: Object, paths: Collection[str]) -> Object:
-    """Return a write without the bookkeeping at these paths of a conflict, which the manager of the parents has changed."""
+    """Return a write without the bookkeeping at these paths of a conflict: the manager of parents has changed it."""
     metadata = dict(body["metadata"])
     for section in _SECTIONS:
         values = metadata.get(section) or {}
@@ -207,7 +216,7 @@ def _takeover_advice(tool: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _parse_scope(kinds: str, namespaces: str) -> Scope:
-    """Instances of one definition say the same, in every round of every pass."""
+    """Return the scope from its two annotations. Cached, since all instances of a definition have equal scopes."""
     return Scope(frozenset(map(GroupKind.parse, _split_list(kinds))), frozenset(_split_list(namespaces)))
 
 

@@ -1,4 +1,4 @@
-"""What kro leaves in a cluster, and whether it still runs there. Two programs must not write one set.
+"""Traces of kro in a cluster, and signs that it still runs there. Two programs must not write the same set.
 
 Source: kro, `pkg/metadata`, `pkg/controller/instance/applyset`, its Helm chart and the options of its controller.
 """
@@ -18,17 +18,17 @@ MEMBER_MANAGER, PARENT_KEYS_MANAGER, LABEL_MANAGER = "kro.run/applyset", "kro.ru
 """Field managers: content of members; ApplySet keys of instances; labels and the finalizer of instances."""
 
 LEASE_NAME = "6f0f64a5.kro.run"
-"""Name of the Lease by which its controllers elect a leader, in whichever namespace they run."""
+"""Name of the Lease of kro's leader election, in any namespace."""
 
 DEFINITION_KIND = GroupKind("kro.run", "ResourceGraphDefinition")
-"""What kro makes kinds of, where it runs. Ours come from Git and are never in the cluster."""
+"""Kind of kro's definitions in a cluster. Ours come from Git, and are never in the cluster."""
 
 _LEASE_KIND, _DEPLOYMENT_KIND = GroupKind("coordination.k8s.io", "Lease"), GroupKind("apps", "Deployment")
 _DEPLOYMENT_SELECTOR = "app.kubernetes.io/name=kro"
 
 
 async def describe_running(cluster: Reader, now: datetime) -> str:
-    """What shows that kro runs here, for people; empty where nothing does. Raises ClusterError."""
+    """Return the signs that kro runs in the cluster, for people; empty where there are none. Raises ClusterError."""
     leases, deployments = await asyncio.gather(
         list_if_served(cluster, _LEASE_KIND), list_if_served(cluster, _DEPLOYMENT_KIND, selector=_DEPLOYMENT_SELECTOR)
     )
@@ -40,7 +40,7 @@ async def describe_running(cluster: Reader, now: datetime) -> str:
 
 
 async def list_definitions(cluster: Reader) -> dict[ObjectKey, GroupKind]:
-    """Its definitions in this cluster, with the kinds that they make. Raises ClusterError."""
+    """Return kro's definitions in the cluster, with the kinds that they define. Raises ClusterError."""
     kinds = {}
     for definition in await list_if_served(cluster, DEFINITION_KIND):
         schema = (definition.get("spec") or {}).get("schema") or {}
@@ -55,7 +55,9 @@ def _holder(lease: Object) -> str:
 
 
 def _is_held(lease: Object, now: datetime) -> bool:
-    """A Lease counts from its last renewal for as long as it says (Kubernetes, "Leases")."""
+    """Return whether a Lease of kro is held: it counts from its last renewal for its own duration (Kubernetes,
+    "Leases").
+    """
     spec = lease.get("spec") or {}
     if lease["metadata"]["name"] != LEASE_NAME or not _holder(lease) or not spec.get("renewTime"):
         return False

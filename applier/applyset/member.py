@@ -1,7 +1,7 @@
-"""The record that every member of a set carries: whose it is, where it stands in the order, what it depends on, what it was written from.
+"""Record on each member of a set: its set, its level, its dependencies and the manifest it was written from.
 
-It arrives in the same request as the membership label, so that no member exists without its place in the order; it comes back with the same
-metadata list that finds the members, so that pruning needs nothing but the cluster.
+It is written in the same request as the membership label, so that no member lacks it. The metadata list that finds the
+members also returns the records, so that pruning reads nothing else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from renderer.manifest_hash import is_written_from, without_nulls
 from renderer.render.model import READ_SUFFIX, RenderedApplySet, RenderedNode
 
 DROPPED_SUFFIX = "~"
-"""Suffix of a recorded dependency that the current revision no longer has; it counts until the member is healthy."""
+"""Suffix of a recorded dependency that the present revision no longer has. It counts until the member is healthy."""
 
 RECORD_ANNOTATIONS = (
     well_known.LEVEL,
@@ -35,15 +35,13 @@ RECORD_ANNOTATIONS = (
     well_known.FILE,
     well_known.COMMIT,
 )
-"""All annotations that `body` may write."""
+"""All annotations that `member_body` may write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A live member as its metadata tells it. `level` is None and `has_record` false where the record is missing (taken over, damaged).
-
-    `dropped_dependencies` are those of `dependencies` that its revision no longer has. `reads` is what it reads by `externalRef`,
-    wherever that is, dropped or not.
+    """A live member, by its metadata. `level` is None, and `has_record` false, where the record is missing
+    or damaged.
     """
 
     key: ObjectKey
@@ -51,8 +49,11 @@ class Member:
     resource_version: str
     level: int | None
     dependencies: frozenset[str]
+    """Hashes of the keys of objects that it depends on, `dropped_dependencies` included."""
     dropped_dependencies: frozenset[str]
+    """Dependencies that its present revision no longer has."""
     reads: frozenset[str]
+    """Hashes of the keys that it reads by `externalRef`, dropped or not."""
     node_id: str
     source_file: str
     has_record: bool
@@ -60,6 +61,7 @@ class Member:
 
     @classmethod
     def from_object(cls, obj: Object) -> Member:
+        """Return the member from the metadata of an object."""
         metadata = obj["metadata"]
         recorded = [dependency for dependency in annotation(obj, well_known.DEPS).split(",") if dependency]
         named = {dependency.removesuffix(DROPPED_SUFFIX) for dependency in recorded}
@@ -86,7 +88,7 @@ class Member:
 
 
 MembersByHash = Mapping[str, tuple[Member, ...]]
-"""Live members by the hash of the key of something that they use."""
+"""Live members by the hash of a key that they use."""
 
 
 def member_body(
@@ -98,9 +100,9 @@ def member_body(
     parent_uid: str,
     commit: str,
 ) -> Object:
-    """The full intent of one member: its manifest, the membership label and its record, in one request.
+    """Return the full apply of a member: its manifest, the membership label and its record, in a single request.
 
-    With a live object the uid goes along, so that a late write cannot bring back what was deleted meanwhile.
+    For a live object it has the uid, so that a late write cannot recreate an object that was deleted meanwhile.
     """
     manifest = without_nulls(node.manifest)
     metadata = manifest["metadata"]
@@ -137,12 +139,15 @@ def member_body(
 
 
 def short_commit(commit: str) -> str:
-    """A commit as members record it."""
+    """Return the prefix of a commit that members record."""
     return commit[:12]
 
 
 def find_alteration(obj: Object, rendered: RenderedApplySet, node: RenderedNode, dependencies: Iterable[str]) -> str:
-    """What is not as `body` had it in the object as the server says to have stored it, so that it would be written again; empty where all is."""
+    """Return which part of `member_body` the stored object does not have, so that the next plan would repeat the write.
+
+    Empty where it has all.
+    """
     if label(obj, well_known.PART_OF) != rendered.id:
         return f"its label {well_known.PART_OF}"
     recorded = {well_known.HASH: node.hash, well_known.DEPS: ",".join(sorted(dependencies))}
@@ -155,7 +160,9 @@ def find_alteration(obj: Object, rendered: RenderedApplySet, node: RenderedNode,
 
 
 def dependencies_to_record(live: Object | None, required: Iterable[str], *, is_healthy: bool) -> list[str]:
-    """What to record as dependencies: those wanted, and those dropped since, marked, until the member is healthy (S0-14)."""
+    """Return the required dependencies, and with a mark the dropped dependencies until the member is
+    healthy (S0-14).
+    """
     required = set(required)
     if live is None or is_healthy:
         return sorted(required)
@@ -168,10 +175,10 @@ def dependencies_to_record(live: Object | None, required: Iterable[str], *, is_h
 
 
 def describe_deletion(obj: Object) -> str:
-    """What to tell of an object that is going away: since when (RFC 3339), which finalizers it waits for, and who set them; of a Namespace what is
-    left in it.
+    """Return since when (RFC 3339) an object is being deleted, the finalizers it waits for and their probable owners.
 
-    The owner of a finalizer is not recorded anywhere; who wrote it is the likely one.
+    For a Namespace, add what is left in it. A finalizer has no recorded owner; the manager that wrote it is the likely
+    owner.
     """
     metadata = obj["metadata"]
     finalizers = ", ".join(_describe_finalizer(name, obj) for name in metadata.get("finalizers") or ())
@@ -183,12 +190,12 @@ def describe_deletion(obj: Object) -> str:
 
 
 def has_own_finalizer(obj: Object) -> bool:
-    """Return whether an object stays until Levelgate takes its finalizer off."""
+    """Return whether an object has Levelgate's finalizer."""
     return well_known.FINALIZER in (obj["metadata"].get("finalizers") or ())
 
 
 def foreign_finalizers(obj: Object) -> list[str]:
-    """Return the finalizers of an object that somebody else has to take off."""
+    """Return the finalizers of an object that other controllers have to remove."""
     return [name for name in obj["metadata"].get("finalizers") or () if name != well_known.FINALIZER]
 
 
@@ -200,18 +207,20 @@ def _describe_finalizer(finalizer: str, obj: Object) -> str:
 
 
 def is_membership_proven(obj: Object) -> bool:
-    """Return whether Levelgate wrote this object's membership.
+    """Return whether Levelgate wrote the membership label of an object.
 
-    Every writer may add the label; only our apply owns it (KEP-3659, "Security"). An object of a controller is not ours.
+    Every writer may set the label, but only our apply owns it (KEP-3659, "Security"). An object of a controller is not
+    ours.
     """
     is_ours = well_known.PART_OF in owned_metadata(apply_entry(obj, CONTENT_MANAGER), "labels")
     return is_ours and not is_controlled(obj)
 
 
 def is_record_proven(obj: Object) -> bool:
-    """Return whether Levelgate wrote the record that this object carries, for this object, and nobody took it off.
+    """Return whether Levelgate wrote the record of an object, for this object, and it is still ours.
 
-    Only our apply owns a record that we wrote; a copy of it is somebody else's. An object that was released has none.
+    Only our apply owns a record that we wrote; a copy on another object is owned by its writer. A released object has
+    none.
     """
     owned = owned_metadata(apply_entry(obj, CONTENT_MANAGER), "annotations")
     is_ours = well_known.SELF in owned and annotation(obj, well_known.SELF) == key_hash(ObjectKey.from_manifest(obj))
@@ -219,9 +228,9 @@ def is_record_proven(obj: Object) -> bool:
 
 
 def is_of_set(obj: Object, parent: Object) -> bool:
-    """Return whether the record of this object, as we wrote it, says that it is a member of the set of this parent.
+    """Return whether our record on the object says that it is a member of the set of *parent*.
 
-    So it is proven ours though somebody took its label off and put it back, which makes the label theirs.
+    This proves membership even after another writer removed the label and put it back, and so owns the label.
     """
     owned = owned_metadata(apply_entry(obj, CONTENT_MANAGER), "annotations")
     recorded_uid = annotation(obj, well_known.PARENT_UID) if well_known.PARENT_UID in owned else ""

@@ -1,4 +1,4 @@
-"""Ask the server what it would say to every change of a plan, by dry runs. Nothing is written."""
+"""Dry runs of all changes in a plan, for previews: the server answers, and nothing is written."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ _NO_DRY_RUN = "does not support dry run"
 
 @dataclass(frozen=True, slots=True)
 class DryRunResult:
-    """What is known after the server was asked by dry runs: `observed` with its refusals, and of each change that it would accept the object as it
-    is and as it would be. `denied` are those about which whoever asks may not ask, or which are over a quota.
-    """
+    """Answers of the server to the dry runs of a plan."""
 
     observed: Observed
+    """The observed state with the refusals as failures."""
     accepted_changes: Mapping[ObjectKey, tuple[Object, Object]]
+    """For each accepted change of a live object: the object as it is, and as it would be."""
     denied: Mapping[ObjectKey, Denied]
+    """Changes that the asking user may not even try, or that exceed a quota."""
 
 
 async def dry_run_plan(writer: MemberWriter, plan: Plan, observed: Observed) -> DryRunResult:
-    """Ask the server what it would say to every change, as dry runs. Nothing is written.
+    """Dry-run every change of a plan, and return the answers that would be the same later.
 
-    Kept are the answers that would be the same later: a conflict, a refusal, a kind or namespace that neither the server nor this plan knows.
-    That something else is missing which may be made before a new object is none of these. An object whose kind changes with it is not asked
-    about. Raises Unavailable where the server is not reached at all.
+    These are conflicts, refusals, and kinds or namespaces that neither the server nor the plan has. A new object may
+    depend on objects that the plan creates before it, so other refusals of new objects are left out. Objects whose CRD
+    the plan changes are not tried. Raises Unavailable where the server cannot be reached.
     """
     changing_kinds = set(redefined_kinds(plan))
     new_namespaces = {
@@ -64,7 +65,7 @@ async def dry_run_plan(writer: MemberWriter, plan: Plan, observed: Observed) -> 
     requests = [asyncio.ensure_future(_dry_run_node(writer, set_plan, node_plan)) for set_plan, node_plan in pairs]
     try:
         answers = await asyncio.gather(*requests)
-    finally:  # where one reaches nobody, each of the others would be tried once more
+    finally:  # if the server is unreachable, each remaining request would still retry for its full time
         for answer in requests:
             answer.cancel()
     answers_by_key = {
@@ -87,14 +88,14 @@ async def dry_run_plan(writer: MemberWriter, plan: Plan, observed: Observed) -> 
 async def _dry_run_node(
     writer: MemberWriter, plan: ApplySetPlan, node_plan: NodePlan
 ) -> tuple[Object, Object] | ClusterError | None:
-    """The object as it is and as it would be, or why not; None where the server cannot be asked yet."""
+    """Return the object as it is and as it would be, or the refusal; None where the server's answer proves nothing."""
     assert node_plan.node.key is not None
     try:
         live = await writer.read_live(node_plan) if node_plan.action is NodeAction.ADOPT else node_plan.live
         expected = await writer.write(plan, node_plan, dry_run=True)
     except (ServerAltered, Denied, FieldConflict, Immutable, AdoptionWouldChange, KindNotServed) as error:
         return error
-    except NotFound as error:  # of a new object: its namespace
+    except NotFound as error:  # for a new object, the missing object is its namespace
         return None if node_plan.live else error
     except Invalid as error:
         return error if _is_repeatable_refusal(error, node_plan) else None
@@ -108,7 +109,7 @@ async def _dry_run_node(
 
 
 def redefined_kinds(plan: Plan) -> Iterator[GroupKind]:
-    """Custom kinds whose definition is to be written."""
+    """Yield the custom kinds whose CRD the plan writes."""
     for node_plan in (
         node_plan for set_plan in plan.sets for node_plan in set_plan.nodes if node_plan.node.group_kind == CRD
     ):
@@ -117,6 +118,10 @@ def redefined_kinds(plan: Plan) -> Iterator[GroupKind]:
 
 
 def _is_repeatable_refusal(refusal: Invalid, node_plan: NodePlan) -> bool:
-    """A webhook that takes no dry runs has said nothing; what one says of a new object may rest on what is made before it."""
+    """Return whether the server would refuse the real write as well.
+
+    A webhook without support for dry runs has not judged the object. The refusal of a new object may depend on objects
+    that the plan creates before it.
+    """
     text = str(refusal)
     return _NO_DRY_RUN not in text and not (node_plan.live is None and "admission webhook" in text)

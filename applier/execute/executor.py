@@ -1,8 +1,7 @@
-"""Carry out what a plan allows: writes of one round side by side, every answer merged into what is known. With
-`applier.execute.member_writer` the only place
-that writes content.
+"""Execution of one round of a plan: concurrent writes, whose answers become the next observed state.
 
-Nothing here decides: an action is taken or it fails, and the failure is a value that the next plan reads. So is that no answer has come yet: see
+Only this module and `applier.execute.member_writer` write content. They decide nothing: an action succeeds or fails,
+and the failure is a value that the next plan reads. A missing answer is such a value too, see
 `applier.execute.pending_writes`.
 """
 
@@ -35,43 +34,56 @@ from renderer.identity import Manifest, ObjectKey
 from renderer.secret_redaction import SecretRedactor
 
 MAX_DELETE_CONFLICTS = 3
-"""So often others may write an object between our look at it and its deletion; then the uid that was seen has to do."""
+"""Deletions of an object that may fail because others wrote it meanwhile. After that the uid alone is the
+precondition.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundOutcome:
+    """Results of the actions of a round, and the state observed after it."""
+
     observed: Observed
     results: tuple[Result, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Writes to one cluster in the name of one version of the program. `revisions` maps a source to the commit that it is rendered from; `epoch` is
-    the term of leadership, 0 where nobody leads. `users` maps a source to whose rights its members are written with, where these are not our own;
-    parents are our records, and always written with our own. `conflicts` counts, by uid, deletions that came too late for the version that was seen;
-    each is followed by a new look, which has to prove the object ours again. `reads` is how the cluster is read, `comparisons` those of
-    the plans.
+    """Executor of plans on one cluster.
+
+    `reader` reads the cluster, `batch` sends the writes.
     """
 
     cluster: Cluster
     reader: Reader
     version: str
+    """Version of Levelgate, recorded on parents."""
     commits: Mapping[str, str]
+    """The commit that each source is rendered from."""
     batch: WriteBatch
     epoch: int = 0
+    """Term of leadership; 0 without leader election."""
     users: Mapping[str, str] = field(default_factory=dict)
+    """The user whose rights a source has for its members. Other sources, and all parents, are written with our own
+    rights.
+    """
     delete_conflicts: Counter[str] = field(default_factory=Counter)
+    """By uid, deletions that failed because the version had changed. Each is decided again on the new version."""
     comparison_cache: ComparisonCache = field(default_factory=ComparisonCache)
+    """Cache of the plans, told of every write."""
 
     async def execute(self, plan: Plan, observed: Observed) -> RoundOutcome:
-        """One round: parents that must cover more first, then all writes and deletions that are allowed, then parents that may shrink. It is over
-        when all have answered, or when no answer has come for a while.
+        """Execute one round: scopes that have to grow first; then all permitted writes and deletions; then other
+        parents.
+
+        It ends when all have answers, or when none has come for some time.
         """
         redactor = SecretRedactor(chain(observed.objects.values(), _manifests(plan)))
 
         def act(key: ObjectKey, run: _RunAction) -> PendingAction:
             return PendingAction(key, partial(self._run_redacted, redactor, run))
 
+        # A crash after the first member write must not leave a member outside of the recorded scope (KEP-3659).
         parent_actions = [
             act(set_plan.rendered.parent, partial(self._widen_scope, set_plan))
             for set_plan in plan.sets
@@ -86,7 +98,7 @@ class Executor:
         return await self._merge_answers(observed, await self.batch.start_and_collect(parent_actions or member_actions))
 
     async def await_pending(self, observed: Observed) -> RoundOutcome | None:
-        """Nothing more is allowed now: the next answers of what is still open; None where there are none to wait for."""
+        """Return the outcome of the next late answers when nothing more may start; None where none are expected."""
         answers = await self.batch.collect_remaining()
         return await self._merge_answers(observed, answers) if answers else None
 
@@ -107,7 +119,7 @@ class Executor:
         node: str = "",
         lost_fields: tuple[LostField, ...] = (),
     ) -> Result:
-        """What is told where it succeeds."""
+        """Return the result to report if the action succeeds."""
         source = plan.rendered.source
         return Result(
             plan.rendered.parent,
@@ -172,12 +184,14 @@ class Executor:
         )
 
     async def _narrow_scope(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer:
-        """Write the exact scope once a fresh list shows that nothing is left of the kinds and namespaces that go."""
+        """Write the exact scope, after fresh lists have proved that it covers all members."""
         kept_answer = await self._find_remaining(plan, exact_scope)
         return kept_answer or await self._write_parent(plan, exact_scope, action="shrunk")
 
     async def _find_remaining(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer | None:
-        """Why the parent is kept as it is: a member of what its scope is to lose has appeared, or may have; None where certainly none is left."""
+        """Return why a parent stays unchanged: its scope would lose a member, or a list failed; None where no member is
+        left.
+        """
         kept_result = self._result(plan, plan.rendered.parent, "kept")
         for kind in sorted(plan.current_scope.kinds - exact_scope.kinds):
             try:
@@ -193,35 +207,30 @@ class Executor:
     async def _write_parent(self, plan: ApplySetPlan, scope: Scope, *, action: str) -> Answer:
         key, live = plan.rendered.parent, plan.parent["metadata"] if plan.parent else {}
         is_first_of_epoch = inventory.epoch_of(plan.parent) != self.epoch
-        body = self._parent_body(
-            plan,
-            scope,
+        # A process that has lost its leadership unnoticed fails here: the version has changed since it read the parent.
+        body = inventory.with_precondition(
+            self._parent_body(plan, scope, completed=plan.completion_record),
             uid=live.get("uid", ""),
             resource_version=live.get("resourceVersion", "") if is_first_of_epoch else "",
-            completed=plan.completion_record,
         )
         return await self.batch.attempt(
             self._result(plan, key, action), partial(self.cluster.apply, body, manager=PARENT_MANAGER, force=True)
         )
 
-    def _parent_body(
-        self, plan: ApplySetPlan, scope: Scope, *, uid: str = "", resource_version: str = "", completed: str = ""
-    ) -> Object:
-        return inventory.parent_body(
+    def _parent_body(self, plan: ApplySetPlan, scope: Scope, *, completed: str = "") -> Object:
+        body = inventory.parent_body(
             plan.rendered.parent,
             plan.parent["apiVersion"] if plan.parent else "v1",
             scope,
             version=self.version,
-            uid=uid,
-            resource_version=resource_version,
-            with_finalizer=not plan.rendered.is_source,
             target=plan.target_revision,
             epoch=self.epoch,
             completed=completed,
         )
+        return body if plan.rendered.is_source else inventory.with_finalizer(body)
 
     async def _write(self, plan: ApplySetPlan, node_plan: NodePlan, new_instance: ApplySetPlan | None) -> Answer:
-        """Write a member. `new_instance` is the plan of its own set, where the member is an instance without one."""
+        """Write a member. If it is an instance that does not exist yet, *new_instance* is the plan of its own set."""
         assert node_plan.node.key is not None
         first_body = (
             self._parent_body(new_instance, new_instance.first_scope)
@@ -242,7 +251,7 @@ class Executor:
         return stored, result
 
     async def _replace(self, plan: ApplySetPlan, node_plan: NodePlan, observed: Observed) -> Answer:
-        """Delete exactly the object that could not be changed; once it is gone, the next round finds it to be created."""
+        """Delete exactly the object that could not be changed. The next round creates it."""
         assert node_plan.node.key is not None
         assert node_plan.live is not None
         key, metadata = node_plan.node.key, node_plan.live["metadata"]
@@ -272,7 +281,9 @@ class Executor:
         del self.delete_conflicts[uid]
 
     async def _release(self, plan: ApplySetPlan, candidate: PruneCandidate) -> Answer:
-        """Take our marks off and leave the object; what we own of its content stays owned until somebody else applies it."""
+        """Remove our metadata from an object that stays. We still own the content we applied until another manager
+        applies it.
+        """
         key = candidate.member.key
         body = {
             "metadata": {
@@ -287,7 +298,7 @@ class Executor:
         )
 
     async def _finish_deletion(self, plan: ApplySetPlan) -> Answer:
-        """Let a deleted instance go once a fresh list of its whole scope is empty."""
+        """Remove the finalizer of a deleted instance, after fresh lists of its whole scope were empty."""
         kept_answer = await self._find_remaining(plan, Scope())
         return kept_answer or await self._remove_finalizer(plan, action="finalizer removed")
 

@@ -1,6 +1,6 @@
-"""Objects that somebody else changes back, or deletes, again and again: they are put right at once a few times, then more and more rarely.
+"""Fights over objects that another writer changes or deletes again and again, and the growing waits between repairs.
 
-What is remembered here bounds the rate of writes and names the other side. Nothing rests on it: a restart counts anew.
+The memory only bounds the rate of writes and names the other side. A restart counts from zero.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
 
 MAX_IMMEDIATE_REPAIRS = 3
-"""Repairs of the same fields in a row that follow at once."""
+"""Repairs of the same fields in a row that are not delayed."""
 
 FIRST_REPAIR_WAIT, MAX_REPAIR_WAIT = timedelta(minutes=1), timedelta(minutes=30)
-"""How long the next repair waits: doubled after each."""
+"""Range of the wait before the next repair: doubled after each."""
 
 QUIET_PERIOD = timedelta(minutes=10)
-"""A repair that was needed so long after the last one, or after twice its wait, is no more of the same fight."""
+"""Shortest time without repairs that ends a fight; twice the last wait, if that is longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fight:
-    """The last of `times` repairs in a row; no fields where the object itself had been deleted."""
+    """The last of `repairs` in a row. `lost_fields` is empty where the other writer deleted the object."""
 
     lost_fields: tuple[LostField, ...]
     repairs: int
@@ -48,12 +48,16 @@ class _Fight:
 
     def __str__(self) -> str:
         changes_text = join_names(self.lost_fields, limit=3, separator="; ") or "another client deletes it"
-        return f"{changes_text}, repeatedly: healed {self.repairs} times, from now on rarely; stop the other client, or remove it from Git"
+        return (
+            f"{changes_text}, repeatedly: healed {self.repairs} times, from now on rarely; "
+            "stop the other client, or remove it from Git"
+        )
 
 
 class Fights:
-    """What one process has seen of fights in one cluster. What was put right a few times only, which is everything that was ever made, costs
-    nothing to those that are asked about.
+    """Memory of the fights in one cluster, for one process.
+
+    Objects with few repairs, and so every object ever created, are kept apart: `throttled` looks only at real fights.
     """
 
     def __init__(self) -> None:
@@ -61,7 +65,7 @@ class Fights:
         self._throttled_fights: dict[ObjectKey, _Fight] = {}
 
     def record(self, results: Iterable[Result], now: datetime) -> None:
-        """Remember what was repaired in one round. What we delete ourselves is nobody's doing."""
+        """Record the repairs of one round. Our own deletions start no fight."""
         self._forget_finished(now)
         for result in results:
             if result.error is None and (result.lost_fields or result.action in {"healed", "created"}):
@@ -76,7 +80,7 @@ class Fights:
                 self._throttled_fights.pop(result.key, None)
 
     def throttled(self, now: datetime) -> Mapping[ObjectKey, Cause]:
-        """Objects whose next repair has to wait, until when, and what is told of them."""
+        """Return the objects whose next repair has to wait, each with the cause to report."""
         return {
             key: Cause(Reason.CONFLICT, str(fight), object_key=key, until=fight.last_repair + fight.wait)
             for key, fight in self._throttled_fights.items()
@@ -84,7 +88,7 @@ class Fights:
         }
 
     def _forget_finished(self, now: datetime) -> None:
-        """Those that are over."""
+        """Forget fights that are over."""
         while self._unthrottled_fights and self._unthrottled_fights[
             first := next(iter(self._unthrottled_fights))
         ].is_over(now):

@@ -1,7 +1,7 @@
-"""Write one member as its plan says: apply it, or adopt it; with `dry_run`, only ask the server.
+"""Writer of single members: apply, adoption, or the dry run of either.
 
-The fields of others are taken only where the plan says so. An apply goes without force first, so that a conflict is
-seen before it is decided; where the plan has seen whose fields it takes back, it is forced on exactly that object.
+Fields of other managers are taken only where the plan says so. The first apply is not forced, so that a conflict is
+seen before it is decided. Where the plan already knows all owners, the apply is forced on exactly that version.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _RECORD_PATHS = frozenset(f".metadata.annotations.{name}" for name in member.REC
 
 @dataclass(frozen=True, slots=True)
 class MemberWriter:
-    """`revisions` maps a source to the commit that it is rendered from, `users` to whose rights it has, where these are not our own."""
+    """Writer of members for the sources of one plan.
+
+    `commits` maps a source to its commit, and `users` to the user whose rights it has, where these are not our own.
+    """
 
     cluster: Cluster
     commits: Mapping[str, str]
@@ -56,14 +59,17 @@ class MemberWriter:
         return stored
 
     def cluster_of(self, plan: ApplySetPlan) -> Cluster:
-        """Where members of this set are written, dry runs included. There is no way back to our own rights."""
+        """Return the cluster that members of a set are written to, with the rights of its source; dry runs included.
+
+        A refusal never falls back to our own rights.
+        """
         user = self.users.get(plan.source)
         return self.cluster.with_user(user) if user else self.cluster
 
     async def _adopt(self, plan: ApplySetPlan, node_plan: NodePlan, *, dry_run: bool = False) -> Object:
-        """Make what the old owner applied ours, on exactly the object that was seen, and apply over it.
+        """Transfer the fields of the old owner on exactly the observed object, then apply over it.
 
-        If that breaks off in between, the object is one that we have applied before, and the next pass goes on.
+        After a crash in between, the object counts as applied by us before, and the next plan updates it.
         """
         assert node_plan.node.key is not None
         assert node_plan.live is not None
@@ -87,7 +93,9 @@ class MemberWriter:
         return await self._apply(plan, node_plan, dry_run=dry_run)
 
     async def read_live(self, node_plan: NodePlan) -> Object | None:
-        """As it is now, in the version of the manifest: what its managers own is compared with that."""
+        """Return the object as it is now, in the version of its manifest: managed fields are compared in
+        that version.
+        """
         assert node_plan.node.key is not None
         cluster = self.cluster.with_versions({node_plan.node.group_kind: version_of(node_plan.node.manifest)})
         return await cluster.get(node_plan.node.key)
@@ -95,9 +103,10 @@ class MemberWriter:
     async def _apply(
         self, plan: ApplySetPlan, node_plan: NodePlan, parent_body: Object | None = None, *, dry_run: bool = False
     ) -> Object:
-        """Apply, and take fields over only from those that the plan names, and at adoption from the old owner.
+        """Apply a member, taking over fields only from managers that the plan names, and at adoption from the old
+        owner.
 
-        The record on the object is nobody's but ours. Fields that the plan leaves to others are not sent.
+        Fields that the plan leaves to other managers are not sent.
         """
         body = member.member_body(
             plan.rendered,
@@ -140,7 +149,9 @@ def _are_taken_back(node_plan: NodePlan) -> bool:
 
 
 def _is_overruled(manager: FieldOwner, node_plan: NodePlan) -> bool:
-    """Return whether the fields of a manager are taken over; at adoption those of the old owner, whoever else writes."""
+    """Return whether the fields of a manager are taken over; at adoption, those of the old owner alone
+    unless forced.
+    """
     if node_plan.action is not NodeAction.ADOPT or node_plan.live is None:
         return node_plan.conflict_policy.takes_from(manager)
     old_owners = node_plan.adoption.forced_manager_prefixes(node_plan.live)

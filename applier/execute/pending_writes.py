@@ -1,11 +1,12 @@
-"""Writes that are under way: begun, and not answered yet.
+"""Writes in flight: sent, and not answered yet.
 
-Nobody waits long for one. A pass takes the answers as they come; what is still open when none has come for a while stays open, and others go on.
-Of its object it is known only that it is being written: nothing writes it a second time, and nothing starts that depends on it.
+A reconciliation collects answers as they arrive. After 0.1 to 1 s without an answer it proceeds, and open writes stay
+pending. Their objects are not written a second time, and no dependent starts.
 
-What the server puts off (429, 503, no connection) is tried again by the pass that began it, ever more rarely. A pass that ends leaves that to a
-later one, which does not try before the time; so only what was sent outlives a pass, and nothing is sent on a decision that no longer stands. A
-webhook that does not answer is left to later passes at once. What was put off for minutes is told as failed, and goes on being tried.
+Writes that the server postpones (429, 503, no connection) are retried by the reconciliation that began them, with
+growing waits. When it ends, a later reconciliation retries them, not before their time. So only requests that were sent
+outlive a reconciliation, and none is sent on an outdated decision. A webhook that gives no answer is left to later
+reconciliations at once. A write that was postponed for minutes counts as failed, and is still retried.
 """
 
 from __future__ import annotations
@@ -26,25 +27,27 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 MAX_STARTED_ACTIONS = 256
-"""So many actions are begun at once; how many requests are in flight is for the cluster to say."""
+"""Actions begun at once. The cluster adapter bounds the requests in flight."""
 
 MIN_ANSWER_TIMEOUT_SECONDS, MAX_ANSWER_TIMEOUT_SECONDS = 0.1, 1.0
-"""Seconds without any answer after which what is still open is left open, by those between answers lately."""
+"""Range of the seconds without any answer after which open writes stay pending; see `AdaptiveTimeout`."""
 
 MAX_PAUSE_SECONDS = 10.0
-"""Seconds without any answer that are waited for at most because it takes long to decide anew."""
+"""Most seconds without any answer that are waited because the next decision is expensive."""
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, RETRY_BUDGET_SECONDS = 0.5, 60.0, 30.0
-"""Seconds: before an object that was put off is tried again, most between two tries, and after which a pass gives it up."""
+"""Seconds: wait before the first retry of a postponed object, longest wait, and time after which a reconciliation gives
+up.
+"""
 
 FAILED_AFTER_SECONDS = 300.0
-"""Seconds in which an object was put off at every try; then somebody has to look why. What comes back by itself, a webhook whose Pods are replaced
-say, is back sooner.
+"""Seconds of postponed attempts after which a person has to find out why. Transient causes, such as a webhook whose
+Pods are replaced, end sooner.
 """
 
 
 class PendingAction(NamedTuple):
-    """One action on an object, to be begun."""
+    """An action on an object that has not begun."""
 
     key: ObjectKey
     run: Callable[[], Awaitable[Answer]]
@@ -52,7 +55,10 @@ class PendingAction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PostponedWrite:
-    """What the server said of an object, since when at every try, and how often; it is not written before `until`. Times are of the event loop."""
+    """A write that the server postponed at every attempt since `since`, with its last error.
+
+    Its object is not written before `until`. Times are seconds of the event loop.
+    """
 
     result: Result
     error: ClusterError
@@ -63,8 +69,10 @@ class PostponedWrite:
 
 @dataclass(eq=False)
 class PendingWrites:
-    """Of one process and one cluster, for all its passes. `heard` is told of answers that come when no pass waits for them any more, and says whether
-    that is worth another look; `again` hears what is, in how many seconds.
+    """Writes in flight and postponed writes of one process and one cluster, over all its reconciliations.
+
+    `on_late_answer` receives answers that no reconciliation waits for, and returns whether they need another
+    reconciliation. `on_postponed` receives each result to requeue, and in how many seconds.
     """
 
     on_late_answer: Callable[[Answer], bool] = lambda _: True
@@ -81,14 +89,16 @@ class PendingWrites:
 
     @property
     def unanswered_writes(self) -> dict[ObjectKey, ClusterError]:
-        """What is being written."""
+        """Return the objects being written, each with the error that stands for it in a plan."""
         return {
             key: WriteInFlight(f"{key} is being written; the server has not answered yet") for key in self._open_writes
         }
 
     def blocked_objects(self, scope_keys: Collection[ObjectKey] | None = None) -> dict[ObjectKey, ClusterError]:
-        """What a pass that begins may not write, and why: it is being written, it was put off, or the answer that came late was a failure, which is
-        told once. A pass over a `part` tells those of its sets and objects. Raises what ended a late write for good.
+        """Return the objects that a new reconciliation may not write: in flight, postponed, or failed by a late answer.
+
+        A late failure is reported once. A partial reconciliation reports those of its *scope_keys*, sets or objects.
+        Raises the exception that stopped a late write.
         """
         reported_keys = [
             key
@@ -100,7 +110,9 @@ class PendingWrites:
 
     @property
     def unwritable_objects(self) -> dict[ObjectKey, ClusterError]:
-        """What is being written or was put off. Raises what ended a late write for good."""
+        """Return the objects in flight or postponed, with their errors. Raises the exception that stopped a
+        late write.
+        """
         if fatal_error := self._fatal_error:
             self._fatal_error = None
             raise fatal_error
@@ -118,7 +130,7 @@ class PendingWrites:
 
     @property
     def postponed_results(self) -> list[tuple[Result, float]]:
-        """What was put off, and in how many seconds it is worth another look."""
+        """Return the postponed writes, and the seconds until each is due again."""
         now = _now()
         return [
             (postponed_write.result, postponed_write.until - now)
@@ -127,15 +139,15 @@ class PendingWrites:
         ]
 
     def count_tries(self, key: ObjectKey) -> int:
-        """How often it was put off."""
+        """Return how often the write of an object was postponed."""
         return self._postponed[key].tries if key in self._postponed else 0
 
     def forget(self, key: ObjectKey) -> None:
-        """It was answered, whatever the answer is."""
+        """Record that the server has accepted or refused the write of an object."""
         self._postponed.pop(key, None)
 
     def postpone(self, result: Result, error: ClusterError, seconds: float, tries: int) -> Result:
-        """Not to be tried again before so many seconds: what is told of it."""
+        """Postpone a write for some seconds, and return the result to report."""
         now, previous = _now(), self._postponed.get(result.key)
         since = previous.since if previous else now
         if now - since >= FAILED_AFTER_SECONDS:
@@ -147,19 +159,19 @@ class PendingWrites:
         return replace(result, error=error)
 
     def retry_now(self) -> None:
-        """What was put off may be tried at once."""
+        """Make all postponed writes due."""
         self._postponed = {
             key: replace(postponed_write, until=_now()) for key, postponed_write in self._postponed.items()
         }
 
     def keep_task(self, work: Awaitable[None]) -> None:
-        """Hold on to this task until it ends."""
+        """Run a task, and keep a reference until it ends: asyncio itself holds only weak references."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def is_open(self, key: ObjectKey) -> bool:
-        """Is it being written?"""
+        """Return whether an object is being written."""
         return key in self._open_writes
 
     def open_write(self, key: ObjectKey) -> None:
@@ -173,13 +185,15 @@ class PendingWrites:
             del self._open_writes[key]
 
     def has_written(self, kind: GroupKind, since: float) -> bool:
-        """May anything of this kind, our own records aside, be otherwise than it was then (seconds of the event loop) by what was begun here?"""
+        """Return whether our writes may have changed objects of a kind since a second of the event loop, own records
+        aside.
+        """
         return self._write_times.get(kind, 0.0) >= since or any(
             key.group_kind == kind and key.namespace != OWN_NAMESPACE for key in self._open_writes
         )
 
     def deliver(self, answer: Answer) -> None:
-        """It came when nobody waited any more. What was put off is looked at in its time."""
+        """Store an answer that no reconciliation waits for. A postponed write is due at its own time."""
         result = answer[1]
         needs_requeue = self.on_late_answer(answer)
         if result.key not in self._postponed:
@@ -189,16 +203,16 @@ class PendingWrites:
                 self.on_postponed(result, 0.0)
 
     def set_fatal_error(self, error: BaseException) -> None:
-        """A late write ended in something that ends the process."""
+        """Store an exception of a late write that ends the process."""
         self._fatal_error = error
 
     async def wait_until_idle(self) -> None:
-        """Until what is open now is answered."""
+        """Wait until all writes that are open now have answers."""
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
     async def close(self, seconds: float) -> None:
-        """Wait for what is open, at most so long; then break it off."""
+        """Wait for open writes for at most *seconds*, then cancel them."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
         open_tasks = set(self._tasks)
@@ -209,9 +223,10 @@ class PendingWrites:
 
 @dataclass(eq=False)
 class WriteBatch:
-    """What one pass begins. One that `insists` waits at its end until all is answered, and tries again until then what was put off.
+    """Writes begun by a single reconciliation.
 
-    `patience_seconds` without any answer are waited at least.
+    Where it `waits_for_responses`, it waits at its end until all writes are answered, and retries postponed writes
+    until then. It waits for at least `patience_seconds` without any answer.
     """
 
     pending_writes: PendingWrites
@@ -231,13 +246,14 @@ class WriteBatch:
     _fatal_error: BaseException | None = None
 
     async def start_and_collect(self, actions: Iterable[PendingAction] = ()) -> list[Answer]:
-        """Begin these; the answers that come until nothing is open or none has come for a while. What the server has put off
-        is waited for by who insists. No act is made long before it can be sent.
+        """Begin *actions*, and return the answers when all are complete, or none has come for some time.
 
-        While nothing is answered, a while is at least twice as long as it took to decide what to begin: where a server, or this machine, is
-        slow, deciding anew all the time would make it slower. It is shorter by the share that is answered: the fewer are late, the more wait.
+        Postponed writes are awaited only where the batch `waits_for_responses`. An action is created when it is sent,
+        not before, so that it is based on fresh values.
 
-        Raises what an act raised that is no failure of its own.
+        The time without an answer is at least twice that of the last decision: on a slow server or machine, frequent
+        decisions would make it slower. It shrinks with the share of complete writes, so that a few late answers do not
+        delay the rest. Raises exceptions of actions other than ClusterError.
         """
         self._actions, self._last_answer_time, self._is_collecting = iter(actions), _now(), True
         pause = (
@@ -253,9 +269,8 @@ class WriteBatch:
             and (remaining_seconds := self._give_up_time(pause) - _now()) > 0
         ):
             with suppress(TimeoutError):
-                async with asyncio.timeout(
-                    min(remaining_seconds, MIN_ANSWER_TIMEOUT_SECONDS)
-                ):  # the end comes nearer with each answer
+                # In short steps, since each answer changes the time to give up.
+                async with asyncio.timeout(min(remaining_seconds, MIN_ANSWER_TIMEOUT_SECONDS)):
                     await self._idle.wait()
         self._actions, self._is_collecting, self._returned_at = iter(()), False, _now()
         if self._fatal_error:
@@ -264,7 +279,7 @@ class WriteBatch:
         return answers
 
     def _give_up_time(self, pause: float) -> float:
-        """The time at which nobody waits any more, if nothing is answered until then."""
+        """Return when collecting ends, unless an answer comes before."""
         share = self._awaited_count / (self._awaited_count + len(self._answers))
         return self._last_answer_time + max(
             pause * share, self.pending_writes.answer_timeout.seconds, self.patience_seconds
@@ -275,8 +290,10 @@ class WriteBatch:
         return self._open_count if self.waits_for_responses else self._open_count - len(self._pausing_tasks)
 
     async def collect_remaining(self) -> list[Answer]:
-        """Nothing more is to be begun: the next answers. Where one does not insist these are the last ones: what was put off is given up, and what
-        was sent stays open.
+        """Return the next answers when nothing more is to begin.
+
+        Unless the batch `waits_for_responses`, these are the last: postponed writes are given up, and writes in flight
+        stay pending.
         """
         while self.waits_for_responses and self._open_count:
             if answers := await self.start_and_collect():
@@ -287,12 +304,12 @@ class WriteBatch:
         return await self.start_and_collect() if self._answers else []
 
     def abandon(self) -> None:
-        """The pass is over; what is still open is nobody's any more."""
+        """End the reconciliation: late answers go to `PendingWrites`."""
         self._is_abandoned = True
         self._ended.set()
 
     async def attempt(self, result: Result, send: Callable[[], Awaitable[Object | None]]) -> Answer:
-        """Carry it out; what the server puts off is tried again as long as the pass lasts."""
+        """Send a write, and retry it as long as the reconciliation lasts and the server postpones it."""
         spent_seconds, tries = 0.0, self.pending_writes.count_tries(result.key)
         while True:
             try:
@@ -320,7 +337,7 @@ class WriteBatch:
         self.pending_writes.keep_task(self._work(action))
 
     async def _work(self, action: PendingAction | None) -> None:
-        """One after the other, as long as there are any."""
+        """Run actions in sequence while any are left."""
         while action is not None:
             try:
                 answer = await action.run()
@@ -349,14 +366,14 @@ class WriteBatch:
             self.pending_writes.answer_timeout.record_gap(self._last_answer_time - previous_time)
 
     def _stop_with(self, error: BaseException) -> None:
-        """What is no failure of an act ends the pass, or, where that is over, the next one."""
+        """Stop the reconciliation, or the next one if it is over, with an exception that is not a ClusterError."""
         if self._is_abandoned:
             self.pending_writes.set_fatal_error(error)
         self._fatal_error = error
         self._idle.set()
 
     async def _pause(self, seconds: float) -> bool:
-        """Sleep; False where the pass is over before."""
+        """Sleep. Return False where the reconciliation ends before."""
         task = asyncio.current_task()
         assert task is not None
         self._pausing_tasks.add(task)

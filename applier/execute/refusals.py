@@ -1,9 +1,10 @@
-"""Writes that the server refused: they are sent again when what they rest on has changed, and else more and more rarely. A conflict over fields is
-sent again only then.
+"""Writes that the server refused, and when they are sent again: after a change, else with growing waits.
 
-What is remembered here bounds the rate of requests that would be refused again. Nothing rests on it: a restart tries everything once. What a refused
-write rests on and can be seen is what was to be written, the object that it met, and what says of kinds how they may be written; rights and quotas
-of others cannot be seen, so time has to do.
+A refusal depends on the manifest, the object, and the objects that rule its kind (policies, quotas). A change of these
+repeats the write at once. Rights and quotas elsewhere are not visible, so waits serve for them. A conflict over fields
+is repeated only after a change.
+
+The memory only bounds the rate of requests: a restart sends everything once.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
 
 FIRST_RETRY_WAIT, MAX_RETRY_WAIT = timedelta(milliseconds=100), timedelta(minutes=5)
-"""How long the next try waits: doubled after each, and up to half of it taken off by chance."""
+"""Range of the wait before the next attempt: doubled after each, and shortened at random by up to half."""
 
 POLICY_GROUPS: Final = frozenset({"admissionregistration.k8s.io", "rbac.authorization.k8s.io"})
 LIMIT_KINDS: Final = frozenset({CRD, GroupKind("", "ResourceQuota"), GroupKind("", "LimitRange")})
-"""Kinds of objects that decide which writes are accepted."""
+"""Kinds of objects, besides `POLICY_GROUPS`, that decide which writes are accepted."""
 
 
 class _Basis(NamedTuple):
-    """What a write rests on: what it is to bring about, and the object that it met."""
+    """Basis of a write: the desired manifest, and the relevant state of the object."""
 
     intent: Any
     live: Any
@@ -41,7 +42,7 @@ class _Basis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """The last of `tries` in a row. A conflict has no `retry_at`: what another manager means is changed by no time."""
+    """The last of `tries` refusals in a row. `retry_at` is None for a conflict, which no time resolves."""
 
     refused_write: RefusedWrite
     tries: int
@@ -56,9 +57,9 @@ class _Refusal:
 
 @dataclass
 class Refusals:
-    """Writes that the server of one cluster refused to one process, by the set for which it wrote and the object.
+    """Refused writes of one process in one cluster, by set and object.
 
-    `first_retry_wait` is the time until the next try if nothing changes; with zero each pass tries everything.
+    The first retry waits for `first_retry_wait` if nothing changes; at zero, each reconciliation repeats everything.
     """
 
     first_retry_wait: timedelta = FIRST_RETRY_WAIT
@@ -68,13 +69,13 @@ class Refusals:
     _policy_versions: Mapping[ObjectKey, tuple[str, int | str]] | None = None
 
     def active(self, now: datetime) -> Mapping[RefusedWriteKey, RefusedWrite]:
-        """What is not to be sent now, unless something has changed of it."""
+        """Return the writes that are not to be repeated now, unless their manifest or object has changed."""
         return {
             write_key: refusal.refused_write for write_key, refusal in self._refusals.items() if refusal.is_active(now)
         }
 
     def retry_times(self, now: datetime) -> Mapping[ObjectKey, Mapping[ObjectKey, datetime]]:
-        """When what was refused is to be tried again although nothing has changed: by the parent of the set, by object."""
+        """Return the times of retries that need no change, by parent of the set and by object."""
         times_by_parent: dict[ObjectKey, dict[ObjectKey, datetime]] = {}
         for (parent, key), refusal in self._refusals.items():
             if refusal.retry_at and refusal.is_active(now):
@@ -89,8 +90,10 @@ class Refusals:
         now: datetime,
         open_keys: Collection[ObjectKey],
     ) -> None:
-        """Remember what one round of a plan, made of what was `observed`, was refused; what it has brought about may let
-        others pass. The answers for `open_keys` come later, in another round or after the pass.
+        """Record the refusals of one round of *plan*, which was based on *observed*, and forget those that its
+        successes lift.
+
+        Answers for *open_keys* come later, in another round or after the reconciliation.
         """
         self._refusals = {
             write_key: refusal for write_key, refusal in self._refusals.items() if not refusal.is_obsolete(now)
@@ -102,7 +105,8 @@ class Refusals:
             if write_key in refused or write_key[1] in open_keys
         }
         self._unanswered = begun | dict(self._unanswered)
-        for result in sorted(results, key=lambda each: each.error is not None):  # what lets others pass comes first
+        # Successes first: they lift refusals, and must not lift those of the same round.
+        for result in sorted(results, key=lambda each: each.error is not None):
             self.record_result(result, now)
         self._unanswered = {
             write_key: basis for write_key, basis in self._unanswered.items() if write_key[1] in open_keys
@@ -121,7 +125,9 @@ class Refusals:
         self._refusals[write_key] = _Refusal(refused_write, tries, retry_at)
 
     def forget_if_changed(self, observed: Observed) -> None:
-        """Forget everything where what decides on writes has changed since it was looked at last, as far as a whole pass sees that."""
+        """Forget all refusals if a full reconciliation sees that policies, roles or quotas have changed
+        since the last.
+        """
         if self._refusals:
             policy_versions = {
                 key: (obj["metadata"]["uid"], obj["metadata"].get("generation") or obj["metadata"]["resourceVersion"])
@@ -135,7 +141,7 @@ class Refusals:
             self._policy_versions = None
 
     def forget_absent(self, observed: Observed) -> None:
-        """Forget the conflicts over objects that a whole pass has not seen: the object of a conflict was live."""
+        """Forget conflicts over objects that a full reconciliation has not seen: a conflict needs a live object."""
         for write_key in [
             write_key
             for write_key, refusal in self._refusals.items()
@@ -144,11 +150,11 @@ class Refusals:
             del self._refusals[write_key]
 
     def forget(self) -> None:
-        """Everything may be tried at once."""
+        """Forget all refusals: everything may be sent at once."""
         self._refusals.clear()
 
     def record_result(self, result: Result, now: datetime) -> None:
-        """Of an action that was carried out or refused, now or, where nobody waited for it, earlier."""
+        """Record the result of one action, in its round or late."""
         basis = self._unanswered.get((result.set, result.key))
         if result.error is not None:
             if basis is not None and _is_refusal(result.error):
@@ -159,7 +165,7 @@ class Refusals:
             return
         if result.key.group in POLICY_GROUPS or result.key.group_kind in LIMIT_KINDS:
             self.forget()
-        elif result.action.startswith("deleted"):  # what it used of a quota is free
+        elif result.action.startswith("deleted"):  # the deletion may have freed a quota of the namespace
             for write_key in [
                 write_key for write_key in self._refusals if write_key[1].namespace == result.key.namespace
             ]:
@@ -167,15 +173,18 @@ class Refusals:
 
 
 def _is_refusal(error: ClusterError) -> bool:
-    """The server has said no, and would say it again; what we find out ourselves before asking is looked at anew each time."""
+    """Return whether the server refused the write, and would refuse it again.
+
+    Refusals that Levelgate decides before a request have status 0, and are decided again each time.
+    """
     return isinstance(error, ServerAltered) or (
         isinstance(error, Denied | Invalid | FieldConflict) and error.status > 0
     )
 
 
 def _intents(plan: Plan, parents: Collection[ObjectKey] | None) -> Iterator[tuple[RefusedWriteKey, Any]]:
-    """What a plan wants to bring about of each object of these sets, or (None) of all: a manifest, for what it deletes
-    None.
+    """Yield the desired manifest of each object of these sets, None for a deletion. With *parents* None, yield all
+    sets.
     """
     for set_plan in plan.sets:
         parent = set_plan.rendered.parent

@@ -1,4 +1,4 @@
-"""What became of one action, for whoever records, tells or counts it."""
+"""Results of single actions, for records, Events, metrics and output."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from renderer.identity import ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One action carried out, or not: what was done to which object of which set. `level` is None for parents; `lost` is what was put right.
-    It was done for this `source` at this `revision`, its commit.
+    """Outcome of one action on one object of a set.
+
+    `set` is the parent of the set. `level` is None for parents. `lost_fields` were healed. `commit` is that of the
+    `source` at the time of the action.
     """
 
     set: ObjectKey
@@ -29,14 +31,14 @@ class Result:
 
     @property
     def is_report(self) -> bool:
-        """It says how the pass has ended."""
+        """Return whether the action wrote a status or record at the end of a reconciliation."""
         return self.action in {"status", "stored", "dropped"}
 
     @property
     def is_bookkeeping(self) -> bool:
-        """Nothing that anybody deployed was touched."""
+        """Return whether the action left everything as it was that anybody deployed."""
         return self.is_report or self.action in {"covered", "shrunk", "kept", "recorded"}
 
 
 Answer = tuple[Object | None, Result]
-"""What was done, with the object as it is stored now where that is known."""
+"""Result of an action, with the object as it is stored now, where that is known."""

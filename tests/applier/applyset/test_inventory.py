@@ -15,6 +15,8 @@ from applier.applyset.inventory import (
     read_scope,
     scope_of,
     target_of,
+    with_finalizer,
+    with_precondition,
 )
 from applier.cluster import Object
 from renderer import well_known
@@ -52,7 +54,7 @@ def test_keys_are_written_as_kubectl_reads_them() -> None:
 
 def test_the_finalizer_goes_with_the_keys_of_an_instance_and_the_uid_with_a_known_parent() -> None:
     """Sets: in the same write; a late write cannot bring a deleted parent back."""
-    found = parent(Scope(), with_finalizer=True, uid="u1")["metadata"]
+    found = with_precondition(with_finalizer(parent(Scope())), uid="u1")["metadata"]
     assert (found["finalizers"], found["uid"]) == ([well_known.FINALIZER], "u1")
     assert not {"finalizers", "uid"} & parent(Scope())["metadata"].keys()
 

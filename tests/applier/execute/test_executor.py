@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from applier.applyset.inventory import Scope, parent_body, read_scope
+from applier.applyset.inventory import Scope, parent_body, read_scope, with_finalizer
 from applier.cluster import Cluster, Object
 from applier.errors import ClusterError, StaleWrite, UnknownOutcome
 from applier.execute.executor import Executor, RoundOutcome
@@ -35,7 +35,7 @@ THEIRS = "example.com/theirs"
 
 
 async def parent_in(cluster: Cluster) -> Object:
-    body = parent_body(PARENT, "v1", SECRETS, version="0", with_finalizer=True)
+    body = with_finalizer(parent_body(PARENT, "v1", SECRETS, version="0"))
     body["metadata"]["finalizers"].append(THEIRS)
     return await cluster.apply(body, manager="m")
 

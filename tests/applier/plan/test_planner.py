@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from applier.applyset.inventory import Scope, parent_body
+from applier.applyset.inventory import Scope, parent_body, with_finalizer
 from applier.causes import Cause, Reason
 from applier.plan.model import ChangePermissions, PermissionAnswer
 from applier.plan.planner import plan
@@ -21,7 +21,7 @@ def test_an_instance_that_its_owner_does_not_let_go_keeps_its_members(tooling: s
     owner = parent(SOURCE, Scope(frozenset({CONFIG_MAP, GroupKind("g.test", "Link")})))
     owner["metadata"]["annotations"][well_known.TOOLING] = tooling
     link = ObjectKey("g.test", "Link", "default", "one")
-    instance = parent_body(link, "g.test/v1", Scope(frozenset({CONFIG_MAP})), version="0", with_finalizer=True)
+    instance = with_finalizer(parent_body(link, "g.test/v1", Scope(frozenset({CONFIG_MAP})), version="0"))
     instance["metadata"]["labels"][well_known.PART_OF] = SOURCE.id
     instance["metadata"] |= {"uid": "i", "resourceVersion": "1", "deletionTimestamp": "2026-01-01T00:00:00Z"}
     child = live(SOURCE, "a")
