@@ -1,8 +1,8 @@
 """Reasons why the action of a node may not start yet. Pure.
 
-A node waits until all its ancestors are applied at this revision and ready, on fresh observations (rules 1 and 2). A
-refused write, another owner, a deletion in progress and a missing permission bar it as well. Repairs wait for no
-ancestor.
+A node waits until all its ancestors are applied at this revision and ready, by fresh observations (rules 1 and 2). A
+refused write, another owner, a deletion in progress and a missing permission bar it as well. Repairs do not wait for
+ancestors.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode
 
 BARRIER_ACTIONS = frozenset({NodeAction.CREATE, NodeAction.UPDATE, NodeAction.REPLACE, NodeAction.ADOPT})
-"""The actions that wait for ancestors. Repairs do not."""
+"""Actions that wait for ancestors."""
 
 
 class NodeWrite(NamedTuple):
-    """The action that is due on a node of a set. `live` is None where the object does not exist. A write that
-    `is_repair` restores fields that others changed.
+    """An action due on a node of a set. `live` is None where the object does not exist.
+
+    A write that `is_repair` restores fields that others changed.
     """
 
     rendered: RenderedApplySet
@@ -52,10 +53,10 @@ class NodeWrite(NamedTuple):
 
 @dataclass(frozen=True)
 class WriteBarriers:
-    """The facts that bar writes.
+    """Facts that bar writes.
 
-    `wanting_sets` maps a key to the ids of the sets that want it, in order. `sets` are all sets of the plan, by id.
-    `commits` are those of the sources.
+    `wanting_sets` maps a key to the ids of the sets that want it, in order. `sets` has all sets of the plan by id, and
+    `commits` those of the sources.
     """
 
     observed: Observed
@@ -66,7 +67,7 @@ class WriteBarriers:
     permissions: ChangePermissions
 
     def barrier_of(self, rendered: RenderedApplySet) -> Barrier:
-        """Return what the nodes of a set wait for beside their dependencies."""
+        """Return what the nodes of a set wait for besides their dependencies."""
         return self.permissions.barriers.get(rendered.parent, Barrier.PATH)
 
     def adoption_of(self, rendered: RenderedApplySet) -> Adoption:
@@ -76,7 +77,7 @@ class WriteBarriers:
     def write_failure(
         self, rendered: RenderedApplySet, node: RenderedNode, key: ObjectKey, live: Object | None
     ) -> ClusterError | None:
-        """Return the error of the same write in this reconciliation, or in an earlier one."""
+        """Return the error of the same write in this reconciliation, or in an earlier reconciliation."""
         return self.observed.failures.get(key) or self.constraints.refusal(rendered.parent, key, node.manifest, live)
 
     def find_cause(
@@ -100,11 +101,11 @@ class WriteBarriers:
         )
 
     def drain_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return how far a set has moved to what is new; None where nothing has moved, or the new part is not known."""
+        """Return the progress of a set to its target; None where nothing has moved, or the target is not known."""
         return DrainProgressFinder(self.observed, self.wanting_sets, self.sets, self.commits).find_progress(rendered)
 
     def _object_cause(self, write: NodeWrite, failure: ClusterError | None) -> Cause | None:
-        """Return why the object may not be written, whatever its ancestors do."""
+        """Return why the object may not be written, regardless of its ancestors."""
         rendered, node, key, live, action, is_repair = write
         if failure and action is not NodeAction.REPLACE:
             return Cause.from_error(failure)
@@ -124,10 +125,10 @@ class WriteBarriers:
         return None
 
     def _other_owner_cause(self, rendered: RenderedApplySet, key: ObjectKey, live: Object | None) -> Cause | None:
-        """Return why the object is not the set's to write; None where it is.
+        """Return why another set or tool owns the object; None where this set may write it.
 
-        The set that holds the object comes first, as long as it still wants the object; else the first set that wants
-        it. An object in no set is taken only if Levelgate wrote and released it, or if the source may adopt it.
+        A set that holds the object and still wants it comes first, then the first set that wants it. An object in no
+        set is taken only if Levelgate wrote and released it, or if the source may adopt it.
         """
         wanting_set_ids = self.wanting_sets.get(key, (rendered.id,))
         live_set_id = label(live, well_known.PART_OF) if live else ""
@@ -142,7 +143,7 @@ class WriteBarriers:
         return self._holder_cause(key, live_set_id) if live_set_id else self._adoption_cause(rendered, live)
 
     def _holder_cause(self, key: ObjectKey, holder_id: str) -> Cause | None:
-        """Return why an object cannot be taken from the set that holds it and does not want it; None where it can."""
+        """Return why an object cannot be taken from a set that holds it without wanting it; None where it can."""
         holder = self.sets.get(holder_id)
         if holder:
             return (
@@ -159,7 +160,10 @@ class WriteBarriers:
                 Reason.OWNED_ELSEWHERE, f"{key} belongs to source {foreign_source}; {handover_advice} ({advice})"
             )
         parent_hint = f"its parent: kubectl get configmaps,secrets -A -l {well_known.PARENT_ID}={holder_id}"
-        advice = f"stop the process that applies it, and remove its label {well_known.PART_OF}; if it is removed there it may be deleted"
+        advice = (
+            f"stop the process that applies it, and remove its label {well_known.PART_OF}; "
+            "if it is removed there it may be deleted"
+        )
         return Cause(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent_hint}); {advice}")
 
     def _adoption_cause(self, rendered: RenderedApplySet, live: Object) -> Cause | None:
@@ -169,7 +173,7 @@ class WriteBarriers:
         return Cause(Reason.CONFLICT, refusal) if refusal else None
 
     def _permission_cause(self, write: NodeWrite, drain_progress: Callable[[], DrainProgress | None]) -> Cause | None:
-        """Return why a change lacks permission. To replace an object takes the permission to create it as well."""
+        """Return why a change lacks permission. A replacement needs the permission to create as well."""
         rendered, node, key, live, action, _ = write
         if action in {NodeAction.NONE, NodeAction.READ}:
             return None
@@ -198,9 +202,9 @@ def dependents_cause(plan: NodePlan) -> Cause | None:
 def level_cause(
     barrier: Barrier, node: RenderedNode, plans: Iterable[NodePlan], dependents_causes: Mapping[str, Cause | None]
 ) -> Cause | None:
-    """Return why the levels before a node hold it; None where they do not.
+    """Return why an earlier level holds a node; None where none does.
 
-    A node at a closed gate holds only its own descendants, unless all of its level counts (S0-26).
+    A node at a closed gate holds only its own descendants, unless all nodes of its level count (S0-26).
     """
     if barrier is Barrier.PATH:
         return None
@@ -217,7 +221,7 @@ def level_cause(
 
 
 def _unhealthy_dependency_cause(write: NodeWrite, plans: Mapping[str, NodePlan]) -> Cause | None:
-    """Return the first dependency that has to be healthy, not only ready, before the write, and is not."""
+    """Return the first dependency that is ready but not healthy, although the write requires it to be."""
     if write.action not in BARRIER_ACTIONS:
         return None
     unhealthy_names = (name for name in write.node.healthy_first if name in plans and not plans[name].healthy)

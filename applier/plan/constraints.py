@@ -1,7 +1,4 @@
-"""Constraints of a plan that do not stand on live objects: records of Levelgate, and writes that the server refused.
-
-`RefusedWrite` identifies a write that the server refused, so that an equal write is not sent again too early.
-"""
+"""Inputs of a plan other than live objects: records of Levelgate, and writes that the server refused."""
 
 from __future__ import annotations
 
@@ -22,14 +19,14 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 RefusedWriteKey = tuple[ObjectKey, ObjectKey]
-"""The parent of the set for which something is written, and the object."""
+"""Parent of the set that a write belongs to, and the object."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedWrite:
-    """The `error` with which the server refused an `intent`, and the state of the object at that time.
+    """A write that the server refused, so that it is not repeated too early.
 
-    `live` is what `refusal_relevant_state` returns; None where the object was absent.
+    `intent` is the manifest, `live` the `refusal_relevant_state` of the object at that time; None where it was absent.
     """
 
     error: ClusterError
@@ -42,7 +39,7 @@ class RefusedWrite:
 
 
 def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
-    """Return the parts of an object for which a write may be refused: not its status, and not the times of writes."""
+    """Return the parts of an object that a refusal can depend on: not its status, and not the times of writes."""
     if live is None:
         return None
     metadata = {
@@ -58,21 +55,20 @@ def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class PlanConstraints:
-    """What the records of Levelgate say beyond live objects.
+    """Records of Levelgate that constrain a plan.
 
-    `scopes` are those of instances whose object may be gone, `scope_sources` the sources that recorded them.
-    `unreadable_files`, `pruning_holds`, `adoptions`, `conflict_policies` and `brakes` go by source. The deletions of
-    `approved_sources` were approved by a person for this commit. Members of `non_pruning_sources` are not deleted. `throttled_repairs` wait
-    because another writer undoes them again and again. `epoch` is the term of leadership, 0 without leader election. Of
-    `partial_sets` only a part is planned: their members are not pruned, and their scope does not shrink.
-    `refused_writes` are not repeated until the write or the object differs.
+    `scopes` are those of instances whose object may be missing, `scope_sources` the sources that recorded them.
+    `unreadable_files`, `pruning_holds`, `adoptions`, `conflict_policies` and `brakes` are by source. A person approved
+    the deletions of `approved_sources` for this commit. Members of `non_pruning_sources` are not deleted.
+    `throttled_repairs` wait because another writer undoes them again and again. `epoch` is the term of leadership, 0
+    without leader election. Of `partial_sets` only a part is planned: their members are not pruned, and their scope
+    does not shrink. `refused_writes` are not repeated until the manifest or the object differs.
 
-    `foreign_sources` are sources that are not planned here, by the ids of their sets; empty where the source is
-    unknown. `foreign_claims` maps objects to the parents of foreign sets that want them. Foreign sources no longer want
-    `relinquished_keys`, nor the members of the instances with the set ids `relinquished_sets`: any set may take these.
-
-    Of `unlabelled_scopes`, by parent, are members that lost their label: the inventory goes on covering them.
-    `orphaned_keys` are objects that no set wants here any more, and that stay without our metadata.
+    `foreign_sources` are the sources of sets that are not planned here, by set id; empty where the source is unknown.
+    `foreign_claims` maps objects to the parents of foreign sets that want them. Foreign sources no longer want
+    `relinquished_keys`, nor the members of the instances with the set ids `relinquished_sets`: any set may take over
+    these objects. `unlabelled_scopes`, by parent, cover members that lost their label, so that the inventory still
+    covers them. No set wants the `orphaned_keys`; these objects stay, without our metadata.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -100,7 +96,7 @@ class PlanConstraints:
         return self.adoptions.get(source, NO_ADOPTION)
 
     def conflict_policy_of(self, source: str) -> ConflictPolicy:
-        """Return from whom a source takes fields that others have."""
+        """Return from which managers a source takes over fields."""
         return self.conflict_policies.get(source, DEFAULT_CONFLICT_POLICY)
 
     def refusal(self, parent: ObjectKey, key: ObjectKey, intent: Any, live: Object | None) -> ClusterError | None:

@@ -1,7 +1,7 @@
-"""Why an object that somebody deleted is still there, and how that ends. Pure.
+"""Causes of deletions that do not end, and what ends them. Pure.
 
-The API server deletes a Namespace or CRD only after everything in it. So an instance whose deletion a window, a person or
-a finalizer holds also holds its Namespace and its CRD, and with the CRD all instances of the kind.
+The API server deletes a Namespace or CRD only after everything in it. A window, a person or a finalizer that holds the
+deletion of an instance thus holds its Namespace and CRD too. With the CRD it holds all instances of the kind.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ENDS: Final[Mapping[Reason, str]] = {
     Reason.HELD: "; it goes after levelgate release {ref}",
     Reason.SUSPENDED: "; it goes after levelgate resume",
 }
-"""What ends a hold, for those whose own message does not say it."""
+"""Advice on how a hold ends, for reasons whose own message does not say it."""
 
 
 def deleted_container(key: ObjectKey, observed: Observed) -> ObjectKey | None:
-    """Return the CRD or the Namespace of an object, where the API server is deleting it with all that is in it."""
+    """Return the CRD or Namespace of an object if the API server is deleting it with its contents, else None."""
     for crd in observed.crds:
         if is_terminating(crd) and defined_kind(crd) == key.group_kind:
             return ObjectKey.from_manifest(crd)
@@ -42,7 +42,9 @@ def deleted_container(key: ObjectKey, observed: Observed) -> ObjectKey | None:
 
 
 def parent_cause(plan: ApplySetPlan, observed: Observed) -> Cause | None:
-    """Return why an instance that is being deleted is still there; None where it is not, or where it goes by itself."""
+    """Return why an instance that is being deleted still exists; None where it is not, or where time alone
+    ends that.
+    """
     parent, key = plan.parent, plan.rendered.parent
     if parent is None or plan.rendered.is_source or not is_terminating(parent):
         return None
@@ -62,9 +64,9 @@ def parent_cause(plan: ApplySetPlan, observed: Observed) -> Cause | None:
 
 
 def with_container_causes(plan: Plan, observed: Observed) -> Plan:
-    """Return the plan in which each CRD and Namespace that is being deleted says which objects keep it, and why.
+    """Return the plan with the causes of CRDs and Namespaces whose deletion does not end: the objects that keep them.
 
-    So does, in the set that it is a member of, an instance that is being deleted.
+    An instance that is being deleted also shows its cause in the set that it is a member of.
     """
     blocked_sets = {one.rendered.parent: one for one in plan.sets if one.deletion}
     remaining: dict[ObjectKey, list[ObjectKey]] = {}
@@ -78,7 +80,7 @@ def with_container_causes(plan: Plan, observed: Observed) -> Plan:
 
 
 def _remaining_objects(observed: Observed) -> Iterator[ObjectKey]:
-    """Yield what is being deleted and still has a finalizer, in a Namespace or of a kind that is being deleted as well."""
+    """Yield objects with finalizers that are being deleted, if their Namespace or kind is being deleted as well."""
     containers = [
         key for key, obj in observed.objects.items() if key.group_kind in {CRD, NAMESPACE} and is_terminating(obj)
     ]
@@ -93,7 +95,7 @@ def _remaining_objects(observed: Observed) -> Iterator[ObjectKey]:
 def _container_cause(
     container: ObjectKey, keys: list[ObjectKey], blocked_sets: Mapping[ObjectKey, ApplySetPlan], observed: Observed
 ) -> Cause:
-    """Return why a Namespace or CRD is still there: of the objects in it, those that do not go by themselves come first."""
+    """Return why a Namespace or CRD still exists. Objects whose deletion does not end by itself are named first."""
     keys = sorted(keys, key=lambda key: (key not in blocked_sets, key))
     first, blocked_set = keys[0], blocked_sets.get(keys[0])
     hold, cause = (_hold_cause(blocked_set), blocked_set.deletion) if blocked_set else (None, None)
@@ -117,7 +119,7 @@ def _container_cause(
 
 
 def _with_member_causes(plan: ApplySetPlan, causes: Mapping[ObjectKey, Cause]) -> ApplySetPlan:
-    """Return a plan whose members that are being deleted have these causes."""
+    """Return the plan of a set with these causes on members that are being deleted."""
     nodes = tuple(
         node._replace(
             blocked=replace(cause, message=f"{node.node.key} {cause.message}; it is created again once it is deleted")
@@ -136,7 +138,7 @@ def _with_member_causes(plan: ApplySetPlan, causes: Mapping[ObjectKey, Cause]) -
 
 
 def _hold_cause(plan: ApplySetPlan) -> Cause | None:
-    """Return what keeps our finalizer on a parent, other than time; None where it is going, or will by itself."""
+    """Return what keeps our finalizer on a parent; None where time alone removes it."""
     if plan.detach or plan.finish_deletion or plan.has_member_changes:
         return None
     if cause := plan.error or plan.parent_error or plan.not_moved:
@@ -151,11 +153,11 @@ def _hold_cause(plan: ApplySetPlan) -> Cause | None:
 
 
 def _rank(cause: Cause) -> int:
-    """Failures come first; that another member still uses it comes last."""
+    """Return the rank of a cause: failures first, users of a member last."""
     return 0 if cause.reason.is_failure else 2 if cause.reason is Reason.DEPENDENCY_NOT_READY else 1
 
 
 def _describe_hold(key: ObjectKey, hold: Cause) -> str:
-    """Return why what an instance owns stays, and what ends that."""
+    """Return why the members of an instance stay, and what ends that."""
     end = _ENDS.get(hold.reason, "").format(ref=key.command_reference)
     return f"what {key.kind} {key.qualified_name} owns stays: {hold.message}{end}"

@@ -1,4 +1,4 @@
-"""Deletion brake: many deletions in one commit wait for a person. Pure."""
+"""Deletion brake: a person has to approve many deletions in one commit. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeletionBrake:
-    """The limit of deletions in one commit: at most `deletions`, or at most `percent` of the source's live members."""
+    """Limit of the deletions in one commit: `deletions`, or `percent` of the source's live members,
+    whichever is more.
+    """
 
     deletions: int = 5
     percent: int = 20
@@ -21,12 +23,11 @@ DEFAULT_BRAKE = DeletionBrake()
 
 
 def brake_message(plan: Plan, observed: Observed, source: str, limit: DeletionBrake, commit: str) -> str:
-    """Return why a source's deletions wait for a person; empty where they are within the *limit*.
+    """Return why a person has to approve a source's deletions; empty where they are within the *limit*.
 
-    Counted are members of the source's set, and of instances that are deleted with it or are gone already, against all
-    live members.
-    Members that something still protects count as well: otherwise they would be deleted later, a few at a time. One
-    instance alone is exempt. *commit* is the one to be approved, empty where its id is not known yet.
+    The count includes members of the source's set, and of instances that are deleted with it or are missing. Protected
+    members count as well: otherwise they would be deleted later, a few at a time. A single instance is exempt. *commit*
+    is the commit to approve, empty where its id is not known yet.
     """
     sets = {set_plan.rendered.parent: set_plan for set_plan in plan.sets}
     source_plan = next(

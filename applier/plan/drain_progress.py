@@ -1,7 +1,7 @@
-"""How far a set has moved to what is new, told by live objects alone: so it outlives restarts and crashes. Pure.
+"""Progress of sets to their targets, read from live objects alone, so that it survives restarts and crashes. Pure.
 
-A set has begun when a member was written from its new manifest, or a member was deleted that it drops. An instance that
-is no longer wanted has begun when it is being deleted itself. A nested instance belongs to the instance around it.
+A set has begun when a member was written from its new manifest, or a dropped member was deleted. An unwanted instance
+has begun when it is being deleted itself. A nested instance belongs to its enclosing instance.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from renderer.manifest_hash import is_written_from
 from renderer.render.model import RenderedApplySet, Rendering
 
 TargetFilter = Callable[[Object, datetime], bool]
-"""Whether a member, last written at this time, was written for a target."""
+"""Predicate of a member and the time of its last write: whether it was written for a target."""
 
 
 def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
@@ -37,9 +37,9 @@ def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
 
 @dataclass(frozen=True)
 class DrainProgressFinder:
-    """The facts that tell what sets have begun.
+    """Finder of the progress of sets.
 
-    `wanting_sets` maps a key to the ids of the sets that want it. `sets` are all sets of the plan, by id. `commits` are
+    `wanting_sets` maps a key to the ids of the sets that want it. `sets` has all sets of the plan by id, and `commits`
     those of the sources.
     """
 
@@ -55,9 +55,9 @@ class DrainProgressFinder:
         return cls(observed, index_wanting_sets(rendering), sets, rendering.commits)
 
     def find_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return how far a set has moved; None where nothing has moved, or the new part is not known.
+        """Return the progress of a set; None where nothing has moved, or its target is not known.
 
-        A nested instance has begun as soon as the one around it has, but on no level of its own.
+        A nested instance has begun as soon as its enclosing instance has, but on no level of its own.
         """
         progress = self._own_progress(rendered)
         owner = None if rendered.is_applied else self._owner_of(rendered)
@@ -82,10 +82,9 @@ class DrainProgressFinder:
         return _joined(steps, None)
 
     def _progress_of_earlier_commit(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return how far a source's own objects have moved to the commit that began before the present one came.
+        """Return the progress of a source's own objects to the commit that began before the present commit came.
 
-        It speaks of those that this commit changes and that the present one wants alike: what begins with the present
-        one is no part of it.
+        It applies to objects that the earlier commit changes and that the present commit wants alike.
         """
         if rendered.begun is None or rendered.applied_rendering is None:
             return None
@@ -96,7 +95,7 @@ class DrainProgressFinder:
         return _joined(steps, {key for key in changed if begun.get(key) == wanted.get(key)}) if steps else None
 
     def _deletions(self, rendered: RenderedApplySet, parent: Object | None) -> Iterator[DrainProgress]:
-        """Yield a step for the recorded start of an instance, and for each deletion that is under way."""
+        """Yield a step for the recorded start of an instance, and for each deletion in progress."""
         written_at = _written_at(rendered, parent)
         if parent is None or written_at is None:
             return
@@ -104,14 +103,16 @@ class DrainProgressFinder:
         unwanted = (key for key in self.observed.members.get(rendered.id, ()) if key not in self.wanting_sets)
         deleted = [_deleted_at(self.observed.objects[key]) for key in unwanted]
         for since in (_time(recorded) if recorded else None, *deleted):
-            # A nested instance may have begun with the one around it, before its own object was written.
+            # A nested instance may have begun with its enclosing instance, before its own object was written.
             if since and (rendered.is_nested or since >= written_at):
                 yield DrainProgress.without_level(since)
 
     def _moved_nodes(
         self, rendered: RenderedApplySet, before: Mapping[ObjectKey, Manifest], is_for_target: TargetFilter
     ) -> Iterator[DrainProgress]:
-        """Yield a step for each member that was written for the target, from another manifest than the one `before`."""
+        """Yield a step for each member that was written for the target, and whose manifest differs from that in
+        *before*.
+        """
         for node in rendered.nodes:
             if (
                 node.key
@@ -125,9 +126,9 @@ class DrainProgressFinder:
                 yield DrainProgress(node.level, written_at, None)
 
     def _dropped_nodes(self, rendered: RenderedApplySet, parent: Object | None) -> Iterator[DrainProgress]:
-        """Yield a step where an instance is without a member that it was applied with, and that nothing wants any more.
+        """Yield a step where an instance lacks a member of its applied snapshot that no set wants any more.
 
-        An object that is gone does not tell when. Deletions follow the records of the instance that set its target.
+        A missing object has no time of deletion. Deletions follow the write to the instance that recorded its target.
         """
         written_at = _written_at(rendered, parent)
         if rendered.applied_rendering is None or parent is None or written_at is None:
@@ -144,7 +145,7 @@ class DrainProgressFinder:
         return is_terminating(live) if live else self.observed.is_known(key)
 
     def _owner_of(self, rendered: RenderedApplySet) -> RenderedApplySet | None:
-        """Return the set of the instance in which an instance is nested; None where a source declares it."""
+        """Return the set of the enclosing instance; None where a source declares the instance."""
         parent = self.observed.objects.get(rendered.parent)
         owner_id = (
             applyset_id(rendered.owner) if rendered.owner else label(parent, well_known.PART_OF) if parent else ""
@@ -159,7 +160,7 @@ class DrainProgressFinder:
     def _target_filter(self, rendered: RenderedApplySet) -> TargetFilter:
         """Return a predicate for writes for the present target.
 
-        An earlier target may have wanted the same manifest. In a source the recorded commit tells; in an instance its
+        An earlier target may have wanted the same manifest. A source is told by the recorded commit; an instance by its
         revision, and the time at which its own manifest was written.
         """
         if rendered.is_source:
@@ -174,10 +175,10 @@ class DrainProgressFinder:
 
 
 def find_begun_commit(applied: RenderedApplySet, observed: Observed, ignored_kinds: Container[GroupKind]) -> str:
-    """Return the commit, as members record it, from which a source's own objects were written last.
+    """Return the commit, as members record it, of the last write to a source's own objects.
 
-    `applied` are these objects as all of them were brought about last; those that still are so do not count. Empty
-    where all are so.
+    *applied* are these objects as they were last applied as a whole. Objects that still equal it do not count. Empty
+    where all do.
     """
     before = {node.key: node for node in applied.nodes}
     found = ""
@@ -201,19 +202,19 @@ def _joined(steps: Sequence[DrainProgress], keys: Set[ObjectKey] | None) -> Drai
 
 
 def _written_at(rendered: RenderedApplySet, parent: Object | None) -> datetime | None:
-    """Return when the object of an instance was written as it is wanted; None where it is not so yet, and of a source."""
+    """Return when the object of an instance was written as wanted; None where it was not, and for a source."""
     is_written = parent is not None and not rendered.is_source and is_written_from(parent, rendered.manifest)
     return applied_at(parent, CONTENT_MANAGER) if parent and is_written else None
 
 
 def _deleted_at(obj: Object) -> datetime | None:
-    """Return when the deletion of an object was asked for; None where it is not being deleted."""
+    """Return when the deletion of an object was requested; None where it is not being deleted."""
     time = obj["metadata"].get("deletionTimestamp")
     return datetime.fromisoformat(time) if time else None
 
 
 def _time(text: str) -> datetime | None:
-    """Return a time from a status, which others may have written; None where it is none."""
+    """Return a time from a status, which others may have written; None where it is malformed."""
     try:
         time = datetime.fromisoformat(text)
     except (TypeError, ValueError):

@@ -26,11 +26,11 @@ from renderer.render.model import RenderedApplySet, RenderedNode
 
 
 class NodeAction(StrEnum):
-    """The action that makes one live object equal its manifest.
+    """Action that makes a live object equal its manifest.
 
     `adopt` takes over an object that is in no set. `replace` deletes an object that cannot be changed, so that it is
     created again. `record` renews bookkeeping only. `read` reads the object before its first write. `unknown` stands
-    where the action depends on data that is missing.
+    for an action that depends on missing data.
     """
 
     CREATE = "create"
@@ -44,7 +44,7 @@ class NodeAction(StrEnum):
     NONE = "unchanged"
 
     def operation(self, *, is_applied: bool) -> Operation:
-        """Return the operation of the write. In a set that `is_applied` nothing is new: what differs is restored."""
+        """Return the operation of the write. In an applied set nothing is new: a write restores what differs."""
         match self:
             case NodeAction.HEAL:
                 return Operation.HEAL
@@ -69,8 +69,9 @@ class Operation(StrEnum):
 
 
 class Barrier(StrEnum):
-    """What a node waits for beside its dependencies: nothing; the levels before it; or these also where a gate holds
-    them (S0-9, S0-26).
+    """Nodes that a node waits for besides its dependencies (S0-9, S0-26).
+
+    `Path` adds none, `Level` those of earlier levels that no gate holds, and `All` every node of earlier levels.
     """
 
     PATH = "Path"
@@ -79,8 +80,9 @@ class Barrier(StrEnum):
 
 
 class DrainProgress(NamedTuple):
-    """How far a set has moved to its target: the highest `level` with a moved node, and the time of the first move,
-    as the server gives it. It speaks of `keys`; None stands for all of the set.
+    """Progress of a set to its target: the highest `level` with a moved node, and the server's time of the first move.
+
+    It applies to `keys`; None stands for all objects of the set.
     """
 
     level: int
@@ -89,11 +91,11 @@ class DrainProgress(NamedTuple):
 
     @classmethod
     def without_level(cls, since: datetime) -> DrainProgress:
-        """Return the progress of a set that has begun although none of its own nodes was written."""
+        """Return the progress of a set that has begun before any of its own nodes was written."""
         return cls(-1, since, None)
 
     def of_key(self, key: ObjectKey) -> DrainProgress | None:
-        """Return the progress where it speaks of an object; None where it does not."""
+        """Return the progress if it applies to an object, else None."""
         return self if self.keys is None or key in self.keys else None
 
 
@@ -119,10 +121,10 @@ def _permit_all(_: CandidateChange) -> Cause | None:
 
 @dataclass(frozen=True, slots=True)
 class ChangePermissions:
-    """The changes that may start, by windows, gates, pace and requests.
+    """The changes that windows, gates, pace and requests permit.
 
     `check` returns why a change may not start now; None when it may. `targets` are the revisions granted to instances.
-    Nothing of `suspended` parents is written. `barriers` are those of instances whose nodes wait for more than their
+    Nothing is written for `suspended` parents. `barriers` has the instances whose nodes wait for more than their
     dependencies.
     """
 
@@ -141,24 +143,25 @@ class ChangePermissions:
         return replace(self, check=check)
 
     def gives_same_answers(self, other: ChangePermissions, answers: Iterable[PermissionAnswer]) -> bool:
-        """Return whether a plan made with *other* and its *answers* is the plan that these permissions would yield."""
+        """Return whether these permissions yield the same plan as *other* did, which gave these *answers*."""
         is_same_otherwise = replace(self, check=_permit_all) == replace(other, check=_permit_all)
         return is_same_otherwise and all(self.check(change) == answer for change, answer in answers)
 
 
 PermissionAnswer = tuple[CandidateChange, Cause | None]
-"""A question of a plan to its permissions, and the answer."""
+"""A change that a plan asked permission for, and the cause that denied it, or None."""
 
 
 class NodePlan(NamedTuple):
-    """The action of one node, whether it may start now, and the cause if it may not.
+    """Plan of one node: its action, whether the action may start now, and the cause if it may not.
 
-    `ready` and `healthy` describe the live object, as its controller has last observed it. `unhealthy_message` is for
-    people; it is empty where the status of the object says why. `conflict_policy` says from whom fields are taken over;
-    a claim of any other manager is a conflict. `lost_fields` are to be healed, with their present owners;
-    `contested_fields` are left to theirs by the same write, and are a conflict after it. `adoption` is what the source
-    may adopt. At `recheck_at` the health changes by age alone (None: never). The health depends on the object
-    `health_reference` as well. `is_ttl_removed`: the node is a completed Job that its TTL removed; `live` is None then.
+    `ready` and `healthy` describe the live object, as its controller last observed it. `unhealthy_message` is for
+    people; it is empty where the status of the object explains itself. `conflict_policy` says from which managers
+    fields are taken over; a claim of any other manager is a conflict. `lost_fields` are to be healed, each with its
+    present owners. `contested_fields` are left to theirs by the same write, and are a conflict after it. `adoption` is
+    what the source may adopt. At `recheck_at` the health changes by age alone (None: never). The health also depends on
+    the object `health_reference`. `is_ttl_removed`: the node is a completed Job that its TTL removed; `live` is None
+    then.
     """
 
     node: RenderedNode
@@ -216,18 +219,19 @@ class NodePlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ApplySetPlan:
-    """One ApplySet: its nodes, its prune candidates, and what is due for its parent.
+    """Plan of one ApplySet: its nodes, its prune candidates, and the actions due on its parent.
 
     `repairs` heal, from the applied snapshot, the objects whose change or deletion lacks permission. `target_revision`
-    is the revision that was granted, 0 where none was. `completion_record` lists the completed Jobs that the parent has
-    to record. `not_moved` says why the set does not move to its target; `deadlock`, that it never will as things are.
-    With an `error` nothing of the set may be written. `parent_error` says why the parent could not be written in this
-    reconciliation, or may not be deleted yet. `deletion` says why a parent that is being deleted is still there, where
-    that is not a matter of time alone. A set that `is_unknown` may still be wanted: its status is not written
-    either. One that `is_lost` has members, and neither an instance nor anybody who wants it. `begun_at` is the start of a
-    change that has to be recorded, since the members alone will not tell it; None where none is to be. `former_source` is
-    the source whose set no longer wants this one. `first_scope` is what an instance that does not exist yet says of its
-    set from its first write; None where there is no such instance.
+    is the granted revision, 0 without a grant. `completion_record` lists the completed Jobs to record on the parent.
+    `not_moved` says why the set does not move to its target; `deadlock`, that it never will as things are. With an
+    `error` nothing of the set may be written. `parent_error` says why the parent could not be written in this
+    reconciliation, or may not be deleted yet. `deletion` says why a parent that is being deleted still exists, unless
+    time alone ends that.
+
+    A set that `is_unknown` may still be wanted, so its status is not written. A set that `is_lost` has members, but
+    neither an instance nor a declaration. `begun_at` is the start of a change that has to be recorded, since members
+    alone do not show it; else None. `former_source` is the source whose set no longer wants this set. `first_scope` is
+    the scope that a new instance records with its first write; None for others.
     """
 
     rendered: RenderedApplySet
@@ -260,11 +264,12 @@ class ApplySetPlan:
 
     @property
     def source(self) -> str:
-        """Return the source that the set belongs to, or did until it became a prune candidate."""
+        """Return the source of the set; for a prune candidate, that of its former owner."""
         return self.rendered.source or self.former_source
 
     @property
     def writes(self) -> tuple[NodePlan, ...]:
+        """Return the node plans, repairs included, that write now."""
         nodes = (*self.nodes, *self.repairs)
         return tuple(
             node_plan
@@ -303,7 +308,7 @@ class ApplySetPlan:
 
     @property
     def parent_intent(self) -> tuple[object, ...]:
-        """Return the changes that are due on the parent."""
+        """Return the changes that are due on the parent, as a value to compare."""
         return (
             self.superset_scope,
             self.exact_scope,
@@ -321,7 +326,7 @@ class ApplySetPlan:
         """Return whether a change or deletion lacks permission while the applied snapshot has not been read yet."""
         rendered = self.rendered
         if self.is_lost:
-            return rendered.applied_rendering is None  # it says whether the members are to be deleted or released
+            return rendered.applied_rendering is None  # it decides whether members are deleted or released
         if self.is_unknown:
             return self.not_moved is not None and rendered.applied_rendering is None
         if (
@@ -342,7 +347,9 @@ class ApplySetPlan:
 
     @property
     def references_to_read(self) -> tuple[ObjectKey, ...]:
-        """Return the keys of external objects, of those on which health depends, and of lost parents, to be read."""
+        """Return the keys of further objects to read: external objects, references of health, and parents
+        of lost sets.
+        """
         return (
             *((self.rendered.parent,) if self.is_lost else ()),
             *self._unread_keys(external=True),
@@ -370,6 +377,8 @@ class ApplySetPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """Plan of one reconciliation for all sets."""
+
     sets: tuple[ApplySetPlan, ...]
 
     @property
@@ -379,6 +388,7 @@ class Plan:
 
     @property
     def is_idle(self) -> bool:
+        """Return whether no action may start now."""
         return all(set_plan.is_idle for set_plan in self.sets)
 
     @property

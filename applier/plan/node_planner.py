@@ -1,7 +1,6 @@
-"""Plans of the nodes of one set, in order of level: the action that each needs, and its readiness and health. Pure.
+"""Plans of the nodes of one set, in level order: action, readiness and health of each. Pure.
 
-`barriers` tells which of these actions may not start yet. A barred node stops only its descendants; other branches go
-on.
+`barriers` decides which actions may not start yet. A barred node stops only its descendants; other branches continue.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _NOT_FRESH_MESSAGE = "its status is not of the newest generation yet"
 
 @dataclass(frozen=True)
 class NodePlanner:
-    """The planner of nodes. `instance_kinds` are the kinds that definitions define."""
+    """Planner of nodes. `instance_kinds` are the kinds that definitions define."""
 
     observed: Observed
     instance_kinds: Collection[GroupKind]
@@ -50,10 +49,10 @@ class NodePlanner:
     def plan_nodes(
         self, rendered: RenderedApplySet, *, ready_to_write: bool, hold_cause: Cause | None = None
     ) -> tuple[NodePlan, ...]:
-        """Plan all nodes of a set. With a `hold_cause` objects are healed, and none moves to another manifest."""
+        """Plan all nodes of a set. With a *hold_cause* objects are healed, and none moves to another manifest."""
         plans: dict[str, NodePlan] = {}
         dependents_causes: dict[str, Cause | None] = {}
-        drain_progress = cache(partial(self.barriers.drain_progress, rendered))  # few sets are asked for it
+        drain_progress = cache(partial(self.barriers.drain_progress, rendered))  # costly, and rarely needed
         barrier = self.barriers.barrier_of(rendered)
         depended_on = {name for node in rendered.nodes for name in node.depends_on}
         for node in rendered.nodes:
@@ -72,7 +71,7 @@ class NodePlanner:
         return tuple(plans.values())
 
     def plan_repairs(self, applied_rendering: RenderedApplySet, *, ready_to_write: bool) -> tuple[NodePlan, ...]:
-        """Plan what heals an instance at its applied snapshot, and what has to be read for that."""
+        """Plan the healing of an instance at its applied snapshot, and the reads for that."""
         node_plans = self.plan_nodes(applied_rendering, ready_to_write=True)
         heal_actions = {NodeAction.CREATE, NodeAction.HEAL}
         repairs_due = (
@@ -182,7 +181,7 @@ class NodePlanner:
         return NodePlan(node, NodeAction.READ, None, blocked=Cause(Reason.PROGRESSING, "not observed yet"))
 
     def _plan_unrendered(self, rendered: RenderedApplySet, node: RenderedNode, live: Object | None) -> NodePlan:
-        """Return the plan of a node without a manifest. Its live object may be ready and healthy all the same."""
+        """Return the plan of a node without a manifest. Its live object may still be ready and healthy."""
         cause = (
             Cause(Reason.RENDER_FAILED, node.mistake)
             if node.error
@@ -246,7 +245,9 @@ class NodePlanner:
         return self.comparison_cache.verdict(rendered, node, live, dependencies)
 
     def _conflict_policy(self, rendered: RenderedApplySet, node: RenderedNode, live: Object | None) -> ConflictPolicy:
-        """Return what the object says of conflicts, in Git or by a person on the live one; else what its source says."""
+        """Return the policy that the object declares, in Git or by a person on the live object; else that of its
+        source.
+        """
         said = annotation(node.manifest, well_known.CONFLICTS)
         if not said and live is not None and is_annotated_by_others(live, well_known.CONFLICTS):
             said = annotation(live, well_known.CONFLICTS)
@@ -281,9 +282,9 @@ class NodePlanner:
 def _fields_lost_with_record(
     rendered: RenderedApplySet, node: RenderedNode, live: Object, dependencies: tuple[str, ...]
 ) -> tuple[LostField, ...]:
-    """Return what others changed of an object that they also took our record from; nothing where only Git has changed.
+    """Return the fields of an object that others changed together with our record; empty where only Git has changed.
 
-    The record of a Secret leaves its values out, so it may be intact.
+    The record of a Secret covers no values, so it may be intact.
     """
     has_record = well_known.HASH in owned_metadata(apply_entry(live, CONTENT_MANAGER), "annotations")
     if has_record and annotation(live, well_known.HASH) != node.hash:
@@ -296,7 +297,7 @@ def _fields_lost_with_record(
 def _action_after_refusal(
     node: RenderedNode, live: Object | None, action: NodeAction, failure: ClusterError | None
 ) -> NodeAction:
-    """Return `replace` where the server refuses to change an object that may be replaced, else *action*."""
+    """Return `replace` for an immutable object that may be replaced, else *action*."""
     is_immutable = isinstance(failure, Immutable)
     if live is None or not is_immutable or action not in {NodeAction.UPDATE, NodeAction.HEAL}:
         return action

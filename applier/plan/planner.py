@@ -1,7 +1,7 @@
 """Plan of one reconciliation, decided from the rendering and the observed state. Pure.
 
-`set_planner` plans each set, `node_planner` its writes, `prune_planner` its deletions. `deletion_brake` holds deletions
-for a person. This module decides in which order sets are planned. Every action that is not due carries its cause.
+`set_planner` plans each set, `node_planner` its writes, and `prune_planner` its deletions. `deletion_brake` holds
+deletions for a person. This module decides the order of the sets. Every action that is not due has a cause.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def plan(
     *,
     to_final_state: bool = False,
 ) -> Plan:
-    """Plan all that is due, allowed or not, for all sets and for live instances that no set wants any more.
+    """Plan everything due, permitted or not, for all sets and for live instances that no set wants any more.
 
-    The *comparison_cache* of earlier plans only saves work. A plan *to_final_state* shows what is deleted once all is
-    written; otherwise pending writes protect what they may use. It names no commit to approve, as the id of a merge is
-    not known before.
+    The *comparison_cache* of earlier plans only saves work. A plan *to_final_state* shows the deletions after all
+    writes; otherwise pending writes protect objects that they may use. Such a plan names no commit to approve, since
+    the id of a merge is not known before.
     """
     constraints, permissions, comparison_cache = (
         constraints or PlanConstraints(),
@@ -84,7 +84,7 @@ def _plan_all(
     comparison_cache: ComparisonCache,
     to_final_state: bool,
 ) -> Plan:
-    """Plan all sets under these constraints, those of the deletion brake included."""
+    """Plan all sets under these constraints, the deletion brake's included."""
     wanting_sets = index_wanting_sets(rendering)
     contested_keys = frozenset(key for key, set_ids in wanting_sets.items() if len(set_ids) > 1)
     foreign_claims = {key: [applyset_id(claimant)] for key, claimant in constraints.foreign_claims.items()}
@@ -130,9 +130,10 @@ def _plan_all(
 
 @dataclass(frozen=True)
 class _CachingPlanner:
-    """The planner of all sets, which reuses plans of instances that nothing has changed.
+    """Planner of all sets that reuses the plans of unchanged instances.
 
-    `permission_answers` receives what the plan of a set asks; a cached plan counts while the answers are the same.
+    `permission_answers` receives the permissions that the plan of a set asks for. A cached plan is valid while the
+    answers are the same.
     """
 
     sets: Mapping[str, RenderedApplySet]
@@ -174,7 +175,7 @@ class _CachingPlanner:
     def _plan_set(
         self, rendered: RenderedApplySet, candidate: PruneCandidate | None, protection_cause: Cause | None
     ) -> ApplySetPlan:
-        """Plan a set; of a wanted instance return the last plan, where nothing that it depends on has changed."""
+        """Plan a set. For a wanted instance, return the last plan if nothing it depends on has changed."""
         if rendered.parent not in self.set_planner.instances:
             return self.set_planner.plan_set(rendered, candidate, protection_cause)
         if cached_plan := self.comparison_cache.carry(rendered, self.set_inputs):
@@ -205,7 +206,7 @@ def _unwanted_instances(rendering: Rendering, observed: Observed) -> Iterator[Re
 def _lost_instances(
     rendering: Rendering, observed: Observed, constraints: PlanConstraints
 ) -> Iterator[RenderedApplySet]:
-    """Yield, without nodes, instances that nothing wants, whose objects are gone and whose members are still there."""
+    """Yield, without nodes, instances that nothing wants, whose objects are missing and whose members still exist."""
     for key, source in constraints.scope_sources.items():
         if key in observed.objects or key in rendering.instances or source not in rendering.sources:
             continue

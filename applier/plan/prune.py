@@ -1,7 +1,8 @@
-"""Which members are orphans, what protects them, and which of them may go now. Pure; from cluster state alone.
+"""Prune candidates of one set: members no longer desired, what protects them, and which may be deleted now. Pure.
 
-X may be deleted only when no live member of any of our sets still records a dependency on X (S0-11 to S0-16); what waits, is held or failed
-protects what it may still need or be. Levels only break ties between mixed generations.
+The decision uses cluster state alone, so that it survives crashes. A member is deleted only when no live member of any
+of our sets records a dependency on it (S0-11 to S0-16). A node that waits, is held or failed protects members that it
+may need or be. Levels only break ties between members of different revisions.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from renderer.render.model import RenderedApplySet
 
 
 class PruneOutcome(StrEnum):
-    """`release` takes our mark off and leaves the object; `keep` leaves it as it is and reports why."""
+    """Fate of a prune candidate. `release` removes our metadata and leaves the object; `keep` changes nothing and
+    reports why.
+    """
 
     DELETE = "delete"
     RELEASE = "release"
@@ -44,23 +47,22 @@ class PruneOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PruneCandidate:
-    """A live member that its set no longer wants.
-
-    It goes after its `users`. Of these `going_readers` are there because something reads by `externalRef`. `staying_readers` read it
-    that way and stay: they hold nothing.
-    """
+    """A live member that its set no longer wants."""
 
     member: Member
     outcome: PruneOutcome
     allowed: bool = False
     blocked: Cause | None = None
     users: tuple[ObjectKey, ...] = ()
+    """Members that have to be deleted before it."""
     going_readers: tuple[ObjectKey, ...] = ()
+    """Those of `users` that count only because they, or a member of their instance, read it by `externalRef`."""
     staying_readers: tuple[ObjectKey, ...] = ()
+    """Objects that read it by `externalRef` and stay. They do not delay the deletion."""
 
     @property
     def still_read_cause(self) -> Cause | None:
-        """Who reads it by `externalRef` and stays, so that it misses it once it is deleted; None where nobody does."""
+        """Return the cause to report where readers by `externalRef` stay and will miss the object; else None."""
         if not self.staying_readers or self.outcome is not PruneOutcome.DELETE:
             return None
         names = join_names(self.staying_readers, limit=3)
@@ -69,55 +71,58 @@ class PruneCandidate:
 
     @property
     def is_held(self) -> bool:
-        """A person has to agree first."""
+        """Return whether a person has to permit the removal."""
         return self.blocked is not None and self.blocked.reason.is_hold
 
     @property
     def lacks_permission(self) -> bool:
-        """It would go if time and pace allowed it."""
+        """Return whether only a permission is missing: of a window, a gate, the pace or a person."""
         return self.blocked is not None and self.blocked.reason.is_missing_permission
 
     @property
     def is_being_deleted(self) -> bool:
-        """It is deleted now, or as soon as what still uses it is gone."""
+        """Return whether it is deleted now, or as soon as its users are."""
         return self.outcome is PruneOutcome.DELETE and not self.is_held
 
     @property
     def is_protected(self) -> bool:
-        """It stays until something is written that may use it or be the same."""
+        """Return whether it stays until a node is written that may use it, or be the same object."""
         reason = self.blocked and self.blocked.reason
         return self.outcome is PruneOutcome.KEEP and reason is Reason.DEPENDENCY_NOT_READY
 
     @property
     def is_eventually_deleted(self) -> bool:
-        """It is deleted, or will be once what holds it lets it go, or what it stays for is written."""
+        """Return whether it is deleted now, or once its hold or protection ends."""
         return self.outcome is PruneOutcome.DELETE or self.is_protected
 
     def with_postponement(self, message: str) -> PruneCandidate:
-        """The same, while something else has to happen first: pruning is the last phase of a pass (S0-10)."""
+        """Return the candidate, postponed by *message*: pruning is the last phase of a reconciliation (S0-10)."""
         return replace(self, allowed=False, blocked=self.blocked or Cause(Reason.PROGRESSING, message))
 
 
 @dataclass(frozen=True, slots=True)
 class PruneProtection:
-    """A desired node that is not written at this revision: it waits, is held or failed."""
+    """A desired node that is not written at this revision, since it waits, is held or failed."""
 
     id: str
     group_kind: GroupKind
     key: ObjectKey | None
     waits_for_deletion: bool
-    """It cannot be written before a Namespace or CRD that is being deleted is gone, and so keeps nothing that goes with that."""
+    """True where it waits for the deletion of a Namespace or CRD. It protects nothing that is deleted with that."""
 
     def may_match(self, member: Member) -> bool:
-        """Is it not known yet whether the node still wants this member?"""
+        """Return whether the member may be the object of this node, whose key is not known yet."""
         return self.key is None and member.node_id == self.id
 
     def protect(self, candidate: PruneCandidate) -> PruneCandidate:
-        """An orphan that stays as it is because of the node, if it does not stay anyway."""
+        """Return the candidate as kept because of the node, unless it is kept anyway."""
         if candidate.outcome is PruneOutcome.KEEP:
             return candidate
         outcome = PruneOutcome.KEEP if candidate.outcome is PruneOutcome.DELETE else candidate.outcome
-        message = f"no longer desired; it remains until {self.id} is written, which may use it or be the same object under another name"
+        message = (
+            f"no longer desired; it remains until {self.id} is written, "
+            "which may use it or be the same object under another name"
+        )
         cause_ref = CauseRef("Node", self.id, Reason.DEPENDENCY_NOT_READY)
         cause = Cause(
             Reason.DEPENDENCY_NOT_READY,
@@ -130,7 +135,9 @@ class PruneProtection:
 
 
 def protected_keys(candidates: Collection[PruneCandidate]) -> Mapping[ObjectKey, Cause]:
-    """Those that stay until people or gates let them go, or let go what uses them; and what holds them."""
+    """Return the candidates that a person or gate holds, directly or through their users, with the cause of
+    the hold.
+    """
     causes = {
         candidate.member.key: candidate.blocked for candidate in candidates if candidate.blocked and candidate.is_held
     }
@@ -145,7 +152,7 @@ def protected_keys(candidates: Collection[PruneCandidate]) -> Mapping[ObjectKey,
 
 
 def index_dependents(observed: Observed, sets: Collection[str]) -> MembersByHash:
-    """Live members of these sets by the hash of what they record as a dependency."""
+    """Return the live members of these sets by the hashes of their recorded dependencies."""
     members_by_dependency: dict[str, list[Member]] = {}
     for set_id in sets:
         for key in observed.members.get(set_id, ()):
@@ -153,6 +160,23 @@ def index_dependents(observed: Observed, sets: Collection[str]) -> MembersByHash
             for dependency in member.dependencies:
                 members_by_dependency.setdefault(dependency, []).append(member)
     return {dependency: tuple(members) for dependency, members in members_by_dependency.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalPolicy:
+    """Rules of one set for members that it no longer wants."""
+
+    release: bool = False
+    """All members are released (deletion policy `orphan`); else those of `orphaned_keys`."""
+    orphaned_keys: Collection[ObjectKey] = frozenset()
+    keeping_source: str = ""
+    """The source, where it deletes nothing (`prune: false`)."""
+    hold_message: str = ""
+    """Reason why nothing may be removed now, such as the deletion brake."""
+
+    def releases(self, key: ObjectKey) -> bool:
+        """Return whether a member stays in the cluster, without our metadata."""
+        return self.release or key in self.orphaned_keys
 
 
 def prune_candidates(
@@ -163,18 +187,13 @@ def prune_candidates(
     protections: Sequence[PruneProtection],
     dependents: MembersByHash,
     unreadable: UnreadableFiles | None,
-    hold_message: str,
-    release: bool,
-    orphaned_keys: Collection[ObjectKey],
-    keeping_source: str = "",
+    policy: RemovalPolicy,
 ) -> tuple[PruneCandidate, ...]:
-    """Orphans of one set, in the order in which they go: deepest first, then those that stay for what is `unsettled`. `wanted` are all desired keys,
-    of any set; `keeping_source` is its source where that deletes nothing. With `release` all are released, else the `orphaned_keys`.
-    """
+    """Return the prune candidates of a set in the order of their deletion: deepest level first, protected candidates
+    last.
 
-    def outcome_of(member: Member) -> PruneCandidate:
-        is_released = release or member.key in orphaned_keys
-        return decide_outcome(member, observed, release=is_released, keeping_source=keeping_source)
+    *desired_keys* are the keys that any set wants.
+    """
 
     live = [Member.from_object(observed.objects[key]) for key in observed.members.get(rendered.id, ())]
     unwanted_members = [
@@ -182,25 +201,9 @@ def prune_candidates(
         for member in live
         if member.key not in desired_keys and not (unreadable and unreadable.protects(member.source_file))
     ]
-    protections_by_key = _match_protections(live, unwanted_members, protections)
-    if any(member.is_terminating for member in unwanted_members):
-        lasting = [protection for protection in protections if not protection.waits_for_deletion]
-        lasting_by_key = _match_protections(live, unwanted_members, lasting)
-        terminating = [member for member in unwanted_members if member.is_terminating]
-        going_keys = {  # of these nothing is left to protect
-            member.key for member in terminating if not (_is_parent(member, observed) and member.key in lasting_by_key)
-        }
-        protections_by_key = {
-            key: protection
-            for key, protection in {**protections_by_key, **lasting_by_key}.items()
-            if key not in going_keys
-        }
+    protections_by_key = _effective_protections(live, unwanted_members, protections, observed)
     departing = [
-        _keep_departing(
-            outcome_of(member),
-            unreadable,
-            protections_by_key.get(member.key),
-        )
+        _keep_departing(decide_outcome(member, observed, policy), unreadable, protections_by_key.get(member.key))
         for member in live
         if member.is_terminating
         and member.key not in desired_keys
@@ -214,13 +217,13 @@ def prune_candidates(
     ordered = sorted(remaining, key=lambda member: (-1 if member.level is None else -member.level, member.key))
     judged_candidates = [
         replace(
-            outcome_of(member),
+            decide_outcome(member, observed, policy),
             users=tuple(user.key for user in _users(member, dependents)),
         )
         for member in ordered
     ]
-    if hold_message:
-        brake_cause = Cause(Reason.BRAKE_ENGAGED, hold_message)
+    if policy.hold_message:
+        brake_cause = Cause(Reason.BRAKE_ENGAGED, policy.hold_message)
         held = [
             candidate
             if candidate.outcome is PruneOutcome.KEEP
@@ -238,20 +241,44 @@ def prune_candidates(
     return (*_allow_unused(unprotected, dependents, observed), *protected, *departing)
 
 
+def _effective_protections(
+    live: list[Member], unwanted_members: list[Member], protections: Sequence[PruneProtection], observed: Observed
+) -> Mapping[ObjectKey, PruneProtection]:
+    """Return the protection of each member, without members that are being deleted and own nothing to protect.
+
+    The set of a parent that is being deleted is protected only by nodes that do not wait for a deletion themselves.
+    Otherwise the node would wait for the Namespace, the Namespace for the set, and the set for the node.
+    """
+    protections_by_key = _match_protections(live, unwanted_members, protections)
+    terminating = [member for member in unwanted_members if member.is_terminating]
+    if not terminating:
+        return protections_by_key
+    lasting = [protection for protection in protections if not protection.waits_for_deletion]
+    lasting_by_key = _match_protections(live, unwanted_members, lasting)
+    going_keys = {
+        member.key for member in terminating if not (_is_parent(member, observed) and member.key in lasting_by_key)
+    }
+    return {
+        key: protection for key, protection in {**protections_by_key, **lasting_by_key}.items() if key not in going_keys
+    }
+
+
 def _is_parent(member: Member, observed: Observed) -> bool:
-    """Return whether a member owns a set itself."""
+    """Return whether a member is the parent of a set itself."""
     return bool(label(observed.objects[member.key], well_known.PARENT_ID))
 
 
 def departing_candidate(member: Member, observed: Observed) -> PruneCandidate:
-    """Return a member that is being deleted; nothing of what it owns is pruned."""
-    return replace(decide_outcome(member, observed, release=False, keeping_source=""), outcome=PruneOutcome.KEEP)
+    """Return a member that another client deletes, as a candidate that protects all that it owns."""
+    return replace(decide_outcome(member, observed, RemovalPolicy()), outcome=PruneOutcome.KEEP)
 
 
 def _keep_departing(
     candidate: PruneCandidate, unreadable: UnreadableFiles | None, protection: PruneProtection | None
 ) -> PruneCandidate:
-    """Return a member that is being deleted though it may still be wanted: what it owns stays until that is known."""
+    """Return a member that another client deletes and Git may still declare: all that it owns stays until that is
+    known.
+    """
     assert candidate.blocked is not None
     file = candidate.member.source_file
     if unreadable and unreadable.protects(file):
@@ -267,8 +294,10 @@ def _keep_departing(
 def _match_protections(
     live: Iterable[Member], unwanted_members: Iterable[Member], protections: Sequence[PruneProtection]
 ) -> Mapping[ObjectKey, PruneProtection]:
-    """What unsettled nodes may still be or need, each with the node: members under their id, all of their kind where they were never recorded, and
-    what these use.
+    """Return the members that an unwritten node may need or be, each with the node.
+
+    Those are members with the node's id, all members of its kind if its id was never recorded, and the members that
+    these use.
     """
     members_by_hash = {key_hash(member.key): member for member in live}
     members_by_node: dict[str, list[Member]] = {}
@@ -279,7 +308,8 @@ def _match_protections(
         matching_members = members_by_node.get(protection.id, [])
         if protection.key and (same_key_member := members_by_hash.get(key_hash(protection.key))):
             matching_members = [*matching_members, same_key_member]
-        pending.extendleft((member, protection) for member in matching_members)  # whose own it may be comes first
+        # A member that may be the object itself goes first: the message then names that node.
+        pending.extendleft((member, protection) for member in matching_members)
         if protection.key is None or protection.id not in members_by_node:
             same_kind_members = (
                 member for member in unwanted_members if member.key.group_kind == protection.group_kind
@@ -304,17 +334,21 @@ def _is_returned(obj: Object, observed: Observed) -> bool:
     return any(known == set_id and is_of_set(obj, observed.objects[key]) for key, known in observed.parents.items())
 
 
-def decide_outcome(member: Member, observed: Observed, *, release: bool, keeping_source: str) -> PruneCandidate:
-    """What is to become of a member that its set no longer wants, leaving aside who still needs it."""
+def decide_outcome(member: Member, observed: Observed, policy: RemovalPolicy) -> PruneCandidate:
+    """Return the fate of a member that its set no longer wants, regardless of its users.
+
+    The order is that of the causes: a deletion in progress, then rules of the source, the person and ownership, then
+    the policy.
+    """
     obj = observed.objects[member.key]
     if member.is_terminating:
-        # What holds our own finalizer, if anything does, is told by the set of the instance.
+        # Where only our own finalizer is left, the plan of the instance's set reports why it stays.
         reason = Reason.DELETION_BLOCKED if foreign_finalizers(obj) else Reason.PROGRESSING
         return PruneCandidate(
             member, PruneOutcome.DELETE, blocked=Cause(reason, describe_deletion(obj), object_key=member.key)
         )
-    if keeping_source:
-        keep_message = f"no longer in Git; source {keeping_source} deletes nothing (prune: false)"
+    if policy.keeping_source:
+        keep_message = f"no longer in Git; source {policy.keeping_source} deletes nothing (prune: false)"
         return PruneCandidate(
             member, PruneOutcome.KEEP, blocked=Cause(Reason.DELETION_BLOCKED, keep_message, object_key=member.key)
         )
@@ -334,7 +368,7 @@ def decide_outcome(member: Member, observed: Observed, *, release: bool, keeping
         return PruneCandidate(
             member, PruneOutcome.KEEP, blocked=Cause(Reason.DELETION_BLOCKED, message, object_key=member.key)
         )
-    if release:
+    if policy.releases(member.key):
         return PruneCandidate(member, PruneOutcome.RELEASE, allowed=True)
     if member.key.group_kind in {NAMESPACE, CRD} and annotation(obj, well_known.PRUNE) != "allowed":
         return PruneCandidate(member, PruneOutcome.RELEASE, allowed=True)
@@ -344,7 +378,10 @@ def decide_outcome(member: Member, observed: Observed, *, release: bool, keeping
 def _allow_unused(
     candidates: list[PruneCandidate], dependents: MembersByHash, observed: Observed
 ) -> list[PruneCandidate]:
-    """Let only those go now that no live member depends on; where there are none, cut circles of mixed generations, then those without a record."""
+    """Return the candidates, of which only those without live users are allowed.
+
+    If all have users, allow a cycle of members of different revisions; without such a cycle, members without a record.
+    """
     users = {candidate.member.key: _users(candidate.member, dependents) for candidate in candidates}
     allowed_candidates = [candidate for candidate in candidates if candidate.allowed]
     deletable_keys = {
@@ -370,10 +407,11 @@ def _users(member: Member, dependents: MembersByHash) -> list[Member]:
 def _find_cycle(
     candidates: list[PruneCandidate], users: Mapping[ObjectKey, list[Member]], observed: Observed
 ) -> set[ObjectKey]:
-    """Orphans that wait for one another and for nobody else: of each such circle those that nobody in it really uses any more, else the deepest
-    level of those that really use one another.
+    """Return the members to delete first among prune candidates that wait only for each other.
 
-    A commit that turned a dependency round, and died, leaves such. What a circle needs is no part of it and goes after it.
+    For each such cycle these are the members that the others no longer really use, else those of the deepest level. A
+    commit that reversed a dependency, and crashed, leaves such a cycle. Members that a cycle uses are not part of it,
+    and are deleted after it.
     """
     members = {candidate.member.key: candidate.member for candidate in candidates if candidate.member.has_record}
     waits_for = {key: [user.key for user in key_users] for key, key_users in users.items()}
@@ -394,14 +432,19 @@ def _find_cycle(
 
 
 def _is_dropped_dependency(key: ObjectKey, user: Member, observed: Observed) -> bool:
-    """Did the user's revision drop this dependency, and is the user healthy without it, though nobody renewed its record?"""
+    """Return whether the user's revision dropped the dependency and is healthy without it, although its record is
+    older.
+    """
     live = observed.objects[user.key]
     is_healthy = status.is_fresh(live) and health_of(live, observed).status is status.KStatus.CURRENT
     return key_hash(key) in user.dropped_dependencies and is_healthy
 
 
 def _find_unrecorded(candidates: list[PruneCandidate], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:
-    """Orphans without a record go last: after all that have one and are on their way (S0-13). What never goes is not waited for."""
+    """Return the candidates without a record, which are deleted after all recorded candidates (S0-13).
+
+    Recorded candidates that are never deleted do not delay them.
+    """
     if any(candidate.member.is_terminating and candidate.member.has_record for candidate in candidates):
         return set()
     return {

@@ -29,11 +29,11 @@ from renderer.render.model import RenderedApplySet
 
 @dataclass(frozen=True)
 class PrunePlanner:
-    """The planner of deletions. `wanting_sets` maps a key to the ids of sets that want it; `sets` are all, by id.
+    """The planner of deletions.
 
-    `instances` are the keys of the instances that are rendered. `former_reads` is, by member, the hashes of what it reads as it
-    was applied last: members that an earlier version wrote do not record it. `drain_progress` returns how far a set has
-    moved to what is new.
+    `wanting_sets` maps a key to the ids of the sets that want it, `sets` has all sets by id, and `instances` the keys
+    of rendered instances. `former_reads` maps a member to the hashes of the keys read by its applied snapshot: members
+    written by an earlier version do not record them. `drain_progress` returns how far a set has moved to its target.
     """
 
     observed: Observed
@@ -48,7 +48,10 @@ class PrunePlanner:
 
     @cached_property
     def dependents(self) -> MembersByHash:
-        """Return the live members of all sets by what has to stay for them: what they depend on, and, of those that go, what they read."""
+        """Return the live members of all sets by the keys that must outlive them.
+
+        These are their dependencies and, for members to be deleted, the objects that they read.
+        """
         found = dict(prune.index_dependents(self.observed, self.sets))
         for read, readers in self.read_order.going_first.items():
             known = found.get(read, ())
@@ -57,7 +60,9 @@ class PrunePlanner:
 
     @cached_property
     def read_order(self) -> ReadOrder:
-        """Return who reads what by `externalRef`, and which readers go; members of sets that are not planned here included."""
+        """Return the readers by `externalRef`, and those to be deleted, including members of sets that are not planned
+        here.
+        """
         recorded: dict[str, list[Member]] = {}
         for keys in self.observed.members.values():
             for member in (
@@ -69,7 +74,7 @@ class PrunePlanner:
         return ReadOrder(leaving, {read: tuple(found) for read, found in recorded.items()}, self._wanted_readers())
 
     def _wanted_readers(self) -> Mapping[str, Collection[ObjectKey]]:
-        """Return the keys of nodes by the hash of what they are rendered to read."""
+        """Return the keys of rendered nodes, by the hash of a key that they read."""
         found: dict[str, set[ObjectKey]] = {}
         for rendered in self.sets.values():
             if any(node.external for node in rendered.nodes):
@@ -79,7 +84,7 @@ class PrunePlanner:
         return found
 
     def _member_sets(self) -> Iterator[MemberSet]:
-        """Yield what all sets lose, from owner to member; those that are not planned here last."""
+        """Yield the members that each set loses, owners before members, and sets that are not planned here last."""
         for set_id, rendered in self.sets.items():
             is_unwanted = not (rendered.is_source or rendered.parent in self.instances)
             live = self._members_of(set_id)
@@ -102,7 +107,7 @@ class PrunePlanner:
         return [Member.from_object(self.observed.objects[key]) for key in self.observed.members.get(set_id, ())]
 
     def _is_kept(self, rendered: RenderedApplySet, member: Member) -> bool:
-        """Return whether a member stays for good, or may still be wanted, although no set wants it."""
+        """Return whether a member that no set wants stays for good, or may still be wanted."""
         if rendered.error or rendered.held_reason or rendered.parent in self.constraints.partial_sets:
             return True
         if any(node.key is None and node.id == member.node_id for node in rendered.nodes):
@@ -110,31 +115,31 @@ class PrunePlanner:
         unreadable_files = self.constraints.unreadable_files.get(rendered.source) if rendered.is_source else None
         if unreadable_files and unreadable_files.protects(member.source_file):
             return True
-        candidate = prune.decide_outcome(
-            member, self.observed, release=False, keeping_source=self._keeping_source(rendered)
-        )
+        policy = prune.RemovalPolicy(keeping_source=self._keeping_source(rendered))
+        candidate = prune.decide_outcome(member, self.observed, policy)
         return candidate.outcome is PruneOutcome.KEEP
 
     def _leaves_foreign_set(self, set_id: str, member: Member) -> bool:
-        """Return whether a member goes of whose set only the record of its source is known."""
+        """Return whether a member is deleted by a set of which only the record of its source is known."""
         is_relinquished = (
             member.key in self.constraints.relinquished_keys or set_id in self.constraints.relinquished_sets
         )
         return member.key not in self.wanting_sets and (member.is_terminating or is_relinquished)
 
     def _keeping_source(self, rendered: RenderedApplySet) -> str:
-        """Return the source of a set where that deletes nothing."""
+        """Return the source of a set if it deletes nothing (`prune: false`), else an empty text."""
         return rendered.source if rendered.source in self.constraints.non_pruning_sources else ""
 
     def plan_candidates(
         self, rendered: RenderedApplySet, nodes: tuple[NodePlan, ...], current_scope: Scope, *, release: bool = False
     ) -> tuple[PruneCandidate, ...]:
-        """Return the members that the set no longer wants. With *release* they are kept, without our metadata."""
+        """Return the members that the set no longer wants. With *release* they stay, without our metadata."""
         if rendered.parent in self.constraints.partial_sets:
             return ()
         if self.wanting_sets.keys() >= set(self.observed.members.get(rendered.id, ())):
             return ()
         waiting_ids = _ids_behind_deletions(nodes)
+        hold_message = self._hold_message(rendered, current_scope)
         protections = [
             prune.PruneProtection(
                 node_plan.node.id, node_plan.node.group_kind, node_plan.node.key, node_plan.node.id in waiting_ids
@@ -149,10 +154,9 @@ class PrunePlanner:
             protections=protections,
             dependents=self.dependents,
             unreadable=self.constraints.unreadable_files.get(rendered.source) if rendered.is_source else None,
-            hold_message=self._hold_message(rendered, current_scope),
-            release=release,
-            orphaned_keys=self.constraints.orphaned_keys,
-            keeping_source=self._keeping_source(rendered),
+            policy=prune.RemovalPolicy(
+                release, self.constraints.orphaned_keys, self._keeping_source(rendered), hold_message
+            ),
         )
         drain_progress = cache(partial(self.drain_progress, rendered))
         return tuple(
@@ -167,7 +171,7 @@ class PrunePlanner:
         )
 
     def departing_members(self, rendered: RenderedApplySet) -> tuple[PruneCandidate, ...]:
-        """Return the members of a set of which nothing is pruned that somebody deletes, and that no set wants."""
+        """Return the members that another client deletes and no set wants, for a set that is not pruned."""
         members = (Member.from_object(self.observed.objects[key]) for key in self.observed.members.get(rendered.id, ()))
         return tuple(
             prune.departing_candidate(member, self.observed)
@@ -176,9 +180,9 @@ class PrunePlanner:
         )
 
     def find_lost_cause(self, rendered: RenderedApplySet) -> Cause | None:
-        """Return why the members of an instance that is gone stay, though nothing is rendered of it; None where they go.
+        """Return why the members of a missing, unrendered instance stay; None where they are pruned.
 
-        What cannot be read or rendered may want it, or may be the instance that it is nested in.
+        A file or set that cannot be read or rendered may declare the instance, or the instance that it is nested in.
         """
         source, parent = rendered.source, rendered.parent
         unreadable = self.constraints.unreadable_files.get(source)
@@ -192,6 +196,7 @@ class PrunePlanner:
         elif unrendered := [
             one.parent for one in self.sets.values() if one.source == source and _may_want(one, parent)
         ]:
+            # Another set that failed to render may declare the instance.
             obstacle = f"{join_names(unrendered, limit=3)} can be rendered"
         if not obstacle:
             return None
@@ -199,7 +204,7 @@ class PrunePlanner:
         return Cause(Reason.DEPENDENCY_NOT_READY, message, object_key=parent)
 
     def wanted_members(self, rendered: RenderedApplySet) -> list[ObjectKey]:
-        """Return the live members of a set that a set wants."""
+        """Return the live members of a set that some set wants."""
         return [key for key in self.observed.members.get(rendered.id, ()) if key in self.wanting_sets]
 
     def is_listed(self, scope: Scope) -> bool:
@@ -207,7 +212,9 @@ class PrunePlanner:
         return all(kind in self.observed.listed or self.observed.has_none_of(kind) for kind in scope.kinds)
 
     def _hold_message(self, rendered: RenderedApplySet, current_scope: Scope) -> str:
-        """Return why nothing of a set may be deleted; empty where it may. A source needs complete lists of all sets."""
+        """Return why no member of a set may be deleted; empty where they may. A source needs complete lists for all
+        sets.
+        """
         is_lost = not rendered.is_source and rendered.parent not in self.observed.objects
         if (rendered.is_source or is_lost) and (message := self.constraints.pruning_holds.get(rendered.source)):
             return message
@@ -224,7 +231,8 @@ class PrunePlanner:
     ) -> PruneCandidate:
         """Return the candidate with the refusal, or the missing permission, that prevents its deletion.
 
-        A candidate that other members still hold is asked about as well: its cause is the same while a gate holds it.
+        Permission is also asked for a candidate that other members still hold: while a gate holds it, its cause stays
+        the same.
         """
         member = candidate.member
         live = self.observed.objects[member.key]
@@ -252,7 +260,9 @@ class PrunePlanner:
 
 
 def _ids_behind_deletions(nodes: Iterable[NodePlan]) -> frozenset[str]:
-    """Return the nodes that cannot be written before a Namespace or CRD is gone, itself included; *nodes* by level."""
+    """Return the nodes that wait for the deletion of a Namespace or CRD, and that object itself. *nodes* are in level
+    order.
+    """
     found: set[str] = set()
     for node_plan in nodes:
         live = node_plan.live
@@ -265,7 +275,7 @@ def _ids_behind_deletions(nodes: Iterable[NodePlan]) -> frozenset[str]:
 
 
 def _may_want(rendered: RenderedApplySet, instance: ObjectKey) -> bool:
-    """Return whether what cannot be rendered of a set may want an instance that nothing rendered wants."""
+    """Return whether the unrendered part of a set may declare an instance that no rendered node declares."""
     return bool(rendered.error or rendered.held_reason) or any(
         node.group_kind == instance.group_kind and (node.key is None or node.error or node.waiting)
         for node in rendered.nodes

@@ -1,7 +1,7 @@
-"""Who reads by `externalRef` what is to go, and which readers have to go before it. Pure; from cluster state alone.
+"""Order of deletions among members that read each other by `externalRef`. Pure, from cluster state alone.
 
-Only readers that go too are waited for. Readers that stay hold nothing: they are named, and the deletion goes on. Readers in a circle do not wait for
-one another, so that no deletion waits for ever.
+A member is deleted after its readers if these are deleted too. Readers that stay do not delay it; they are reported.
+Readers in a cycle do not wait for each other, so that no deletion waits forever.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from renderer.graph.levels import find_circles
 from renderer.identity import ObjectKey, key_hash
 
 _ReadPair = tuple[ObjectKey, ObjectKey]
-"""A reader, and what waits for it."""
+"""A reader, and the object that waits for its deletion."""
 
 
 class _Step(NamedTuple):
-    """The request to delete an object, or (`is_over`) that it is gone."""
+    """A step of a deletion: its request, or (`is_over`) the disappearance of the object."""
 
     key: ObjectKey
     is_over: bool
@@ -29,16 +29,16 @@ class _Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Leaving:
-    """The live members that go: no set wants them, and nothing keeps them for good.
+    """Live members that are to be deleted: no set wants them, and nothing keeps them for good.
 
-    `members` has them by key, `instances` the instance in whose set each is; the members of a source are in none.
+    `instances` maps each to the instance in whose set it is. Members of a source are in none.
     """
 
     members: Mapping[ObjectKey, Member]
     instances: Mapping[ObjectKey, ObjectKey]
 
     def instances_around(self, key: ObjectKey) -> Iterator[ObjectKey]:
-        """Yield the instances around a member that go too, from inside to outside."""
+        """Yield the enclosing instances of a member that are deleted too, innermost first."""
         while (instance := self.instances.get(key)) and instance in self.members:
             yield instance
             key = instance
@@ -46,10 +46,10 @@ class Leaving:
 
 @dataclass(frozen=True)
 class ReadOrder:
-    """The order that reading asks of deletions.
+    """Constraints that reading imposes on the order of deletions.
 
-    `recorded` are live members that no planned set wants, by the hash of what they read; `wanted` is by hash what is wanted, and
-    is rendered to read it.
+    `recorded` are live members that no planned set wants, by the hash of a key they read. `wanted` are the keys of
+    rendered nodes, by the hash of a key that they read.
     """
 
     leaving: Leaving
@@ -57,17 +57,17 @@ class ReadOrder:
     wanted: Mapping[str, Collection[ObjectKey]]
 
     def staying_readers(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
-        """Return who reads this object and stays."""
+        """Return the readers of an object that stay."""
         hashed = key_hash(key)
         kept = (reader.key for reader in self.recorded.get(hashed, ()) if reader.key not in self.leaving.members)
         return tuple(sorted({*self.wanted.get(hashed, ()), *kept} - {key}))
 
     @cached_property
     def going_first(self) -> MembersByHash:
-        """Return, by the hash of what waits for them, the members that have to be gone before: readers, and their instances.
+        """Return, by the hash of a waiting object, the members to delete before it: readers and their instances.
 
-        What waits is what is read, and the instances around it: they are there for it. These instances, and those of
-        readers, are left out where they would close a circle; so are readers that close one themselves.
+        The object that is read waits, and so do the instances around it, which exist with it. Enclosing instances, and
+        readers, are left out where they would close a cycle.
         """
         members = self.leaving.members
         read = [
@@ -93,7 +93,7 @@ class ReadOrder:
         return {hashed: tuple(found) for hashed, found in first.items()}
 
     def _without_circles(self, pairs: Collection[_ReadPair]) -> list[_ReadPair]:
-        """Return the pairs that are in no circle of deletions that wait for one another."""
+        """Return the pairs that are in no cycle of deletions that wait for each other."""
         waits = {step: list(found) for step, found in self._lifecycles.items()}
         asked = [pair for pair in dict.fromkeys(pairs) if not self.leaving.members[pair[1]].is_terminating]
         for reader, key in asked:
@@ -107,7 +107,11 @@ class ReadOrder:
 
     @cached_property
     def _lifecycles(self) -> Mapping[_Step, list[_Step]]:
-        """Return what each step waits for without any reading: members for the deletion of their instance, that for its last member to be gone."""
+        """Return the order of steps that reading does not cause.
+
+        Members wait for the request to delete their instance, the instance for its last member, and a used object for
+        its users.
+        """
         members = self.leaving.members
         by_hash = {key_hash(key): key for key in members}
         waits: dict[_Step, list[_Step]] = {_Step(key, is_over): [] for key in members for is_over in (False, True)}
@@ -126,11 +130,11 @@ class ReadOrder:
 
 
 class MemberSet(NamedTuple):
-    """What becomes of the live members of one set, as far as they matter here.
+    """Fate of the live members of one set.
 
-    `instance` is the parent, None for the set of a source and for one that is not planned here. No set wants those `leaving`.
-    Those `staying` are kept all the same, or are wanted by another set. A set that `is_unwanted` loses its members only with
-    its instance.
+    `instance` is the parent; None for a source, and for a set that is not planned here. No set wants the members in
+    `leaving`. Those in `staying` are kept all the same, or are wanted by another set. A set that `is_unwanted` loses
+    its members only with its instance.
     """
 
     instance: ObjectKey | None
@@ -140,9 +144,9 @@ class MemberSet(NamedTuple):
 
 
 def find_leaving(sets: Iterable[MemberSet]) -> Leaving:
-    """Return the members that go, of sets that come from owner to member.
+    """Return the members to delete, from sets in the order of owner before member.
 
-    What stays keeps what it depends on, and an instance is not gone before its last member is.
+    A member that stays keeps its dependencies, and an instance exists as long as its last member.
     """
     members: dict[ObjectKey, Member] = {}
     instances: dict[ObjectKey, ObjectKey] = {}

@@ -1,4 +1,4 @@
-"""Causes of one set: why the set and its nodes are not what they are to be, the worst first."""
+"""Causes of one set: why it and its nodes are not as desired, the worst first."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ _SEVERITY_RANKS = {
 
 
 def set_causes(plan: ApplySetPlan) -> list[Cause]:
-    """Return why a set and its nodes wait, each with the nodes that wait only because of it. The worst first, then as rendered.
+    """Return the causes of a set and its nodes, worst first, then in rendering order, each with the nodes it alone
+    delays.
 
-    Of a parent that is being deleted and stays, the reason comes before all but members that are being deleted as well.
-    That nothing of it can be rendered is no matter any more: its source tells that.
+    For a parent that is being deleted, its own cause comes first, but for members that are being deleted too. A failure
+    to render it is left out then: its source reports it.
     """
     if plan.deletion:
         others = [
@@ -41,7 +42,7 @@ def set_causes(plan: ApplySetPlan) -> list[Cause]:
     if plan.error:
         return [plan.error, *_deletion_causes(plan)]
     if plan.parent is None and not (plan.rendered.is_source or plan.is_lost):
-        return []  # its owner says why it does not exist yet
+        return []  # its owner reports why it does not exist yet
     blocked_nodes = [node for node in plan.nodes if node.blocked or node.unhealthy_message]
     by_node = {
         node.node.id: node.blocked
@@ -75,12 +76,12 @@ def set_causes(plan: ApplySetPlan) -> list[Cause]:
 
 
 def _is_rendering(cause: Cause) -> bool:
-    """Return whether a whole set could not be rendered."""
+    """Return whether the cause is that a whole set could not be rendered."""
     return cause.reason is Reason.RENDER_FAILED and not cause.node
 
 
 def _deletion_causes(plan: ApplySetPlan) -> Iterator[Cause]:
-    """Yield why members that somebody deleted are still there: that does not rest on what the set is to be."""
+    """Yield why members that another client deleted still exist, whatever their set wants."""
     for node in plan.nodes:
         if node.blocked and node.live and is_terminating(node.live):
             yield replace(node.blocked, node=node.node.id)
@@ -90,5 +91,5 @@ def _deletion_causes(plan: ApplySetPlan) -> Iterator[Cause]:
 
 
 def _is_only_unhealthy(node: NodePlan) -> bool:
-    """Return whether the node is applied, and only its health is missing."""
+    """Return whether a node is applied, and only its health is missing."""
     return bool(node.unhealthy_message) and node.blocked is None and node.is_applied

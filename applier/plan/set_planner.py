@@ -1,6 +1,6 @@
 """Plan of one set: its nodes, its prune candidates, and the actions due on its parent. Pure.
 
-The parent is written first and last. Before a member is written, the scope on the parent covers it (I1). When nothing
+The parent is written first and last. The scope on the parent covers a member before that is written (I1). When nothing
 else is due, the scope shrinks to what is left.
 """
 
@@ -33,7 +33,7 @@ from renderer.render.model import RenderedApplySet
 
 @dataclass(frozen=True)
 class ApplySetPlanner:
-    """The planner of sets. `instances` are the keys of the instances that are rendered."""
+    """Planner of sets. `instances` are the keys of the rendered instances."""
 
     observed: Observed
     instances: Collection[ObjectKey]
@@ -60,10 +60,9 @@ class ApplySetPlanner:
         return replace(plan, deletion=cause) if cause else plan
 
     def _with_epoch_first(self, plan: ApplySetPlan) -> ApplySetPlan:
-        """Return a plan that writes the term of leadership to the parent before the first member in that term.
+        """Return a plan that writes the term of leadership to the parent before the first member of that term.
 
-        The write succeeds only where no later term has written. So a process that has lost its leadership without
-        notice learns it there.
+        The write fails if a later term has written. So a process that has lost its leadership unnoticed stops there.
         """
         if (
             plan.parent is None
@@ -81,7 +80,7 @@ class ApplySetPlanner:
         )
 
     def _with_parent_failure(self, plan: ApplySetPlan) -> ApplySetPlan:
-        """Return a plan without writes of a parent that failed in this reconciliation, or that the server refused."""
+        """Return the plan without writes of a parent that failed in this reconciliation, or that the server refused."""
         key = plan.rendered.parent
         failure = self.observed.failures.get(key) or self.constraints.refusal(key, key, plan.parent_intent, plan.parent)
         if failure is None:
@@ -149,7 +148,7 @@ class ApplySetPlanner:
         """Plan an instance that is not rendered.
 
         Its members are pruned only if its owner deletes it. While a member or a permission protects it, it is healed.
-        Otherwise it may still be wanted, and stays as it is.
+        Otherwise it may still be wanted, and stays unchanged.
         """
         if parent and protection_cause and not self.to_final_state:
             applied_rendering = None if is_terminating(parent) else rendered.applied_rendering
@@ -171,7 +170,9 @@ class ApplySetPlanner:
         )
 
     def _plan_lost(self, rendered: RenderedApplySet, current_scope: Scope) -> ApplySetPlan:
-        """Plan a set whose instance is gone, and left its members: they are pruned once it is known that Git wants none."""
+        """Plan a set whose instance is missing: its members are pruned once it is certain that Git declares no such
+        instance.
+        """
         cause = self.prune_planner.find_lost_cause(rendered)
         if cause or rendered.parent in self.prune_planner.wanting_sets:
             return ApplySetPlan(rendered, None, current_scope, not_moved=cause, is_unknown=True, is_lost=True)
@@ -181,7 +182,7 @@ class ApplySetPlanner:
         return ApplySetPlan(rendered, None, current_scope, prune_candidates=candidates, is_lost=True)
 
     def _plan_held(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
-        """Plan a set that stays at its applied snapshot: objects are healed, none moves and none is pruned."""
+        """Plan a set that stays at its applied snapshot: it is healed, nothing moves and nothing is pruned."""
         hold_cause = Cause(Reason.RENDER_FAILED, rendered.held_reason)
         is_parent_applied = (
             parent is not None and not is_terminating(parent) and bool(label(parent, well_known.PARENT_ID))
@@ -203,7 +204,7 @@ class ApplySetPlanner:
         )
 
     def _completed_jobs(self, rendered: RenderedApplySet, parent: Object | None) -> tuple[str, bool]:
-        """Return the completed Jobs that the parent has to record, and whether it does."""
+        """Return the completed Jobs to record on the parent, and whether they are recorded."""
         completion_record = completed_jobs.completion_record(
             rendered, self.observed, is_partial=rendered.parent in self.constraints.partial_sets
         )
@@ -212,7 +213,7 @@ class ApplySetPlanner:
     def _plan_detaching(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
         """Plan an instance that was deleted by hand and is still wanted.
 
-        Its members stay. The finalizer is removed once the scope is on record; then the instance is created again.
+        Its members stay. Once the scope is recorded, the finalizer is removed, and the instance is created again.
         """
         is_scope_recorded = self.constraints.scopes.get(rendered.parent, Scope()) >= current_scope
         can_detach = is_scope_recorded and has_own_finalizer(parent)
@@ -263,7 +264,7 @@ class ApplySetPlanner:
         return self.prune_planner.plan_candidates(rendered, (), current_scope, release=release)
 
     def _plan_active(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
-        """Plan a set that is wanted: the scope is widened, members are written, then pruned, then the scope shrinks."""
+        """Plan a wanted set: widen the scope, write members, prune, then narrow the scope."""
         desired_scope = self._scope_of(rendered) | self.constraints.unlabelled_scopes.get(rendered.parent, Scope())
         if rendered.applied_rendering:
             desired_scope |= self._scope_of(rendered.applied_rendering)
@@ -303,9 +304,9 @@ class ApplySetPlanner:
         return replace(set_plan, begun_at=self._start_to_record(set_plan))
 
     def _start_to_record(self, set_plan: ApplySetPlan) -> datetime | None:
-        """Return when an instance began what it has to do, where its members may not tell that later.
+        """Return when an instance began a change whose start its members may not show later.
 
-        Objects that are deleted are gone. An instance around counts as applied before the one nested in it is.
+        Deleted objects are gone. An enclosing instance counts as applied before its nested instance is.
         """
         rendered = set_plan.rendered
         is_unfinished = rendered.is_nested and not all(node_plan.is_applied for node_plan in set_plan.nodes)
@@ -331,7 +332,7 @@ class ApplySetPlanner:
         return tuple(repair for repair in repairs if repair.node.key in denied_keys)
 
     def _exact_scope(self, rendered: RenderedApplySet, desired_scope: Scope, current_scope: Scope) -> Scope | None:
-        """Return the scope of a set without further work; None where it is the current one, or not all is known."""
+        """Return the scope of a set without further work; None where it is the present scope, or not all is known."""
         if rendered.parent in self.constraints.partial_sets or not self.prune_planner.is_listed(current_scope):
             return None
         live_scope = inventory.scope_of(self.observed.members.get(rendered.id, ()), rendered.parent)
@@ -341,7 +342,7 @@ class ApplySetPlanner:
         return wanted_scope if wanted_scope != current_scope else None
 
     def _scope_of(self, rendered: RenderedApplySet) -> Scope:
-        """Return the scope of the nodes with a key; without external ones, and kinds of which the server keeps none."""
+        """Return the scope of the nodes with keys, without external nodes and kinds that the server does not store."""
         scope = inventory.scope_of(
             (node.key for node in rendered.nodes if node.key and not node.external), rendered.parent
         )
@@ -353,7 +354,7 @@ def _postponed(candidates: tuple[PruneCandidate, ...], message: str) -> tuple[Pr
 
 
 def _is_parent_applied(rendered: RenderedApplySet, parent: Object | None, target_revision: int) -> bool:
-    """Return whether the parent bears all that members rely on, scope and completed Jobs aside."""
+    """Return whether the parent has all keys that members rely on, scope and completed Jobs aside."""
     if parent is None or not label(parent, well_known.PARENT_ID) or not inventory.is_intact(parent):
         return False
     return rendered.is_source or (
@@ -364,7 +365,7 @@ def _is_parent_applied(rendered: RenderedApplySet, parent: Object | None, target
 
 
 def _is_ours(parent: Object | None) -> bool:
-    """Return whether the set may be written: one of another tool only once the instance itself has been adopted."""
+    """Return whether the set may be written. The set of another tool may be only after its instance was adopted."""
     if parent is None:
         return False
     return inventory.tool_of(parent) in {"", inventory.TOOL} or apply_entry(parent, CONTENT_MANAGER) is not None

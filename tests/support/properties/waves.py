@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from applier.cluster import CONTENT_MANAGER, Discovery, Object
-from applier.plan.prune import PruneCandidate, PruneOutcome, PruneProtection, index_dependents, prune_candidates
+from applier.plan.prune import (
+    PruneCandidate,
+    PruneOutcome,
+    PruneProtection,
+    RemovalPolicy,
+    index_dependents,
+    prune_candidates,
+)
 from applier.state.observed import Observed
 from renderer import well_known
 from renderer.catalog.unreadable_files import UnreadableFiles
@@ -88,9 +95,7 @@ def judge(
         protections=unsettled,
         dependents=index_dependents(observed, {SET.id, OTHER.id}),
         unreadable=unreadable,
-        hold_message=hold,
-        release=release,
-        orphaned_keys=(),
+        policy=RemovalPolicy(release=release, hold_message=hold),
     )
     return {orphan.member.key.name: orphan for orphan in found}
 
