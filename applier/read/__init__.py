@@ -1,1 +1,1 @@
-"""Reads of a cluster: lists, single objects, watches, and the traces Levelgate has left."""
+"""Reads of a cluster: lists, single objects, watches, and the traces that Levelgate leaves."""

@@ -1,4 +1,4 @@
-"""What would die with a Namespace or a CRD though it was never in a set; looked at right before either is deleted."""
+"""Contents of a Namespace or CRD that its deletion would destroy, read immediately before the deletion."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _UBIQUITOUS_KINDS = frozenset(
 async def contents_of(
     cluster: Reader, key: ObjectKey, observed: Observed, ignored_keys: Collection[ObjectKey] = ()
 ) -> str:
-    """What would die with a Namespace or a CRD though it was never in a set; empty for other kinds and where nothing would. What a Namespace holds
-    `besides` does not count.
+    """Return an object outside of all sets that would be deleted with a Namespace or CRD; empty if nothing would.
 
-    Raises ClusterError where that cannot be told.
+    Objects of *ignored_keys* do not count. Empty for other kinds too. Raises ClusterError where the contents are
+    unknown.
     """
     if key.group_kind == CRD:
         custom_objects = await list_if_served(cluster, defined_kind(observed.objects[key]), metadata_only=True)
         return str(ObjectKey.from_manifest(custom_objects[0])) if custom_objects else ""
     if key.group_kind != NAMESPACE:
         return ""
-    discovery = await cluster.discover(refresh=True)  # others may have brought a kind since, and objects of it
+    discovery = await cluster.discover(refresh=True)  # other clients may have added kinds, and objects of them
     if discovery.stale_groups:
         silent_groups = ", ".join(sorted(discovery.stale_groups))
         raise Unavailable(

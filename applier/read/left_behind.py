@@ -1,8 +1,7 @@
-"""Members that are in no set any more because somebody took their label off, or changed it.
+"""Members that are in no set any more because another writer removed or changed their label.
 
-No list of members shows them. They are found by the record that only our own apply can have written on them. The search
-reads metadata only, and looks only where the inventories of sets say that members may be. What becomes of what it finds
-is for others to decide: nothing here judges what Git wants.
+No list of members shows them. They are found by the record that only our own apply can have written. The search reads
+metadata only, and only where inventories say that members may be. It decides nothing: the plan knows what Git wants.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ _CONFIG_MAP = GroupKind("", "ConfigMap")
 _UNLABELLED = f"!{well_known.PART_OF}"
 
 Places = Mapping[GroupKind, frozenset[str]]
-"""Kinds, each with the namespaces in which members of it may be; the empty text stands for cluster-scoped objects."""
+"""Kinds, each with the namespaces where its members may be; the empty text stands for cluster-scoped objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledMembers:
-    """Metadata of objects with our record that are in no set; kinds of which the server did not tell are `unread`."""
+    """Metadata of objects with our record that are in no set. Kinds that could not be listed are `unread`."""
 
     objects: Mapping[ObjectKey, Object]
     unread: Mapping[GroupKind, ClusterError]
 
 
 def merge_places(scopes: Iterable[tuple[ObjectKey, Scope]]) -> dict[GroupKind, frozenset[str]]:
-    """Return where members of these sets may be, each given by its parent and its scope."""
+    """Return where members of sets may be, from the parent and the scope of each."""
     namespaces_by_kind: dict[GroupKind, set[str]] = {}
     for parent, scope in scopes:
         for kind in scope.kinds:
@@ -47,10 +46,10 @@ def merge_places(scopes: Iterable[tuple[ObjectKey, Scope]]) -> dict[GroupKind, f
 
 
 def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
-    """Return whether we wrote this object as a member, and it is in none of the *known_sets* now.
+    """Return whether we wrote an object as a member, and it is in none of the *known_sets* now.
 
-    One that a person asked us to keep is released, whatever its record says. One that is being deleted goes by itself,
-    unless it waits for our finalizer.
+    An object that a person asked us to keep is released, whatever its record says. An object that is being deleted does
+    not count, unless it waits for our finalizer.
     """
     is_kept = "disabled" in {annotation(obj, name) for name in (well_known.PRUNE, well_known.RECONCILE)}
     goes = is_terminating(obj) and not has_own_finalizer(obj)
@@ -58,10 +57,10 @@ def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
 
 
 async def find_unlabelled_members(cluster: Reader, observed: Observed, places: Places) -> UnlabelledMembers:
-    """Look through these places for members without the label of a set that exists. Raises no ClusterError.
+    """Search these places for members without the label of an existing set. Raises no ClusterError.
 
-    A kind of which every object was observed is not listed again; objects with a label were observed as well. What is
-    found may be an instance, whose own inventory names further places.
+    Kinds whose objects were all observed are not listed again; objects with a label were observed as well. A found
+    object may be an instance, whose own inventory adds places.
     """
     found = {ObjectKey.from_manifest(obj): obj for obj in await _find_relabelled(cluster, observed, places)}
     unread: dict[GroupKind, ClusterError] = {}
@@ -86,7 +85,7 @@ async def find_unlabelled_members(cluster: Reader, observed: Observed, places: P
 
 
 def _own_scopes(objects: Mapping[ObjectKey, Object]) -> Iterator[tuple[ObjectKey, Scope]]:
-    """Yield the inventories of those that are parents of sets of ours."""
+    """Yield the inventories of those objects that are parents of our sets."""
     for key, obj in objects.items():
         try:
             yield key, read_scope(obj)
@@ -97,7 +96,9 @@ def _own_scopes(objects: Mapping[ObjectKey, Object]) -> Iterator[tuple[ObjectKey
 async def _list(
     cluster: Reader, observed: Observed, kind: GroupKind, namespaces: frozenset[str]
 ) -> list[Object] | ClusterError:
-    """List the objects of one kind that carry no label of a set; in few namespaces one by one, else all at once."""
+    """Return the objects of a kind without the label of a set. Few namespaces are listed separately, many in one
+    request.
+    """
     if kind in observed.whole & observed.listed:
         candidates = [obj for key, obj in observed.objects.items() if key.group_kind == kind]
         return [obj for obj in _placed(candidates, namespaces) if not label(obj, well_known.PART_OF)]
@@ -119,7 +120,7 @@ def _placed(objects: Iterable[Object], namespaces: Collection[str]) -> Iterator[
 
 
 async def _find_relabelled(cluster: Reader, observed: Observed, places: Places) -> list[Object]:
-    """Return members whose label was changed to name a set of which there is no parent, of whichever tool."""
+    """Return members whose label names a set that has no parent, of any tool."""
     candidates = [
         obj
         for key, obj in observed.objects.items()
@@ -134,7 +135,7 @@ async def _find_relabelled(cluster: Reader, observed: Observed, places: Places) 
 
 
 async def _find_parents(cluster: Reader, observed: Observed, set_ids: Collection[str]) -> set[str]:
-    """Return those of these ids that a parent bears, of whichever tool; all where that cannot be told."""
+    """Return those of the ids that an existing parent has, of any tool; all where the server does not tell."""
     selector = f"{well_known.PARENT_ID} in ({','.join(sorted(set_ids))})"
     try:
         parent_crds = await cluster.list(CRD, selector=f"{well_known.IS_PARENT_TYPE}=true", metadata_only=True)

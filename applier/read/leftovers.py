@@ -1,7 +1,7 @@
-"""Leftovers of Levelgate in a cluster: every object with one of our keys, finalizers or field managers, and their removal.
+"""Leftovers of Levelgate in a cluster: every object with our keys, finalizers or field managers, and their removal.
 
-The survey uses no inventory. It also finds what a crash, an older version or a person left outside of all sets. It reads
-metadata only. `strip_metadata` is pure.
+The survey uses no inventory, so it also finds what a crash, an older version or a person left outside of all sets. It
+reads metadata only. `strip_metadata` is pure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _IGNORED_KINDS = frozenset({GroupKind("", "Event"), GroupKind("events.k8s.io", "
 
 @dataclass(frozen=True, slots=True)
 class LeftoverSurvey:
-    """Metadata of all objects with a trace of ours or a key of an ApplySet; `refused` are kinds that could not be listed."""
+    """Metadata of all objects with our traces or keys of an ApplySet, and the errors of kinds that could
+    not be listed.
+    """
 
     discovery: Discovery
     objects: Mapping[ObjectKey, Object]
@@ -37,7 +39,7 @@ class LeftoverSurvey:
 
 
 async def survey(cluster: Cluster) -> LeftoverSurvey:
-    """Look through everything that the cluster holds and that can be written: one list of metadata for each kind."""
+    """Return the traces in all kinds of objects that can be written, by a metadata list of each kind."""
     discovery = await cluster.discover(refresh=True)
     kinds = sorted(kind for kind, resource in discovery.resources.items() if {"list", "patch"} <= resource.verbs)
     candidate_kinds = [kind for kind in kinds if kind not in _IGNORED_KINDS]
@@ -62,7 +64,7 @@ async def _list_traced(cluster: Cluster, kind: GroupKind) -> list[Object] | Clus
 
 
 def is_ours(obj: Object) -> bool:
-    """Does the object carry a key, a finalizer or a field manager of ours?"""
+    """Return whether the object has a key, a finalizer or a field manager of ours."""
     metadata = obj["metadata"]
     return (
         any(filter_ours(metadata.get("labels")))
@@ -73,7 +75,10 @@ def is_ours(obj: Object) -> bool:
 
 
 def our_sets(leftovers: LeftoverSurvey) -> frozenset[str]:
-    """Ids of our sets, by their parents and by the records on members: the parent may be gone. One that another tool took over is not ours."""
+    """Return the ids of our sets, from their parents and from the records of members whose parent is gone.
+
+    A set that another tool took over is not ours.
+    """
     recorded_ids = {
         label(obj, well_known.PART_OF) for obj in leftovers.objects.values() if annotation(obj, well_known.SELF)
     }
@@ -84,11 +89,12 @@ def our_sets(leftovers: LeftoverSurvey) -> frozenset[str]:
 
 
 def is_our_parent(obj: Object) -> bool:
+    """Return whether the object is the parent of a set of ours."""
     return bool(label(obj, well_known.PARENT_ID)) and tool_of(obj) == TOOL
 
 
 def filter_ours(texts: Mapping[str, Any] | None) -> Iterator[str]:
-    """Which of these labels or annotations are ours, those that people wrote for us included; but for the one by which roles grant us rights."""
+    """Yield our labels or annotations, requests of people included, except the label by which roles grant us rights."""
     return (name for name in texts or () if name.startswith(OUR_PREFIXES) and name != well_known.AGGREGATE)
 
 
@@ -96,10 +102,10 @@ _PARENT_KEYS = (well_known.TOOLING, well_known.GROUP_KINDS, well_known.NAMESPACE
 
 
 def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
-    """The merge patch that takes everything of ours off exactly this object, None where there is nothing; `sets` are the ids of our sets.
+    """Return the merge patch that removes our metadata from exactly this object; None where it has none.
 
-    Content stays as it is. What we had applied belongs to nobody afterwards; where nobody else owns anything either, the server calls the owner
-    `before-first-apply` (KEP-555), and another value takes one forced apply.
+    *sets* are the ids of our sets. Content stays, without an owner. An object without any owner is assigned by the
+    server to `before-first-apply` (KEP-555): the next apply of another value has to be forced.
     """
     metadata = obj["metadata"]
     labels = [*filter_ours(metadata.get("labels")), *_set_labels(obj, sets)]
@@ -121,7 +127,9 @@ def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
 
 
 def _set_labels(obj: Object, sets: Collection[str]) -> Iterator[str]:
-    """Labels without our prefix that are our doing: KEP-3659's of our sets, on CRDs of definitions, on our own namespace."""
+    """Yield labels of ours without our prefix: those of KEP-3659 on our sets, on CRDs of definitions and on our
+    namespace.
+    """
     for name in (well_known.PART_OF, well_known.PARENT_ID):
         if label(obj, name) in sets:
             yield name

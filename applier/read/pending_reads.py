@@ -1,8 +1,8 @@
-"""Reads that are under way: asked, and not answered yet.
+"""Reads in flight: sent, and not answered yet.
 
-Nobody waits long for one. A kind of which a question has no answer when nothing has been answered for a while, or what was asked long after it has,
-is silent: it cannot be read, and that costs what is of this kind and no more. The question goes on being asked, ever more rarely, while nobody waits
-for it; what it comes to is told to who asks next. Only our own records are waited for: without them nothing can be decided.
+A kind is silent if a request about it has no answer for some time, during which other requests may have been answered.
+A silent kind cannot be read, and only objects of that kind are affected. Its request is repeated in the background with
+growing waits; the next reader gets the answer. Our own records are always awaited: without them nothing can be decided.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ T = TypeVar("T")
 
 MIN_ANSWER_TIMEOUT_SECONDS: Final = 2.0
 MAX_ANSWER_TIMEOUT_SECONDS: Final = 10.0
-"""Seconds without any answer after which a kind that has not answered is silent, by those between answers lately."""
+"""Range of the seconds without any answer after which an unanswered kind is silent; see `AdaptiveTimeout`."""
 
 FIRST_RETRY_SECONDS: Final = 1.0
 MAX_RETRY_SECONDS: Final = 60.0
-"""Seconds before a silent kind that failed is asked again: the first time, and at most."""
+"""Range of the seconds before the request of a silent kind is repeated."""
 
 
 MAX_SILENT_REQUESTS: Final = 2
-"""Silent kinds that are asked at a time, so that what never answers does not take the places of what does."""
+"""Silent kinds with a request in flight, so that they do not take the slots of kinds that answer."""
 
 
 @dataclass(eq=False)
 class _SilentKind:
-    """A kind of which a question is open: since when it is asked (seconds of the event loop), why it cannot be read, and the answer to come."""
+    """A kind with an open request since `asked_at` (seconds of the event loop), its error message, and the answer to
+    come.
+    """
 
     question: Hashable
     request: asyncio.Future[Any]
@@ -49,10 +51,10 @@ class _SilentKind:
 
 @dataclass(eq=False)
 class PendingReads:
-    """Of one process and one cluster, for all its passes; see `Reader`. What is silent raises Unavailable.
+    """Reader of one process and one cluster, for all its reconciliations. Reads of silent kinds raise Unavailable.
 
-    Who `insists` waits for every answer. `is_outdated` says of a kind whether anything of it was written since a time: then what was asked before is
-    asked again. `heard` is told of kinds that answer again.
+    While `waits_for_responses`, every answer is awaited. `is_outdated` returns whether objects of a kind were written
+    since a time: then a late answer is discarded. `on_answering_again` receives kinds that answer again.
     """
 
     cluster: Cluster
@@ -76,7 +78,7 @@ class PendingReads:
         return await self.cluster.discover(refresh=refresh)
 
     def set_versions(self, versions: Mapping[GroupKind, str]) -> None:
-        """From now on read objects of these kinds in these versions: see `Cluster.with_versions`."""
+        """Read objects of these kinds in these versions from now on; see `Cluster.with_versions`."""
         self.cluster = self.cluster.with_versions(versions)
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
@@ -94,7 +96,7 @@ class PendingReads:
         return await self._await_answer(kind, None if namespace else (selector, metadata_only), f"list {kind}", ask)
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Cancel all requests in flight."""
         tasks = [
             task for silent_kind in self._silent_kinds.values() for task in (silent_kind.answer, silent_kind.request)
         ]
@@ -106,7 +108,10 @@ class PendingReads:
     async def _await_answer(
         self, kind: GroupKind, question: Hashable, description: str, ask: Callable[[], Awaitable[T]]
     ) -> T:
-        """`question` is what an answer that comes late is good for; None: for nothing but to know that it came."""
+        """Return the answer to *ask*, or a late answer to an equal question. Raises Unavailable for a silent kind.
+
+        The late answer to a question None only proves that the kind answers again.
+        """
         if self.waits_for_responses():
             return await ask()
         if silent_kind := self._silent_kinds.get(kind):
@@ -139,7 +144,7 @@ class PendingReads:
         raise Unavailable(message)
 
     async def _wait_for(self, task: asyncio.Future[Any], asked_at: float) -> None:
-        """Until it is answered, or nothing has been for too long, or what was asked so much later has."""
+        """Wait until the task is done, nothing was answered for too long, or a much later request was."""
         while not task.done():
             timeout_seconds = self._answer_timeout.seconds
             remaining_seconds = max(self._last_answer_time, asked_at) + timeout_seconds - _now()
@@ -150,7 +155,9 @@ class PendingReads:
         self._last_answer_time, self._newest_request_time = _now(), max(self._newest_request_time, asked_at)
 
     async def _retry_in_background(self, silent_kind: _SilentKind, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """The answer; what the server cannot give now is asked for again. Raises what else it says."""
+        """Repeat a request while the server is unavailable, and return its answer. Raises other errors of
+        the server.
+        """
         retry_seconds, needs_new_request = FIRST_RETRY_SECONDS, self._silent_slots.locked()
         if needs_new_request:
             silent_kind.request.cancel()
@@ -166,16 +173,15 @@ class PendingReads:
                 await self.sleep(max(retry_seconds, error.retry_after or 0.0))
                 retry_seconds = min(2 * retry_seconds, MAX_RETRY_SECONDS)
             else:
-                if (
-                    answer_seconds := _now() - silent_kind.asked_at
-                ) <= MAX_ANSWER_TIMEOUT_SECONDS:  # a longer one is not worth the wait of others
+                # A longer gap must not extend the wait for other kinds.
+                if (answer_seconds := _now() - silent_kind.asked_at) <= MAX_ANSWER_TIMEOUT_SECONDS:
                     self._answer_timeout.record_gap(answer_seconds)
                 return response
 
     def _on_background_answer(self, kind: GroupKind, answer: asyncio.Future[Any]) -> None:
         if answer.cancelled():
             return
-        answer.exception()  # it is raised to whoever asks next
+        answer.exception()  # marked as retrieved for asyncio; the next reader gets it
         self.on_answering_again(kind)
 
 

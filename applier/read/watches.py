@@ -1,7 +1,7 @@
-"""Watches that are kept: one for each wanted target, begun again after a break. They carry hints, never facts.
+"""Long-lived watches, one for each wanted target, restarted when they break. They give hints, never facts.
 
-Decisions rest on consistent reads alone (`applier.state.observed`); a watch only says that a read is worth its price.
-A break loses nothing, because the beginning of the next watch is a hint as well.
+Decisions are based on consistent reads alone (`applier.state.observed`); a watch only says that a new read is
+worthwhile. So a broken watch loses nothing: its restart is a hint as well.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from renderer.frozen import dataclass
 from renderer.identity import GroupKind
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
-"""Seconds before a broken watch begins again: the first time, and at most.
-
-A watch that lasts less than `MAX_RETRY_SECONDS` doubles the wait, because each beginning causes a full reconciliation.
+"""Range of the seconds before a broken watch restarts. The wait doubles until a watch lasts for the maximum, since each
+restart causes new reads.
 """
 
 UNSERVED_RETRY_SECONDS = 30.0
@@ -31,9 +30,10 @@ Each try asks discovery. A reconciliation that needs the kind asks as well, and 
 
 @dataclass
 class Watches:
-    """The watches of one cluster. Use with `async with`; no watch outlives it.
+    """Watches of one cluster, used with `async with`; all end with it.
 
-    `on_change` hears each change, `on_begin` each watch that begins, `on_failure` each that cannot, once for each reason.
+    `on_change` receives every change, `on_begin` every watch that starts, and `on_failure` every watch that cannot,
+    once for each error text.
     """
 
     cluster: Cluster

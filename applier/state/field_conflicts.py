@@ -1,8 +1,7 @@
-"""Whose word counts for a field that Git sets and another manager has: drift, or an intent of its own.
+"""Conflicts over fields that Git sets and another manager owns: drift, or an intent of its own. Pure.
 
-An update of an object, by whatever client, is drift, and so is what a person applies with kubectl. What another
-manager applies, and the replicas that came through the subresource `scale`, is meant: an autoscaler, or another tool
-that manages the field. Pure.
+An update by any client is drift, and so is a manual apply with kubectl. The apply of another manager, and replicas set
+through the subresource `scale`, are an intent: an autoscaler, or another tool that manages the field.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, Final
 from renderer.frozen import dataclass
 
 HUMAN_MANAGER_PREFIXES: Final = ("kubectl", "before-first-apply")
-"""Field managers of people, by prefix: what they apply by hand is drift as well."""
+"""Prefixes of field managers of people: their applies are drift as well."""
 
 _UPDATE: Final = "Update"
 _SCALE: Final = "scale"
@@ -37,9 +36,9 @@ class FieldOwner:
 
     @classmethod
     def from_conflict(cls, message: str) -> FieldOwner:
-        """Return the manager that a conflict names: `conflict with "m" with subresource "scale" using apps/v1`.
+        """Return the manager in a conflict message: `conflict with "m" with subresource "scale" using apps/v1`.
 
-        The server names a version only where the manager updates (apimachinery, `managedfields/internal/conflict.go`).
+        The server adds a version only for updates (apimachinery, `managedfields/internal/conflict.go`).
         """
         name, _, rest = message.partition('"')[2].partition('"')
         subresource = rest.partition(_SUBRESOURCE_WORDS)[2].partition('"')[0]
@@ -47,7 +46,9 @@ class FieldOwner:
 
     @property
     def is_drift(self) -> bool:
-        """Return whether what the manager wrote is an update, or done by hand, and no lasting intent of its own."""
+        """Return whether the manager's fields come from an update or from a person, without a lasting intent of its
+        own.
+        """
         return self.subresource != _SCALE and (self.is_update or self.name.startswith(HUMAN_MANAGER_PREFIXES))
 
     def __str__(self) -> str:
@@ -57,9 +58,9 @@ class FieldOwner:
 
 
 class ConflictPolicy(StrEnum):
-    """What becomes of a field that Git sets and another manager has.
+    """Policy for fields that Git sets and another manager owns.
 
-    `Heal` takes drift back, and leaves what was applied or scaled. `Report` takes nothing. `Force` takes all.
+    `Heal` takes drift back, and leaves applied or scaled fields. `Report` takes nothing. `Force` takes everything.
     """
 
     HEAL = "Heal"

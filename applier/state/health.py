@@ -1,6 +1,6 @@
-"""The health of a live object as all that was observed tells it: what the rules of `applier.status` cannot see in the object itself.
+"""Health of a live object from all observed objects, where the object alone does not show it. Pure.
 
-Pure. Ages are judged by the time at which it was observed, which whoever observes gives. What is judged by an age says until when that holds.
+Ages are judged at the time of the observation, and results by age say until when they hold.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from renderer.identity import GroupKind, ObjectKey, group_kind
 STORAGE_CLASS_KIND = GroupKind("storage.k8s.io", "StorageClass")
 
 SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
-"""The scheduler's mark on a claim whose first Pod it has placed (KEP-490)."""
+"""Mark of the scheduler on a claim whose first Pod it has placed (KEP-490)."""
 
 
 def health_of(live: Object, observed: Observed, *, is_instance: bool = False) -> HealthResult:
-    """Its health; `is_instance`: an instance of our definitions."""
+    """Return the health of an object. With *is_instance* it is an instance of our definitions."""
     kind = group_kind(live)
     if kind == CLAIM_KIND:
         return status.health(live, now=observed.now, awaits_consumer=_awaits_consumer(live, observed))
@@ -32,7 +32,7 @@ def health_of(live: Object, observed: Observed, *, is_instance: bool = False) ->
 
 
 def health_reference(live: Object) -> ObjectKey | None:
-    """Another object that its health rests on, which has to be read: the StorageClass of a claim that is not bound."""
+    """Return another object that the health depends on, which has to be read: the StorageClass of an unbound claim."""
     if group_kind(live) != CLAIM_KIND or (live.get("status") or {}).get("phase", "Pending") != "Pending":
         return None
     name = (live.get("spec") or {}).get("storageClassName")
@@ -40,7 +40,7 @@ def health_reference(live: Object) -> ObjectKey | None:
 
 
 def _awaits_consumer(claim: Object, observed: Observed) -> bool:
-    """Does it bind on first use, and no live Pod of its set uses it? Then nothing is wrong with it."""
+    """Return whether a claim binds on first use, and no live Pod of its set uses it. Such a claim is healthy."""
     key = health_reference(claim)
     storage_class = observed.objects.get(key) if key else None
     if (

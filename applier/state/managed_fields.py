@@ -1,12 +1,12 @@
-"""Whether a live object still holds what we applied, read from its managed fields alone.
+"""Comparison of an applied intent with the managed fields of the live object. Pure.
 
-When somebody changes or removes the value of a field, the API server takes that field away from every other manager
-(KEP-555, "managed fields"). So as long as our Apply entry owns every leaf of the intent, nobody has changed what we
-applied, in whatever form the server writes it (`1000m` as `1`); fields that others add are theirs. No values are
-compared. Pure.
+When another client changes or removes the value of a field, the API server takes the field away from all other managers
+(KEP-555, "managed fields"). So while our Apply entry owns every leaf of the intent, all applied values are intact, in
+whatever form the server writes them (`1000m` as `1`). Values are not compared. Fields that other managers add are
+theirs.
 
-Two things it cannot see: nulls of the intent (the server drops some and keeps others; send none), and the `stringData`
-of a Secret (recorded as ours for ever, and not what is stored; send `data`).
+Two parts of an intent are not comparable. The server drops some nulls and keeps others, so an intent must have none.
+The `stringData` of a Secret stays recorded as ours, and is not stored, so an intent must use `data`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from applier.state.field_conflicts import ConflictPolicy, FieldOwner
 from renderer.frozen import dataclass
 
 Fields = Mapping[str, Any]
-"""FieldsV1: `f:` members of a map, `k:` items by key, `v:` items by value, `i:` items by index, `.` the thing itself.
+"""FieldsV1: `f:` members of a map, `k:` items by key, `v:` items by value, `i:` items by index, `.` the
+value itself.
 """
 
 _NOTHING: Fields = {".": {}}
-"""An entry that owns no part of an object; an empty one would own all of it."""
+"""An entry that owns no part of an object. An empty mapping would own all of it."""
 
 _ABSENT: Any = object()
-"""Stands for a part that the intent does not have; None would be a null in a list."""
+"""Marker of a part that the intent does not have. None is taken: it is a null in a list."""
 
 _Part = tuple[str, Any, Fields | None]
-"""A part of a value: its key in an entry, its value in the intent (or `_ABSENT`), what is owned of it (None:
-nothing).
+"""A part of a value: its key in an entry, its value in the intent (or `_ABSENT`), and the owned fields
+(None: nothing).
 """
 
 _Owned = tuple[FieldOwner, Fields]
-"""A manager, and what it owns."""
+"""A manager, and the fields it owns."""
 
 _IDENTITY_FIELDS = frozenset({"apiVersion", "kind"})
 _SERVER_METADATA_FIELDS = frozenset(
@@ -54,15 +55,15 @@ _SERVER_METADATA_FIELDS = frozenset(
         "managedFields",
     }
 )
-"""What the server never records as owned: it says which object is meant, or is the server's own."""
+"""Metadata that the server never records as owned: it identifies the object, or belongs to the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostField:
-    """A field of the intent, in the server's notation (`.spec.replicas`), and who has it now; "" if nobody has, or it
-    is gone.
+    """A field of the intent that others changed, in the server's notation (`.spec.replicas`).
 
-    `keys` lead to it in an entry of `managedFields`. `managers` are those who have it.
+    `owner` has the names of its present `managers`, for people; empty where it was removed. `keys` lead to it in an
+    entry of `managedFields`.
     """
 
     path: str
@@ -71,7 +72,7 @@ class LostField:
     managers: tuple[FieldOwner, ...] = field(default=(), compare=False)
 
     def is_healed_under(self, policy: ConflictPolicy) -> bool:
-        """Return whether the policy takes the field back from all who have it."""
+        """Return whether the policy takes the field back from all its managers."""
         return all(map(policy.takes_from, self.managers))
 
     def __str__(self) -> str:
@@ -80,8 +81,9 @@ class LostField:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What became of an intent: `lost` fields were changed or removed by others; `surplus` ones are ours, but not of
-    this intent.
+    """Comparison of an intent with its Apply entry.
+
+    Others changed or removed `lost` fields. The entry owns `surplus` fields that the intent does not have.
     """
 
     lost: tuple[LostField, ...] = ()
@@ -90,8 +92,10 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class _FieldDifference:
-    """A part that only the intent has (`lost`, with its value), that only our entry has (`surplus`), or a map or list
-    of the intent that we own without parts: `whole`, or all of its parts are lost.
+    """A difference of an intent and an entry: a part that only the intent has (`lost`), or only the entry (`surplus`).
+
+    A `whole` difference is a map or list of the intent that the entry owns without parts: it is atomic, or all its
+    parts are lost.
     """
 
     kind: Literal["lost", "surplus", "whole"]
@@ -104,7 +108,7 @@ class _FieldDifference:
 
 
 def metadata_without_status_writes(obj: Object) -> Object:
-    """The metadata without what a write of the status alone changes."""
+    """Return the metadata without the parts that a write of the status changes."""
     metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
     entries = [entry for entry in manager_entries(obj) if entry.get("subresource") != "status"]
     return {**metadata, "managedFields": entries}
@@ -116,14 +120,17 @@ def manager_entries(obj: Object) -> list[Object]:
 
 
 def apply_entry(live: Object, manager: str) -> Mapping[str, Any] | None:
-    """What `manager` owns by applying the object itself (not a subresource), as `managedFields` says; None if it never did, or lost it all."""
+    """Return the fields that *manager* owns by applying the object itself, not a subresource.
+
+    None if it never applied the object, or has lost all fields.
+    """
     return next((entry for entry in manager_entries(live) if _is_apply_of(entry, manager)), None)
 
 
 def owned_metadata(entry: Mapping[str, Any] | None, section: str) -> tuple[str, ...]:
-    """Return the names that an entry owns one by one in a *section* of the metadata: labels, annotations, finalizers.
+    """Return the names that an entry owns separately in a *section* of the metadata: labels, annotations, finalizers.
 
-    A section that is owned whole, without names, yields none.
+    A section that is owned as a whole, without names, yields none.
     """
     fields = entry.get("fieldsV1") if entry else None
     elements = _owned_at(fields or _NOTHING, ("f:metadata", f"f:{section}")) or ()
@@ -133,16 +140,16 @@ def owned_metadata(entry: Mapping[str, Any] | None, section: str) -> tuple[str, 
 
 
 def applied_at(live: Object, manager: str) -> datetime | None:
-    """Return when `manager` applied the object last, as the server says."""
+    """Return when *manager* last applied the object, by the server's clock."""
     time = (apply_entry(live, manager) or {}).get("time")
     return datetime.fromisoformat(time) if time else None
 
 
 def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
-    """How `manager`'s Apply entry on `live` compares with `intent`; None if there is no such entry, which is also so
-    when others took its last field.
+    """Return the comparison of *manager*'s Apply entry with *intent*; None where the entry is missing.
 
-    `intent` is the manifest that was applied, whole or without its identity (apiVersion, kind, name, namespace).
+    Other clients may have taken its last field. *intent* is the manifest that was applied, with or without its identity
+    (apiVersion, kind, name, namespace).
     """
     our_entry = apply_entry(live, manager)
     if our_entry is None:
@@ -167,14 +174,14 @@ def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership |
 
 
 def without_fields(intent: Object, fields: Iterable[LostField]) -> Object:
-    """Return a copy of an intent without these fields, and without the maps and lists that are empty then."""
+    """Return a copy of an intent without these fields, and without maps and lists that become empty."""
     for lost_field in fields:
         intent = _without(intent, lost_field.keys)
     return intent
 
 
 def _without(value: Any, keys: tuple[str, ...]) -> Any:
-    """Return a value without the part that the keys of an entry lead to; as it is where it has no such part."""
+    """Return a value without the part at the keys of an entry; unchanged where it has no such part."""
     element, *rest = keys
     place: Any = element[2:] if isinstance(value, dict) else None
     if isinstance(value, list):
@@ -197,15 +204,16 @@ def _at_place(value: Any, place: Any) -> Any:
 
 
 def is_fully_owned(live: Object, intent: Object, manager: str) -> bool:
-    """A quick yes, to what is the rule: every field of `intent` is `manager`'s, down through maps to scalars. To a no `ownership` says more, perhaps
-    that nothing is lost.
+    """Return whether *manager* visibly owns every field of *intent*, down through maps to scalars.
+
+    A fast test for the common case. After False, `compare_ownership` may still find that nothing is lost.
     """
     our_entry = apply_entry(live, manager)
     return our_entry is not None and _owns_all(our_entry.get("fieldsV1") or _NOTHING, _intent_content(intent))
 
 
 def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
-    """The field managers that have this annotation, who wrote last at the end; empty where the server does not say."""
+    """Return the field managers of an annotation, the last writer at the end; empty where the server shows none."""
     entries = sorted(manager_entries(live), key=lambda entry: entry.get("time") or "")
     path = ("f:metadata", "f:annotations", f"f:{name}")
     return tuple(
@@ -214,9 +222,10 @@ def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
 
 
 def is_annotated_by_others(live: Object, name: str) -> bool:
-    """Return whether an annotation that an object has is more than what Git said once: not only Levelgate wrote it.
+    """Return whether a manager other than Levelgate owns the annotation of an object, so that it is not only a copy of
+    Git.
 
-    Where the server does not say who did, it counts as written by others.
+    True where the server shows no managers.
     """
     return set(annotation_managers(live, name)) != {CONTENT_MANAGER}
 
@@ -247,9 +256,7 @@ def _owns_all(owned: Fields, value: Any) -> bool:
 
 
 def _compare(value: Any, owned: Fields, *, keys: tuple[str, ...], differences: list[_FieldDifference]) -> None:
-    """Adds the differences below one value to `found`; a leaf owns all that is below it, be it a scalar or an atomic
-    map or list.
-    """
+    """Append the differences below a value. A leaf owns all that is below it: a scalar, or an atomic map or list."""
     if not owned:
         if isinstance(value, dict | list) and _is_substantial(value):
             differences.append(_FieldDifference("whole", keys, value))
@@ -270,7 +277,7 @@ def _parts(value: Any, owned: Fields) -> Iterator[_Part]:
         case list():
             return _items(value, owned)
         case _:
-            return iter(())  # a scalar where the schema once had a map: it is ours
+            return iter(())  # a scalar where an older schema had a map; we own it
 
 
 def _members(value: Mapping[str, Any], owned: Fields) -> Iterator[_Part]:
@@ -282,8 +289,9 @@ def _members(value: Mapping[str, Any], owned: Fields) -> Iterator[_Part]:
 
 
 def _items(value: Sequence[Any], owned: Fields) -> Iterator[_Part]:
-    """Pairs items with entries, each entry once. Items that give more keys choose first: one that leaves a key to its
-    default fits several.
+    """Yield the items of a list with their entries, each entry once.
+
+    Items with more key fields choose first: an item that leaves a key to its default matches several entries.
     """
     unmatched = {key: child for key, child in owned.items() if key != "."}
     names = _key_names(unmatched)
@@ -297,7 +305,7 @@ def _items(value: Sequence[Any], owned: Fields) -> Iterator[_Part]:
 
 
 def _count_key_fields(item: Any, names: tuple[str, ...]) -> int:
-    """How many of the list's key fields an item gives."""
+    """Return how many of the list's key fields an item has."""
     return sum(name in item for name in names) if isinstance(item, Mapping) else 0
 
 
@@ -324,17 +332,19 @@ def _matches(item: Any, key: str, index: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def _parse_key(text: str) -> Any:
-    """The JSON in an entry's key. The same few come up again and again: names of containers, ports, variables."""
+    """Return the JSON value in the key of an entry. Cached: names of containers, ports and variables recur in all
+    objects.
+    """
     return orjson.loads(text)
 
 
 def _is_json_equal(left: Any, right: Any) -> bool:
-    """JSON equality: 80 is 80.0, but true is not 1."""
+    """Return whether two JSON values are equal: 80 is 80.0, but true is not 1."""
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
 def _expected_key(item: Any, index: int, entries: Fields) -> str:
-    """The entry that an item would have, to look for it at other managers."""
+    """Return the key of the entry that an item would have, to find it in the entries of other managers."""
     names = _key_names(entries)
     if names and isinstance(item, Mapping):
         return f"k:{orjson.dumps({name: item[name] for name in names if name in item}).decode()}"
@@ -342,7 +352,7 @@ def _expected_key(item: Any, index: int, entries: Fields) -> str:
 
 
 def _format_element(key: str) -> str:
-    """An element as the server writes it in conflict messages: `[name="app"]`, `[="x"]`, `[0]`, `.field`."""
+    """Return an element as the server writes it in conflict messages: `[name="app"]`, `[="x"]`, `[0]`, `.field`."""
     kind, text = key[:1], key[2:]
     match kind:
         case "k":
@@ -360,9 +370,7 @@ def _to_json(value: Any) -> str:
 
 
 def _is_substantial(value: Any) -> bool:
-    """Whether the server surely stores something of it: more than nulls, zeros and empty things, which it may leave
-    out.
-    """
+    """Return whether the server certainly stores a part of the value: it may drop nulls, zeros and empty values."""
     match value:
         case dict():
             return any(map(_is_substantial, value.values()))
@@ -373,12 +381,13 @@ def _is_substantial(value: Any) -> bool:
 
 
 def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence[_Owned]) -> bool:
-    """Tells an atomic map from one that only its bare self is left of: where there is no schema, both are a leaf.
+    """Return whether the part is lost, and not an atomic map or list, which looks alike where there is no schema.
 
-    The atomic one is ours as it is, so nobody can own a part of it, and it cannot be empty. Of an empty list whose items have keys the server records
-    nothing, and often stores none; what others put into it is theirs. It is lost only to somebody who has the whole list.
+    An atomic value that we own is not empty, and no other manager can own a part of it. For an empty list of keyed
+    items the server records nothing, and often stores nothing; items that others add are theirs. It is lost only to a
+    manager that owns the whole list.
 
-    `live` is None where it is shown in another version than the one in which it was applied: then only what others own tells.
+    *live* is None where it has another version than the entry: then only the entries of other managers decide.
     """
     if difference.kind == "lost" and difference.value == []:
         return any(_owned_at(fields, difference.keys) == {} for _, fields in others)
@@ -389,7 +398,7 @@ def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence
 
 
 def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
-    """The part of a live object that an entry's keys lead to; None if there is none."""
+    """Return the part of a live object at the keys of an entry; None where it is missing."""
     for key in keys:
         if isinstance(value, dict):
             value = value.get(key[2:])
@@ -401,7 +410,9 @@ def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _lost_fields(difference: _FieldDifference, others: Sequence[_Owned]) -> Iterator[LostField]:
-    """What to report of a part that we lost whole: its members one by one if others have some of them, else itself."""
+    """Yield the fields to report for a lost part: its members if other managers own some of them, else the
+    part itself.
+    """
     owned_parts = [(manager, _owned_at(fields, difference.keys)) for manager, fields in others]
     if isinstance(difference.value, dict) and any(fields for _, fields in owned_parts):
         for name, value in difference.value.items():
@@ -413,7 +424,7 @@ def _lost_fields(difference: _FieldDifference, others: Sequence[_Owned]) -> Iter
 
 
 def _owned_at(fields: Fields | None, keys: tuple[str, ...]) -> Fields | None:
-    """What an entry owns at `keys`: nothing (None), all of it (empty), or parts."""
+    """Return what an entry owns at *keys*: nothing (None), everything (empty), or parts."""
     for key in keys:
         if not fields:
             break

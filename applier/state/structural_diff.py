@@ -14,9 +14,9 @@ ItemPairs: TypeAlias = list[tuple[str, Any, Any]] | None
 
 @dataclass(frozen=True, slots=True)
 class FieldDiff:
-    """One field as JSON values; None where it is absent on that side.
+    """A field that differs, as JSON values; None where it is absent on that side.
 
-    `path` is as in `spec.template.spec.containers[web].image`.
+    `path` has the form `spec.template.spec.containers[web].image`.
     """
 
     path: str
@@ -25,7 +25,7 @@ class FieldDiff:
 
 
 def pair_by_position(old: Sequence[Any], new: Sequence[Any]) -> ItemPairs:
-    """Pair the items of lists of equal length, so that their order counts."""
+    """Return the pairs of items at equal positions; None for lists of different length."""
     if len(old) != len(new):
         return None
     return [(str(position), *pair) for position, pair in enumerate(zip(old, new, strict=True))]

@@ -1,12 +1,10 @@
-"""Health of a live object, by the rules of kstatus (sigs.k8s.io/cli-utils), with our answers to its known traps.
+"""Health of a live object by the rules of kstatus (sigs.k8s.io/cli-utils), with exceptions for its known traps. Pure.
 
-Pure functions of the object as read, and of `now` where a rule knows an age. Two questions, two answers: `health`
-says whether an object works, `is_ready_by_existence` whether what depends on it may start when it has no `readyWhen`. Neither
-means anything before `is_fresh`.
+`health` says whether an object works. `is_ready_by_existence` says whether dependents may start if the object has no
+`readyWhen`. Neither means anything before `is_fresh`.
 
-Where we differ from kstatus: a running Job is InProgress until it completes; a failed Pod without a controller is
-Failed; a claim that binds on first use, a custom resource without status and an instance of our definitions are told
-by parameters.
+Exceptions: a running Job is InProgress until it completes. A failed Pod without a controller is Failed. Parameters tell
+of claims that bind on first use, custom resources without status, and instances of our definitions.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from renderer.kinds import CRD, NAMESPACE
 __all__ = ["HealthResult", "KStatus", "has_pods", "health", "is_fresh", "is_ready_by_existence"]
 
 STATUS_GRACE_PERIOD = timedelta(seconds=30)
-"""How long a custom resource may be without status before it counts as one whose controller writes none."""
+"""Time after which a custom resource without status counts as written by no controller, and so as current."""
 
 
 _ABSENT = HealthResult(KStatus.NOT_FOUND, "the object is absent")
@@ -45,13 +43,13 @@ def health(
     awaits_consumer: bool = False,
     is_instance: bool = False,
 ) -> HealthResult:
-    """The health of an object; None is an object that is absent. A read that failed is `Unknown`, which only the
-    caller can say.
+    """Return the health of an object; that of an absent object for None. Only the caller can know a failed read
+    (`Unknown`).
 
-    `reports_status`: its CRD has a status subresource, so that no status yet means InProgress for `STATUS_GRACE_PERIOD` from
-    `since` (when it was written; else its creation). `awaits_consumer`: a PersistentVolumeClaim that binds on first
-    use and has no Pod yet. `is_instance`: an instance of our definitions. Ages are judged only with `now`, an aware
-    datetime. `applier.state.health` finds out what of this is so.
+    With *reports_status* the CRD has a status subresource: a missing status means InProgress for `STATUS_GRACE_PERIOD`
+    after *since*, the time of the last write, or after the creation. A claim that *awaits_consumer* binds on first use,
+    and no Pod uses it yet. With *is_instance* the object is an instance of our definitions. Ages are judged only with
+    *now*, an aware time. `applier.state.health` determines these facts.
     """
     if obj is None:
         return _ABSENT
@@ -72,10 +70,10 @@ def health(
 
 
 def is_fresh(obj: Object) -> bool:
-    """Whether the object's controller has seen its present spec (API conventions, `observedGeneration`).
+    """Return whether the controller has seen the present spec (API conventions, `observedGeneration`).
 
-    Kinds that are not known to publish it, and do not, count as fresh. Before this is true, status describes an older
-    spec.
+    Kinds that do not publish the field count as fresh, unless they are known to. Before this is true, the status
+    describes an older spec.
     """
     if (generation := obj["metadata"].get("generation")) is None:
         return True
@@ -88,9 +86,9 @@ def is_fresh(obj: Object) -> bool:
 
 
 def is_ready_by_existence(obj: Object | None) -> bool:
-    """Whether dependents may start where no `readyWhen` says more: it exists and is not going away.
+    """Return whether dependents of an object without `readyWhen` may start: it exists and is not being deleted.
 
-    A CustomResourceDefinition must be served under the names it asks for, a Namespace be active.
+    A CustomResourceDefinition has to be served under its names, and a Namespace has to be active.
     """
     if obj is None or obj["metadata"].get("deletionTimestamp"):
         return False
@@ -105,9 +103,9 @@ def is_ready_by_existence(obj: Object | None) -> bool:
 
 
 def has_pods(workload: Object) -> bool:
-    """Whether a Pod, or the Pods that this workload makes, are alive or on their way; of kinds that make none nothing is said.
+    """Return whether a Pod, or the Pods of a workload, run or will run. Only for kinds that create Pods.
 
-    A CronJob's Pods are those of its Jobs, which come and go.
+    The Pods of a CronJob are those of its Jobs, which come and go.
     """
     view = HealthView(workload, None)
     match workload["kind"]:
@@ -123,7 +121,7 @@ def has_pods(workload: Object) -> bool:
 
 
 def _generic_health(view: HealthView) -> HealthResult | None:
-    """Rules 1 to 3, which come before any rule of a kind."""
+    """Return the result of rules 1 to 3, which precede the rules of kinds; None where they do not apply."""
     deleted_at = view.value_at("metadata", "deletionTimestamp")
     if deleted_at:
         finalizers = ", ".join(view.value_at("metadata", "finalizers") or ())
@@ -167,8 +165,8 @@ def _health_without_status(view: HealthView, since: datetime | None) -> HealthRe
 
 
 def _ready_condition_health(view: HealthView) -> HealthResult:
-    """Rules 5 and 6: without a rule for the kind, Ready=False is never Failed; how long to wait is for the caller to
-    say.
+    """Return the result of rules 5 and 6. Without a rule for the kind, Ready=False is never Failed: no timeout is
+    known.
     """
     condition = view.condition("Ready")
     if not condition or condition.get("status") == "True":

@@ -1,4 +1,4 @@
-"""A live object as the rules of health ask about it, and what they answer."""
+"""Values of health: the object as the rules see it, and their result."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _DELETION_CONDITIONS = frozenset(
         "NamespaceFinalizersRemaining",
     }
 )
-"""Conditions of a Namespace (core/v1) that are True while something is in the way of its end."""
+"""Conditions of a Namespace (core/v1) that are True while something prevents its deletion."""
 
 
 class KStatus(Enum):
-    """The kstatus words."""
+    """Statuses of kstatus, and Unknown for a failed read."""
 
     CURRENT = "Current"
     IN_PROGRESS = "InProgress"
@@ -35,7 +35,7 @@ class KStatus(Enum):
 
 
 class HealthResult(NamedTuple):
-    """A status, and in `message` what it was concluded from, for people. `until` is when its age alone makes it another one; None: never."""
+    """A status, and in `message` its reason for people. `until` is when age alone changes it; None: never."""
 
     status: KStatus
     message: str = ""
@@ -44,7 +44,7 @@ class HealthResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HealthView:
-    """One object and what the rules ask of it. Numbers and texts that are absent are the default."""
+    """An object as the rules read it. Absent numbers and texts are their default. Ages count until `now`."""
 
     obj: Object
     now: datetime | None
@@ -83,7 +83,9 @@ class HealthView:
 
     @property
     def deletion_obstacles(self) -> str:
-        """What keeps a Namespace that was deleted, as its controller says; empty where it says nothing."""
+        """Return what prevents the deletion of a Namespace, in the words of its controller; empty where it reports
+        nothing.
+        """
         true_conditions = (
             condition
             for condition in self.conditions
@@ -96,7 +98,7 @@ class HealthView:
     def result_by_age(
         self, age: timedelta, since: str | datetime | None, *, young: HealthResult, old: HealthResult
     ) -> HealthResult:
-        """What it is until `since` lies `age` back, and from then on. Nothing grows old where `since` is not known, or `now`."""
+        """Return *young* until *since* is *age* ago, then *old*. Always *young* where *since* or `now` is unknown."""
         begin = datetime.fromisoformat(since) if isinstance(since, str) else since
         if begin is None:
             return young
@@ -110,7 +112,7 @@ failed_result = partial(HealthResult, KStatus.FAILED)
 
 
 def describe_condition(condition: Mapping[str, Any]) -> str:
-    """A condition in words: `Ready=False (Reason): message`."""
+    """Return a condition as text: `Ready=False (Reason): message`."""
     if not condition:
         return "exists"
     reason, message = condition.get("reason"), condition.get("message")

@@ -1,4 +1,4 @@
-"""Health rules of single kinds: Pods, Jobs, Deployments and other workloads, claims, Services and the like.
+"""Health rules of single kinds: Pods, Jobs, other workloads, claims and Services.
 
 Source: kstatus (sigs.k8s.io/cli-utils), rule by rule.
 """
@@ -24,11 +24,11 @@ from renderer.identity import GroupKind
 from renderer.kinds import CRD
 
 UNSCHEDULABLE_AFTER = timedelta(seconds=15)
-"""How long the scheduler may fail to place a Pod before the Pod counts as Failed (kstatus)."""
+"""Time for which the scheduler may fail to place a Pod before the Pod counts as Failed (kstatus)."""
 
 
 ENDED_PHASES = frozenset({"Succeeded", "Failed"})
-"""Phases of a Pod that runs no more."""
+"""Phases of a Pod that no longer runs."""
 
 
 def pod(view: HealthView) -> HealthResult:
@@ -48,8 +48,11 @@ def pod(view: HealthView) -> HealthResult:
 
 
 def _ended_pod(view: HealthView) -> HealthResult:
-    """A controller replaces or counts its failed Pods itself; nobody does that for a Pod of its own."""
-    text = f"failed: {view.value_at('status', 'reason') or view.value_at('status', 'message') or 'a container ended with an error'}"
+    """Return the health of a failed Pod. A controller replaces or counts its Pods itself; a Pod on its own stays
+    failed.
+    """
+    reason = view.value_at("status", "reason") or view.value_at("status", "message")
+    text = f"failed: {reason or 'a container ended with an error'}"
     owners = view.value_at("metadata", "ownerReferences") or []
     return current_result(text) if any(owner.get("controller") for owner in owners) else failed_result(text)
 
@@ -234,4 +237,4 @@ OBSERVING_KINDS = frozenset(
         GroupKind("policy", "PodDisruptionBudget"),
     }
 )
-"""Kinds whose controllers always publish `status.observedGeneration`, so that its absence means: not observed yet."""
+"""Kinds whose controllers always publish `status.observedGeneration`: without it, the object was not observed yet."""
