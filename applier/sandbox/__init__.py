@@ -1,5 +1,5 @@
-"""An embedded Kubernetes API: right where it speaks, honest about what it leaves out.
+"""Embedded Kubernetes API, which answers as the real server does and says what it leaves out.
 
-Everything can be tried on it without a cluster, and tests against it take milliseconds. It is pure Python in one
-process, and nothing runs in it. `api` answers requests; the other modules are its parts, from the objects up.
+It makes it possible to try everything without a cluster, and lets tests run in milliseconds. It is pure Python in a
+single process, and starts no containers. `server` answers requests; the other modules are its parts.
 """

@@ -1,7 +1,6 @@
-"""The JSONPaths of printer columns: fields, indexes, `[*]`, and filters that compare a field with a text.
+"""JSONPaths of printer columns: fields, indexes, `[*]`, and filters that compare a field with a text.
 
-Source: Kubernetes, "JSONPath Support", as far as CustomResourceDefinitions use it. A path that is not understood finds
-nothing.
+An unsupported path finds nothing. Source: Kubernetes, "JSONPath Support", as far as CustomResourceDefinitions use it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _STEP = re.compile(
 
 
 def find_values(path: str, document: Any) -> list[Any]:
-    """Every value at a path (`.status.conditions[?(@.type=="Ready")].status`), in order."""
+    """Return all values at a path (`.status.conditions[?(@.type=="Ready")].status`), in order."""
     values = [document]
     for step in _parse_steps(path):
         values = [value for item in values for value in _apply_step(step, item)]
@@ -66,7 +65,7 @@ def format_value(value: Any) -> str:
 
 
 def get_field(obj: Any, path: str) -> Any:
-    """The value at a dotted path of field names; None if there is none."""
+    """Return the value at a dotted path of field names; None where it is missing."""
     for name in path.split("."):
         obj = obj.get(name) if isinstance(obj, dict) else None
     return obj

@@ -1,11 +1,11 @@
-"""The sandbox: an embedded Kubernetes API, without a transport.
+"""Sandbox: an embedded Kubernetes API, without a transport.
 
     sandbox = Sandbox(evaluate=...)
     response = sandbox.handle(Request("GET", "/api/v1/namespaces"))
 
-One request is one step: `handle` never waits and never raises, so requests are carried out one after another and each
-sees all that was done before. What controllers would do happens in `tick`, and only there. It is no cluster: nothing
-runs in it. See docs/adr/0009-sandbox.md for what it leaves out.
+Each request is a single step: `handle` never waits and never raises, so requests are executed in sequence and each sees
+all earlier changes. Controllers work only in `tick`. It is not a cluster: nothing runs in it. See
+docs/adr/0009-sandbox.md for what it leaves out.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ from renderer import builtin_kinds
 from renderer.schema import Evaluate
 
 INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-"""Those that every cluster has."""
+"""Namespaces of every new cluster."""
 
 _MAX_TICKS = 1000
 
 
 class Sandbox:
-    """`clock` answers seconds since 1970, `new_uid` texts that differ; `evaluate` judges the CEL rules of custom kinds,
-    which without it are not checked; `store` may hold what an earlier sandbox left; with a `script` workloads get on. A
-    new definition is served at once, unless `serve_immediately` is false: then in the next `tick`.
+    """A sandbox, used by one thread; each watch belongs to the event loop that reads it.
 
-    All methods belong to one thread; watches to the event loop in which they are read.
+    `clock` returns seconds since 1970, `new_uid` unique texts. `evaluate` evaluates the CEL rules of custom kinds,
+    which are not checked without it. `store` may contain the objects of an earlier sandbox. With a `script`, workloads
+    make progress. With `serve_immediately` a new CRD is served at once, otherwise after the next `tick`.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Sandbox:
         self._bootstrap()
 
     def handle(self, request: Request) -> Response:
-        """The answer to one request. Never raises for what a client can send."""
+        """Return the response to a request. Never raises for anything that a client can send."""
         self.request_count += 1
         try:
             return self._dispatch(request)
@@ -105,11 +105,11 @@ class Sandbox:
             return bad_request("the object is nested too deeply, or holds numbers or texts that JSON cannot").response
 
     async def answer(self, request: Request) -> Response:
-        """As `handle`, for doors, which may have something in between that takes time (`faults`)."""
+        """Return the response of `handle`, as the asynchronous `RequestHandler` that endpoints expect."""
         return self.handle(request)
 
     def tick(self) -> bool:
-        """One step of all controllers; whether it changed anything."""
+        """Run all controllers for one step, and return whether anything changed."""
         changed = self._garbage_collector.tick()
         if self.workloads:
             changed |= self.workloads.tick()
@@ -121,7 +121,7 @@ class Sandbox:
         return changed
 
     def tick_until_stable(self) -> None:
-        """Steps until nothing changes any more, at the time that it is."""
+        """Run controllers at the present time until nothing changes."""
         for _ in range(_MAX_TICKS):
             if not self.tick():
                 return
@@ -129,6 +129,7 @@ class Sandbox:
     # ---- requests
 
     def _dispatch(self, request: Request) -> Response:
+        """Return the response to a request: a document of the API, or the result of a verb on a resource."""
         path = path_segments(request.target)
         if path[:2] == ["openapi", "v3"]:
             return self._openapi.answer(path[2:])
@@ -141,7 +142,9 @@ class Sandbox:
             raise Refusal(413, "RequestEntityTooLarge", message)
         if "watch" in path[2:4]:
             request, path = _translate_legacy_watch(request)
-        request_path = parse_request_path(request)
+        return self._call_verb(parse_request_path(request), request)
+
+    def _call_verb(self, request_path: RequestPath, request: Request) -> Response:
         if is_review(request_path):
             return answer_review(request_path, request)
         kind = self._resolve_kind(request_path)
@@ -161,7 +164,7 @@ class Sandbox:
                 return self._delete_all(kind, request_path, request)
 
     def _resolve_kind(self, request_path: RequestPath) -> ServedKind:
-        """Raises UnknownPathError, Refusal (404, 405)."""
+        """Return the kind of a request. Raises UnknownPathError, Refusal (404, 405)."""
         kind = self.state.kinds.find(request_path.group, request_path.version, request_path.plural)
         if kind is None or (request_path.namespace and not kind.namespaced):
             raise self._unknown_resource(request_path.group)
@@ -176,7 +179,7 @@ class Sandbox:
         return kind
 
     def _unknown_resource(self, group: str) -> Refusal | UnknownPathError:
-        """A built-in group knows its resources; what serves custom kinds has never heard of the others."""
+        """Return the refusal of an unknown resource, which depends on whether the group is built in."""
         group_kinds = self.state.kinds.group_kinds(group)
         return UnknownPathError() if all(kind.is_custom for kind in group_kinds) else unknown_resource_refusal()
 
@@ -255,7 +258,7 @@ class Sandbox:
             self._crd_controller.reconcile(key.name)
 
     def _bootstrap(self) -> None:
-        """The namespaces that every cluster has, and what a store brings along."""
+        """Create the initial namespaces, and serve the CRDs of the store."""
         for name in INITIAL_NAMESPACES:
             if self.state.store.get(StoredKey("namespaces", "", name)) is None:
                 body = orjson.dumps({"metadata": {"name": name}})
@@ -270,12 +273,12 @@ class Sandbox:
 
 
 def _has_conditions(stored: StoredObject) -> bool:
-    """Whether it has been decided if a definition is served."""
+    """Return whether the controller has decided about serving a CRD."""
     return bool((stored.to_object().get("status") or {}).get("conditions"))
 
 
 def _translate_legacy_watch(request: Request) -> tuple[Request, list[str]]:
-    """The old form of a watch, `/api/v1/watch/...`, as the new one."""
+    """Return a watch in the old form, `/api/v1/watch/...`, in the present form."""
     path, _, query = request.target.partition("?")
     target = f"{path.replace('/watch', '', 1)}?{query}&watch=1"
     return Request(request.method, target, request.headers, request.body), path_segments(target)

@@ -1,7 +1,7 @@
-"""Requests, responses and refusals, as values: what crosses every door of the sandbox.
+"""Values that cross every endpoint of the sandbox: requests, responses and refusals.
 
-A refusal is raised where it is found and becomes a `Status` object at the edge (`Sandbox.handle`), with the words of
-the API server: Kubernetes API conventions, "Response Status Kind".
+A refusal is raised where it is found, and `Sandbox.handle` turns it into a `Status` object. The texts are those of the
+API server. Source: Kubernetes API conventions, "Response Status Kind".
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from renderer.frozen import dataclass
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 MAX_BODY_BYTES = 3 * 1024 * 1024
-"""Bytes of a request's body; the limit of the API server."""
+"""Bytes of a request's body, as limited by the API server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. `target` is the percent-encoded path with its query; names of `headers` are in lower case."""
+    """A request. `target` is the percent-encoded path with its query. Names of `headers` are in lower case."""
 
     method: str
     target: str
@@ -32,7 +32,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One answer. `stream`, where given, follows the headers in place of `body`: the events of a watch, line by line."""
+    """A response. A `stream` replaces the `body`: it yields the events of a watch as lines."""
 
     status: int
     body: bytes = b""
@@ -69,12 +69,12 @@ def too_long_value(field: str, detail: str) -> StatusCause:
 
 
 def format_json(value: object) -> str:
-    """A value as messages of the API server show it: JSON."""
+    """Return a value as JSON, as the API server's messages show it."""
     return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=str).decode()
 
 
 class Refusal(Exception):
-    """A request that is not carried out. `reason` is empty where the server gives none."""
+    """A refused request. `reason` is empty where the server gives none."""
 
     def __init__(
         self, code: int, reason: str, message: str, *, details: Mapping[str, Any] | None = None, retry_after: int = 0
@@ -107,14 +107,14 @@ def json_response(document: object) -> Response:
 
 
 class UnknownPathError(Exception):
-    """Nothing is served at a path; the API server answers in plain text."""
+    """A path at which nothing is served. The API server answers in plain text."""
 
     response = Response(404, b"404 page not found\n", TEXT)
 
 
 @dataclass(frozen=True, slots=True)
 class RefusalSubject:
-    """What a refusal is about: the resource for messages about addresses, the kind for those about content."""
+    """Subject of a refusal: messages about paths name its resource, messages about content its kind."""
 
     group: str
     plural: str
@@ -130,7 +130,7 @@ class RefusalSubject:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
     def details(self, *, content: bool = False, **more: Any) -> dict[str, Any]:
-        """`details` of a Status: it calls the resource `kind`, except where the content is meant."""
+        """Return the `details` of a Status. Its field `kind` has the resource, except for refusals of content."""
         values = {"name": self.name, "group": self.group, "kind": self.kind if content else self.plural} | more
         return {key: value for key, value in values.items() if value}
 
@@ -144,7 +144,7 @@ def not_found_refusal(subject: RefusalSubject) -> Refusal:
 
 
 def unknown_resource_refusal() -> Refusal:
-    """A path below a served group version that names no resource."""
+    """Return the refusal of a path below a served group version that names no resource."""
     return Refusal(404, "NotFound", "the server could not find the requested resource", details={})
 
 
@@ -165,7 +165,7 @@ def conflict(subject: RefusalSubject, detail: str, *, content: bool = False) -> 
 
 
 def invalid_object(subject: RefusalSubject, status_causes: Sequence[StatusCause]) -> Refusal:
-    """422 with every mistake as a cause."""
+    """Return a 422 with every mistake as a cause."""
     texts = [f"{cause.field}: {cause.message}" for cause in status_causes]
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     message = f'{subject.group_kind} "{subject.name}" is invalid: {summary}'
@@ -178,7 +178,7 @@ def expired_refusal(message: str) -> Refusal:
 
 
 class ConnectionDroppedError(Exception):
-    """A connection that ends without an answer; `sent`: the request may have been carried out."""
+    """A connection that ends without an answer. `request_sent`: the request may have been executed."""
 
     def __init__(self, message: str, *, request_sent: bool) -> None:
         super().__init__(message)

@@ -1,1 +1,1 @@
-"""The Kubernetes REST API of the sandbox: one module for each verb, and the documents that describe it."""
+"""Kubernetes REST API of the sandbox: one module for each verb, and the documents that describe it."""

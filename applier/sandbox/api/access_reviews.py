@@ -1,7 +1,7 @@
-"""Questions about oneself: may I do this (`kubectl auth can-i`), and who am I (`kubectl auth whoami`). A sandbox has no users, so whoever connects
-is nobody in particular and may do everything.
+"""Reviews of the client itself: its permissions (`kubectl auth can-i`) and its identity (`kubectl auth whoami`).
 
-Nothing is stored, so the kinds are not among those that the sandbox keeps. Source: Kubernetes, "Authorization Overview", "Authenticating".
+A sandbox has no users: every client is anonymous and may do everything. Reviews are not stored, so their kinds are not
+in the registry. Source: Kubernetes, "Authorization Overview", "Authenticating".
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ def is_review(request_path: RequestPath) -> bool:
 
 
 def answer_review(request_path: RequestPath, request: Request) -> Response:
-    """The answer. Raises Refusal (400, 422) where the question cannot be read, or does not ask about exactly one thing."""
+    """Return the answer to a review. Raises Refusal (400, 422) for a malformed review, and for several questions at
+    once.
+    """
     kind, build_answer = _REVIEWS[request_path.group, request_path.version, request_path.plural]
     try:
         review_request = orjson.loads(request.body)
         body = build_answer(review_request)
     except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
-        raise bad_request(f"the body is no {kind}") from None
+        raise bad_request(f"the body is not a {kind}") from None
     type_meta = {"kind": kind, "apiVersion": f"{request_path.group}/{request_path.version}", "metadata": {}}
     return Response(201, orjson.dumps({**type_meta, **body}))
 

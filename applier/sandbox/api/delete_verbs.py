@@ -1,7 +1,8 @@
-"""Delete one object, or many.
+"""Verbs that delete one object, or many.
 
-An object with finalizers stays, marked with deletionTimestamp, until the last finalizer is gone. Propagation policies
-become finalizers that the garbage collector works on; namespaces and CustomResourceDefinitions have their own.
+An object with finalizers stays, marked with deletionTimestamp, until the last finalizer is removed. Propagation
+policies become finalizers, which the garbage collector processes. Namespaces and CustomResourceDefinitions have their
+own.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ _UNDELETABLE_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class DeleteVerbs:
-    """The verbs that delete."""
+    """Implementation of delete and deletecollection."""
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
 
     def delete(self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions) -> Object:
-        """The object that is going away, or a Status that it is gone. Raises Refusal (403, 404, 409)."""
+        """Return the object that is being deleted, or a Status that it is removed. Raises Refusal (403, 404, 409)."""
         live = with_type_meta(kind, self._state.find(kind, namespace, name))
         _check_preconditions(kind, live, options)
         if kind.resource == "namespaces" and name in _UNDELETABLE_NAMESPACES:
@@ -50,7 +51,7 @@ class DeleteVerbs:
         metadata = dict(live["metadata"])
         if "deletionTimestamp" not in metadata:
             metadata["deletionTimestamp"] = self._state.now()
-            # These two have finalizers of their own, and no grace period.
+            # Namespaces and CRDs have finalizers of their own, and no grace period.
             if kind.resource not in ("namespaces", "customresourcedefinitions.apiextensions.k8s.io"):
                 metadata["deletionGracePeriodSeconds"] = 0
                 if "generation" in metadata:
@@ -79,14 +80,16 @@ def _check_preconditions(kind: ServedKind, live: Object, options: DeleteOptions)
     ):
         if expected and expected != metadata[field]:
             detail = (
-                f"the {label} in the precondition ({expected}) does not match the {label} in record ({metadata[field]}). "
-                f"The object might have been {hint}"
+                f"the {label} in the precondition ({expected}) does not match the {label} in record "
+                f"({metadata[field]}). The object might have been {hint}"
             )
             raise conflict(subject, detail, content=True)
 
 
 def _select_finalizers(kind: ServedKind, present: list[str], policy: str) -> list[str]:
-    """The finalizers of an object that is to be deleted by a policy; without one those that are there decide."""
+    """Return the finalizers of an object that is deleted with a policy. Without a policy its present
+    finalizers decide.
+    """
     if kind.resource == "namespaces":
         return present
     if policy:
@@ -97,5 +100,5 @@ def _select_finalizers(kind: ServedKind, present: list[str], policy: str) -> lis
 
 
 def has_spec_finalizers(kind: ServedKind, obj: Object) -> bool:
-    """Namespaces have finalizers in their spec too."""
+    """Return whether the spec of an object has finalizers, as that of a Namespace may."""
     return kind.resource == "namespaces" and bool((obj.get("spec") or {}).get("finalizers"))

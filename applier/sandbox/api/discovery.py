@@ -1,4 +1,4 @@
-"""Discovery: which kinds are served, in the aggregated form and in the old one, and what the server says of itself.
+"""Discovery documents: the kinds served, in the aggregated and the legacy form, and the version of the server.
 
 Source: Kubernetes, "The Kubernetes API", "Aggregated discovery" (KEP-3352).
 """
@@ -15,13 +15,15 @@ from applier.sandbox.kinds.registry import KindRegistry, ServedKind
 from applier.sandbox.wire import TEXT, Request, Response, UnknownPathError, json_response
 
 _SUBRESOURCE_VERBS = ["get", "patch", "update"]
-"""Of subresources."""
+"""Verbs of all subresources."""
 _SCALE_KIND = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 _AGGREGATED_CONTENT_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 class DiscoveryService:
-    """Answers are made once for each revision of the registry. `version` is the Kubernetes version to be: `v1.36.4`."""
+    """Discovery documents, built once for each revision of the registry. `version` is the Kubernetes version, as
+    `v1.36.4`.
+    """
 
     def __init__(self, kinds: KindRegistry, version: str) -> None:
         self._kinds = kinds
@@ -30,7 +32,7 @@ class DiscoveryService:
         self._revision = -1
 
     def answer(self, request: Request, path: list[str]) -> Response:
-        """Raises UnknownPathError."""
+        """Return the document at a path. Raises UnknownPathError."""
         if self._revision != self._kinds.revision:
             self._responses, self._revision = {}, self._kinds.revision
         aggregated = "as=APIGroupDiscoveryList" in request.headers.get("accept", "") and len(path) == 1
@@ -39,7 +41,7 @@ class DiscoveryService:
         if response is None:
             response = self._responses[key] = self._build_response(path, aggregated=aggregated)
         if aggregated and request.headers.get("if-none-match") == response.headers["ETag"]:
-            # A cache replaces the headers that it kept by these.
+            # HTTP caches update their stored headers from a 304.
             return Response(304, b"", _AGGREGATED_CONTENT_TYPE, response.headers)
         return response
 

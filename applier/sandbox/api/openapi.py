@@ -1,7 +1,7 @@
-"""OpenAPI v3 of what is served, as far as kubectl reads it: `explain`, and whether fields are validated by the server.
+"""OpenAPI v3 documents, as far as kubectl reads them: `explain`, and the support for field validation.
 
-Descriptions are left out, as in the published schemas that the sandbox carries. Source: Kubernetes, "The Kubernetes
-API", "OpenAPI V3".
+They have no descriptions, like the published schemas in the sandbox. Source: Kubernetes, "The Kubernetes API", "OpenAPI
+V3".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from renderer.builtin_kinds import BuiltinSchemas
 Schema = Mapping[str, Any]
 
 EMPTY_V2_DOCUMENT = Response(200, b"", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
-"""The old document, which kubectl reads for `kind: List` only: one that knows nothing, in protobuf, is no bytes at all."""
+"""The old document, which kubectl reads only for `kind: List`. An empty document in protobuf has no bytes."""
 
 _REFERENCE_PREFIX = "#/components/schemas/"
 _WRITE_PARAMETERS = [
@@ -27,14 +27,14 @@ _WRITE_PARAMETERS = [
 
 
 class OpenApi:
-    """Documents by group version, made when they are asked for."""
+    """OpenAPI documents by group version, built for each request."""
 
     def __init__(self, kinds: KindRegistry, builtin_schemas: BuiltinSchemas) -> None:
         self._kinds = kinds
         self._builtin_schemas = builtin_schemas
 
     def answer(self, path: list[str]) -> Response:
-        """`path` comes after /openapi/v3. Raises UnknownPathError."""
+        """Return the document at *path*, relative to /openapi/v3. Raises UnknownPathError."""
         match path:
             case []:
                 return json_response({"paths": dict(self._list_documents())})
@@ -78,7 +78,7 @@ class OpenApi:
         }
 
     def _add_references(self, value: Any, schemas: dict[str, Any]) -> None:
-        """All definitions that a schema refers to, and those that they refer to."""
+        """Add all definitions that a schema refers to, directly or indirectly."""
         match value:
             case {"$ref": str(reference), **rest}:
                 name = reference.removeprefix(_REFERENCE_PREFIX)

@@ -1,6 +1,7 @@
 """Options of requests: query parameters, and for deletions the body.
 
-Source: ListOptions, CreateOptions, UpdateOptions, PatchOptions and DeleteOptions of meta.k8s.io/v1, with apimachinery's validation.
+Source: ListOptions, CreateOptions, UpdateOptions, PatchOptions and DeleteOptions of meta.k8s.io/v1, and their
+validation in apimachinery.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _VERSION_MATCHES = ("Exact", "NotOlderThan")
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """`field_validation` is Strict, Warn or Ignore; `force` is for server-side apply only."""
+    """Options of a write. `field_validation` is Strict, Warn or Ignore; `force` is for server-side apply only."""
 
     manager: str
     dry_run: bool
@@ -43,7 +44,7 @@ class WriteOptions:
 
 
 def parse_write_options(request: Request, query: Mapping[str, str], verb: str, *, apply: bool = False) -> WriteOptions:
-    """Options of a create, update or patch. Raises Refusal (422)."""
+    """Return the options of a create, update or patch. Raises Refusal (422)."""
     field_manager = query.get("fieldManager", "")
     mistakes = [*_check_dry_run(query), *_check_field_manager(field_manager, apply=apply)]
     if (field_validation := query.get("fieldValidation", "")) not in _FIELD_VALIDATIONS:
@@ -75,7 +76,9 @@ def _check_field_manager(name: str, *, apply: bool) -> list[StatusCause]:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """`propagation` is Background, Foreground or Orphan; "" leaves it to the server."""
+    """Options of a deletion. `propagation` is Background, Foreground or Orphan; empty leaves the choice to
+    the server.
+    """
 
     uid: str = ""
     version: str = ""
@@ -84,7 +87,9 @@ class DeleteOptions:
 
 
 def parse_delete_options(request: Request, query: Mapping[str, str]) -> DeleteOptions:
-    """Options of a deletion, from the body if there is one, else from the query. Raises Refusal (400, 422)."""
+    """Return the options of a deletion, from the body unless it is empty, else from the query. Raises Refusal (400,
+    422).
+    """
     body = _parse_delete_body(request.body)
     preconditions = body.get("preconditions") or {}
     dry_run = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
@@ -93,7 +98,7 @@ def parse_delete_options(request: Request, query: Mapping[str, str]) -> DeleteOp
     if orphan is not None and not policy:
         policy = "Orphan" if orphan else "Background"
     if not isinstance(preconditions, dict) or not isinstance(dry_run, list) or not isinstance(policy, str):
-        raise bad_request("the body is no DeleteOptions")
+        raise bad_request("the body is not a DeleteOptions")
     mistakes = [unsupported_value("dryRun", dry_run, ["All"])] if dry_run not in ([], ["All"]) else []
     if policy and policy not in _PROPAGATION_POLICIES:
         mistakes.append(unsupported_value("propagationPolicy", policy, (*_PROPAGATION_POLICIES, "nil")))
@@ -113,7 +118,7 @@ def _parse_delete_body(body: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
     if not isinstance(options, dict):
-        raise bad_request("the body is no DeleteOptions")
+        raise bad_request("the body is not a DeleteOptions")
     kind = options.get("kind")
     if kind not in (None, "DeleteOptions"):
         raise bad_request(f'{kind} in version "{options.get("apiVersion", "")}" cannot be handled as DeleteOptions')
@@ -122,8 +127,10 @@ def _parse_delete_body(body: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Of a list or a watch. `version` is None where none is given; `limit` 0 is none, as are `seconds`; `initial` is
-    whether a watch begins with what is there, None if that is left to the version.
+    """Options of a list or a watch.
+
+    `version` is None where none is given. `limit` and `timeout_seconds` are 0 for none. `send_initial_events` is None
+    where the version decides.
     """
 
     version: int | None
@@ -136,7 +143,7 @@ class ListOptions:
 
 
 def parse_list_options(query: Mapping[str, str], *, watching: bool = False) -> ListOptions:
-    """Raises Refusal (400, 422; 500 for the version of a watch)."""
+    """Return the options of a list or watch. Raises Refusal (400, 422; 500 for the version of a watch)."""
     limit, timeout_seconds = _parse_int_parameter(query, "limit"), _parse_int_parameter(query, "timeoutSeconds")
     send_initial_events = parse_flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
     version_text, version_match, continue_token = (
@@ -189,7 +196,9 @@ def _check_watch_options(version_match: str, send_initial_events: bool | None) -
 
 
 def parse_resource_version(text: str, *, message_prefix: str = "", code: int = 500) -> int | None:
-    """A resourceVersion, None for none. Raises Refusal with `code` and a message that begins with `told`."""
+    """Return a resourceVersion, or None if it is empty. Raises Refusal with *code*, and *message_prefix* before the
+    message.
+    """
     if not text:
         return None
     if not re.fullmatch("[0-9]{1,20}", text) or int(text) >= 2**64:
@@ -199,7 +208,7 @@ def parse_resource_version(text: str, *, message_prefix: str = "", code: int = 5
 
 
 def _parse_int_parameter(query: Mapping[str, str], name: str) -> int:
-    """A parameter that is a whole number of 64 bits, 0 if it is not given. Raises Refusal (400)."""
+    """Return a parameter as a 64-bit integer, 0 where it is missing. Raises Refusal (400)."""
     text = query.get(name, "0")
     if not re.fullmatch("[+-]?[0-9]{1,19}", text) or not -(2**63) <= int(text) < 2**63:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')

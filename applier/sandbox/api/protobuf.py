@@ -1,6 +1,6 @@
-"""Bodies in Kubernetes' protobuf, which kubectl sends for built-in kinds, as the JSON that they mean.
+"""Decoding of Kubernetes protobuf, which kubectl sends for built-in kinds, to JSON objects.
 
-Only what clients send is read; answers are always JSON, which every client takes. Source: apimachinery
+Only request bodies are decoded. Responses are always JSON, which every client accepts. Source: apimachinery
 `runtime.Unknown`, `generated.proto` of the API groups, and Protocol Buffers, "Encoding".
 """
 
@@ -25,11 +25,11 @@ _MAX_DEPTH = 100
 
 
 class ProtobufError(ValueError):
-    """Bytes that are no such message, with the reason."""
+    """Bytes that are not a message of the expected type, with the reason."""
 
 
 def decode_protobuf(body: bytes, go_type: GoType) -> Object:
-    """The object of a body, with apiVersion and kind as the client names them. Raises ProtobufError."""
+    """Return the object in a body, with the client's apiVersion and kind. Raises ProtobufError."""
     if not body.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:
@@ -66,7 +66,7 @@ def _decode_struct(go_type: GoType, data: bytes, depth: int) -> Object:
 
 
 def _decode_items(go_type: GoType, value: Any, depth: int) -> Iterator[Any]:
-    """One item, or several numbers in one field."""
+    """Yield one item, or the several numbers of a packed field."""
     if go_type.type == "integer" and isinstance(value, bytes):
         position = 0
         while position < len(value):
@@ -101,7 +101,7 @@ def _decode_value(go_type: GoType, value: Any, depth: int) -> Any:
 
 
 def _decode_special(kind: str, message: dict[int, Any]) -> Any:
-    """A message that stands for a single value."""
+    """Return the single value that a message stands for."""
     match kind:
         case _ if kind == QUANTITY:
             return message.get(1, b"").decode()
@@ -115,11 +115,11 @@ def _decode_special(kind: str, message: dict[int, Any]) -> Any:
         case _ if kind in (RAW_EXTENSION, FIELDS_V1):
             return orjson.loads(message[1]) if message.get(1) else None
         case _:
-            raise ProtobufError("what has no structure is read as JSON only")
+            raise ProtobufError("a value without a structure is read as JSON only")
 
 
 def _read_fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Numbers and values of the fields of a message: whole numbers, or bytes."""
+    """Yield the number and the value of each field in a message: integers, or bytes."""
     position = 0
     while position < len(data):
         tag, position = _read_varint(data, position)
@@ -143,7 +143,7 @@ def _read_fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number of seven bits a byte, and the place after it."""
+    """Return the integer at *position*, with seven bits in each byte, and the position after it."""
     number = 0
     for shift in range(0, 70, 7):
         byte = data[position]

@@ -1,7 +1,7 @@
-"""Get and list: consistent reads, selectors, pages.
+"""Verbs get and list: consistent reads, selectors, pages.
 
-Pages of one list show one state: the first page keeps references to what was there, for as long as there is room. A
-page of a state that is no longer kept is refused as expired (410), and the client starts again.
+All pages of a list show the same state: the first page keeps references to its objects, while there is room. A page of
+a state that was dropped is refused as expired (410), and the client starts again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from applier.sandbox.wire import Refusal, bad_request, expired_refusal
 from renderer.frozen import dataclass
 
 MAX_LIST_SNAPSHOTS = 32
-"""Lists that are being read in pages, kept at once."""
+"""States of lists in pages that are kept at once."""
 
 _METADATA_FIELDS = {"metadata.name": "", "metadata.namespace": ""}
 _EVENT_REFERENCE_FIELDS = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
@@ -56,7 +56,7 @@ _SELECTABLE_FIELDS: Mapping[str, Mapping[str, str]] = {
     "secrets": {"type": ""},
     "services": {"spec.clusterIP": "", "spec.type": ""},
 }
-"""What field selectors may ask for beside name and namespace, and what is found where there is nothing."""
+"""Fields for field selectors besides name and namespace, with the value of an absent field."""
 
 _NOT_SELECTABLE_BY_NAMESPACE = frozenset({"namespaces", "nodes"})
 
@@ -70,7 +70,7 @@ ObjectPredicate = Callable[[StoredObject], bool]
 
 
 def parse_selection(kind: ServedKind, request_path: RequestPath) -> tuple[ObjectPredicate, bool]:
-    """Which objects an address means, and whether it leaves any out. Raises Refusal (400)."""
+    """Return the predicate of the selected objects, and whether it may exclude any. Raises Refusal (400)."""
     labels, fields = request_path.query.get("labelSelector", ""), request_path.query.get("fieldSelector", "")
     label_selector, terms = parse_label_selector(labels), parse_field_selector(fields)
     selectable = {**_METADATA_FIELDS, **_SELECTABLE_FIELDS.get(kind.resource, {}), **dict.fromkeys(kind.selectable, "")}
@@ -101,7 +101,7 @@ def _selectable_value(stored: StoredObject, path: str, absent: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ContinueToken:
-    """Where a page begins: after the object `start`, in the state of `version`."""
+    """Start of a page: after the object `start`, in the state of `version`."""
 
     version: int
     start: tuple[str, str]
@@ -124,25 +124,25 @@ class _ContinueToken:
 
 
 class ReadVerbs:
-    """The read verbs."""
+    """Implementation of get and list."""
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
         self._snapshots: OrderedDict[tuple[int, str, str], list[StoredObject]] = OrderedDict()
 
     def find(self, kind: ServedKind, request_path: RequestPath) -> StoredObject:
-        """Raises Refusal (404, 500, 504)."""
+        """Return the requested object. Raises Refusal (404, 500, 504)."""
         self._check_version(parse_resource_version(request_path.query.get("resourceVersion", "")))
         return self._state.find(kind, request_path.namespace, request_path.name)
 
     def select(self, kind: ServedKind, request_path: RequestPath) -> list[StoredObject]:
-        """All objects that an address means, in order."""
+        """Return all selected objects in order. Raises Refusal (400)."""
         matches, _ = parse_selection(kind, request_path)
         resource_store = self._state.store.resource_store(kind.resource)
         return [stored for stored in resource_store.sorted_objects(request_path.namespace) if matches(stored)]
 
     def list_page(self, kind: ServedKind, request_path: RequestPath, representation: Representation) -> bytes:
-        """Raises Refusal (400, 410, 422, 504)."""
+        """Return a page of a list, encoded. Raises Refusal (400, 410, 422, 504)."""
         matches, is_filtered = parse_selection(kind, request_path)
         options = parse_list_options(request_path.query)
         limit, version = options.limit, self._state.store.version
@@ -152,7 +152,7 @@ class ReadVerbs:
             self._check_version(options.version)
             if options.exact and options.version != version:
                 raise expired_refusal("The resourceVersion for the provided list is too old.")
-            if options.version == 0:  # Served from a cache, which knows no pages.
+            if options.version == 0:  # the real server answers from a cache, which has no pages
                 limit = 0
             items = self._state.store.resource_store(kind.resource).sorted_objects(request_path.namespace)
         page, remaining = _take_page((item for item in items if matches(item)), limit)
@@ -186,7 +186,7 @@ class ReadVerbs:
 
 
 def _take_page(items: Iterator[StoredObject], limit: int) -> tuple[list[StoredObject], Iterator[StoredObject] | None]:
-    """The first `limit` (0: all), and what comes after the one that follows them, None if none does."""
+    """Return the first *limit* items (0: all), and the items after the next; None where no item is left."""
     if limit <= 0:
         return list(items), None
     return list(islice(items, limit)), items if next(items, None) else None

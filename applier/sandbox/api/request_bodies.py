@@ -1,6 +1,6 @@
-"""Bodies of write requests: objects, patches and intents, read by the rules of their kind.
+"""Bodies of write requests: objects, patches and intents, decoded by the rules of their kind.
 
-Everything that cannot be read is refused here, with the words of the API server's decoders.
+Malformed bodies are refused here, with the messages of the API server's decoders.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def media_type(request: Request) -> str:
 
 
 def with_json_body(request: Request, go_type: GoType | None) -> Request:
-    """A request whose body is JSON, where it was protobuf of something of this form. Raises Refusal (400)."""
+    """Return the request with a JSON body, where it has protobuf of *go_type*. Raises Refusal (400)."""
     if go_type is None or media_type(request) != MEDIA_TYPE:
         return request
     try:
@@ -57,7 +57,7 @@ def with_json_body(request: Request, go_type: GoType | None) -> Request:
 
 
 def _parse_object(kind: ServedKind, request: Request) -> Object:
-    """The body of a create or update, an object of this kind. Raises Refusal (400, 415, 422)."""
+    """Return the object in the body of a create or update. Raises Refusal (400, 415, 422)."""
     body = request.body
     content_type = media_type(request)
     if content_type not in ("", "application/json", "*/*"):
@@ -84,7 +84,7 @@ def _parse_object(kind: ServedKind, request: Request) -> Object:
 
 
 def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
-    """apiVersion and kind must be those of the address; built-in kinds may leave them out."""
+    """Check that apiVersion and kind are those of the path; built-in kinds may leave them out."""
     api_version, kind_name = obj.get("apiVersion"), obj.get("kind")
     if not kind.is_custom:
         type_meta = (api_version or kind.api_version, kind_name or kind.kind)
@@ -93,7 +93,8 @@ def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
     elif not kind_name or not api_version:
         missing, text = "Kind" if not kind_name else "apiVersion", body[:200].decode(errors="replace")
         raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind.kind}): Object '{missing}' is missing in '{text}'"
+            f"the object provided is unrecognized (must be of type {kind.kind}): "
+            f"Object '{missing}' is missing in '{text}'"
         )
     elif api_version != kind.api_version:
         raise bad_request(
@@ -107,7 +108,7 @@ def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
 
 
 def read_object(kind: ServedKind, request: Request, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
-    """Return the object in the body of a create or update by the rules of its kind, and warnings.
+    """Return the object in the body of a create or update, decoded by the rules of its kind, and warnings.
 
     Raises Refusal (400, 415, 422).
     """
@@ -129,7 +130,9 @@ def read_object(kind: ServedKind, request: Request, options: WriteOptions) -> tu
 
 
 def _normalize_numbers(value: Any) -> Any:
-    """With `1` for `1.0`, as Go writes it and then reads it. Into the structure of a built-in kind `1.0` is not read."""
+    """Return the value with `1` for `1.0`, as Go writes and reads it. Structures of built-in kinds do not
+    accept `1.0`.
+    """
     value_class = value.__class__
     if value_class is dict:
         return {name: _normalize_numbers(item) for name, item in value.items()}
@@ -139,17 +142,18 @@ def _normalize_numbers(value: Any) -> Any:
 
 
 def _drop_repeated_owners(obj: Object, context: str) -> tuple[str, ...]:
-    """Drops owner references that stand there twice; the warning that says so."""
+    """Drop owner references that occur twice, and return the warning."""
     if not (repeated_uids := drop_repeated_owners(obj["metadata"])):
         return ()
     return (
-        f".metadata.ownerReferences contains duplicate entries{context}; API server dedups owner references in 1.20+, and "
-        f"may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(repeated_uids)}",
+        f".metadata.ownerReferences contains duplicate entries{context}; API server dedups owner references in 1.20+, "
+        "and may reject such requests as early as 1.24; please fix your requests; "
+        f"duplicate UID(s) observed: {', '.join(repeated_uids)}",
     )
 
 
 def decode_content(kind: ServedKind, obj: Object, *, merged: bool = False) -> DecodedObject:
-    """As `Model.decode_content`, with the metadata read first. What was `merged` was read before."""
+    """Decode an object with `KindModel.decode`, its metadata first. A *merged* object was normalized before."""
     metadata, unknown, mistake = read_metadata(obj.get("metadata"))
     content = _normalize_numbers(obj) if kind.is_custom and not merged else obj
     decoded_object = kind.model.decode(
@@ -161,7 +165,10 @@ def decode_content(kind: ServedKind, obj: Object, *, merged: bool = False) -> De
 
 
 def find_duplicate_fields(body: bytes, obj: Object) -> list[str]:
-    """Fields that one JSON object of the body gives twice. The slow reading is made only where the sizes differ."""
+    """Return messages about fields that a JSON object in the body has twice.
+
+    The slow parser runs only where the counts of fields differ.
+    """
     if body.count(b'":') + body.count(b'" :') == orjson.dumps(obj).count(b'":'):
         return []
     messages: list[str] = []
@@ -179,7 +186,7 @@ def find_duplicate_fields(body: bytes, obj: Object) -> list[str]:
 
 
 def check_identity(metadata: Object, request_path: RequestPath, *, name: str) -> None:
-    """The name, where the address has one, and the namespace, where one is given, are those of the address."""
+    """Check that name and namespace of an object, as far as given, are those of the path. Raises Refusal (400)."""
     if name:
         sent_name = metadata.get("name")
         if not sent_name:
@@ -191,7 +198,7 @@ def check_identity(metadata: Object, request_path: RequestPath, *, name: str) ->
 
 
 def parse_patch(kind: ServedKind, content_type: str, body: bytes) -> Callable[[Object], Any]:
-    """What a patch does to an object. Raises Refusal (400, 413, 415); the result, PatchError."""
+    """Return the function that applies a patch to an object; it raises PatchError. Raises Refusal (400, 413, 415)."""
     if content_type == _JSON_PATCH:
         return _parse_json_patch(body)
     if content_type == _MERGE_PATCH:
@@ -242,7 +249,7 @@ def _parse_json_patch(body: bytes) -> Callable[[Object], Any]:
 
 
 def parse_intent(kind: ServedKind, request_path: RequestPath, body: bytes) -> Object:
-    """The body of a server-side apply. Raises Refusal (400)."""
+    """Return the intent of a server-side apply. Raises Refusal (400)."""
     try:
         intent = _normalize_numbers(orjson.loads(body))
     except orjson.JSONDecodeError as error:
@@ -258,7 +265,8 @@ def parse_intent(kind: ServedKind, request_path: RequestPath, body: bytes) -> Ob
         raise Refusal(
             500,
             "",
-            f"failed to create typed patch object ({request_path.namespace}/{request_path.name}; {gvk(kind)}): {mistake}",
+            f"failed to create typed patch object ({request_path.namespace}/{request_path.name}; {gvk(kind)}): "
+            f"{mistake}",
         )
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
@@ -270,7 +278,7 @@ def gvk(kind: ServedKind) -> str:
 
 
 def read_patched_object(kind: ServedKind, patched: Object, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
-    """A patched object by the rules of its kind, and warnings. Raises Refusal (422)."""
+    """Return a patched object, decoded by the rules of its kind, and warnings. Raises Refusal (422)."""
     if (patched.get("apiVersion"), patched.get("kind")) != (kind.api_version, kind.kind):
         message = f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
         raise _invalid_patch_refusal(patched, message)

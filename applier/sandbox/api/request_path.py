@@ -1,6 +1,6 @@
-"""What a request asks for, read from its method and path: Kubernetes API concepts, "Resource URIs".
+"""Resource and verb of a request, parsed from method and path: Kubernetes API concepts, "Resource URIs".
 
-Pure text: whether the kind exists is the registry's question.
+Pure text processing: the registry knows whether the kind exists.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RequestPath:
-    """One resource request. `namespace` is empty for all namespaces and cluster scope, `name` for collections."""
+    """A parsed resource request. `namespace` is empty for all namespaces and cluster scope, `name` for collections."""
 
     verb: str
     group: str
@@ -27,7 +27,7 @@ class RequestPath:
 
 
 def parse_query(target: str) -> dict[str, str]:
-    """Parameters of a target, the first value of each, as the API server takes them."""
+    """Return the query parameters of a target, the first value of each, as the API server does."""
     _, _, query = target.partition("?")
     if not query:
         return {}
@@ -35,7 +35,7 @@ def parse_query(target: str) -> dict[str, str]:
 
 
 def parse_flag(query: Mapping[str, str], name: str) -> bool:
-    """A parameter that is yes or no, as the API server takes it: what is given is yes, but for `false` and `0`."""
+    """Return a boolean parameter, as the API server reads it: any value is true, except `false` and `0`."""
     return query.get(name, "0").lower() not in ("false", "0")
 
 
@@ -45,7 +45,7 @@ def path_segments(target: str) -> list[str]:
 
 
 def parse_request_path(request: Request) -> RequestPath:
-    """The address of a resource request below /api or /apis. Raises UnknownPathError, Refusal (405)."""
+    """Return the parsed path of a resource request below /api or /apis. Raises UnknownPathError, Refusal (405)."""
     match path_segments(request.target):
         case ["api", version, *rest]:
             group = ""
@@ -60,7 +60,7 @@ def parse_request_path(request: Request) -> RequestPath:
 
 
 def _parse_resource_segments(resource_segments: list[str]) -> tuple[str, str, str, str]:
-    """Namespace, plural, name and subresource. A namespace is itself an object, with subresources of its own."""
+    """Return namespace, plural, name and subresource. A namespace is also an object with subresources of its own."""
     match resource_segments:
         case ["namespaces", name, "status" | "finalize"]:
             return "", "namespaces", name, resource_segments[2]

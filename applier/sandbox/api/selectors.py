@@ -1,6 +1,6 @@
 """Label and field selectors of a request.
 
-Source: apimachinery `pkg/labels` and `pkg/fields`; the words of the refusals are theirs.
+Source: apimachinery `pkg/labels` and `pkg/fields`, with their messages.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 
 FieldTerms = tuple[tuple[str, str, bool], ...]
-"""Path, value, and whether they must be equal."""
+"""Terms of a field selector: path, value, and whether they must be equal."""
 
 _FIELD_TERM = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)
 _ESCAPE_OR_EQUALS = re.compile(r"\\(.?)|=", re.DOTALL)
 
 
 def parse_field_selector(text: str) -> FieldTerms:
-    """The terms of `metadata.name=x,status.phase!=Running`. Raises Refusal (400)."""
+    """Return the terms of `metadata.name=x,status.phase!=Running`. Raises Refusal (400)."""
     terms: list[tuple[str, str, bool]] = []
     for term in _FIELD_TERM.findall(text):
         term_match = re.fullmatch(r"(.*?)(==|!=|=)(.*)", term, re.DOTALL)
@@ -48,7 +48,9 @@ def parse_field_selector(text: str) -> FieldTerms:
 
 
 def _unescape(escape_match: re.Match[str]) -> str:
-    """What a backslash and what follows it stand for. Raises Refusal (400), for `=` without one too."""
+    """Return the character that an escape sequence stands for. Raises Refusal (400), also for `=` without a
+    backslash.
+    """
     if escape_match[1] is None:
         raise bad_request("invalid field selector: unescaped character in value: 61")
     if escape_match[1] not in ("\\", ",", "="):

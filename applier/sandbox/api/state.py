@@ -1,4 +1,4 @@
-"""What all verbs share: the objects, the kinds, the time and new uids."""
+"""State shared by all verbs: objects, kinds, time and new uids."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from renderer.frozen import dataclass
 
 @dataclass(slots=True)
 class ApiState:
-    """State of one API: `clock` answers seconds since 1970, `new_uid` a text that was never used before.
+    """State of an API.
 
-    `removed_uids` are those of objects that are gone for good, until the garbage collector takes them.
+    `clock` returns seconds since 1970, `new_uid` a text that was never used before. `removed_uids` are those of removed
+    objects that the garbage collector has not processed yet.
     """
 
     store: Store
@@ -28,7 +29,7 @@ class ApiState:
     removed_uids: list[str] = field(default_factory=list)
 
     def now(self) -> str:
-        """The time as objects show it: RFC 3339, UTC, whole seconds."""
+        """Return the time as objects show it: RFC 3339, UTC, whole seconds."""
         return format_timestamp(int(self.clock()))
 
     def find(self, kind: ServedKind, namespace: str, name: str) -> StoredObject:
@@ -39,12 +40,12 @@ class ApiState:
         return stored
 
     def read(self, kind: ServedKind, key: StoredKey) -> Object | None:
-        """An object as its kind shows it, to work on."""
+        """Return a copy of an object, with the apiVersion of the kind; None where it is absent."""
         stored = self.store.get(key)
         return with_type_meta(kind, stored) if stored else None
 
     def write(self, key: StoredKey, obj: Object) -> StoredObject:
-        """Store an object; `obj` gets its resourceVersion."""
+        """Store an object, and set its resourceVersion."""
         return self.store.put(key, without_type_meta(obj))
 
     def remove(self, key: StoredKey) -> None:
@@ -58,7 +59,7 @@ def with_type_meta(kind: ServedKind, stored: StoredObject) -> Object:
 
 
 def without_type_meta(obj: Object) -> Object:
-    """Without apiVersion and kind, the metadata first."""
+    """Return the object without apiVersion and kind, with the metadata first."""
     content = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
     return {"metadata": obj["metadata"], **content}
 

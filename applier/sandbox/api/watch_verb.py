@@ -1,8 +1,8 @@
-"""Watches: what happens to a selection of objects, from a version on.
+"""Verb watch: the changes of selected objects from a version on.
 
-A watcher holds a position in the history of its resource, and no queue of its own: one that is too slow, like one that
-asks for a version whose events are gone, is told so (410) and lists again. Source: Kubernetes API concepts, "Efficient
-detection of changes", and KEP-3157 for initial events.
+A watcher is a position in the history of its resource, without a queue. A watcher that is too slow, or asks for a
+version whose events are gone, gets a 410 and lists again. Source: Kubernetes API concepts, "Efficient detection of
+changes"; KEP-3157 for initial events.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from applier.sandbox.storage.store import StoredObject, StoreEvent
 from applier.sandbox.wire import Refusal, expired_refusal
 
 MAX_WATCH_SECONDS, BOOKMARK_INTERVAL_SECONDS = 3600.0, 60.0
-"""Seconds: the most that a watch lasts, and between two bookmarks of one that nothing happens to."""
+"""Seconds: longest duration of a watch, and interval of bookmarks while nothing changes."""
 
 
 class WatchVerb:
-    """The verb that watches. A watch ends when its kind is no longer served."""
+    """Implementation of watch. A watch ends when its kind is no longer served."""
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
@@ -35,7 +35,7 @@ class WatchVerb:
     def watch(
         self, kind: ServedKind, request_path: RequestPath, representation: Representation
     ) -> AsyncIterator[bytes]:
-        """The events, as lines of JSON. Raises Refusal (400, 422, 500) at once."""
+        """Return the events, as lines of JSON. Raises Refusal (400, 422, 500) before the first."""
         matches, _ = parse_selection(kind, request_path)
         options = parse_list_options(request_path.query, watching=True)
         cursor = _Cursor(self._state, kind, request_path.namespace, matches, representation)
@@ -76,7 +76,7 @@ class WatchVerb:
                 if loop.time() >= deadline:
                     return
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(wait_seconds):  # `wait_for` may swallow that somebody ends the watch
+                    async with asyncio.timeout(wait_seconds):  # `wait_for` may swallow a cancellation
                         await change_event.wait()
             yield b"".join(cursor.take_events())
         finally:
@@ -84,7 +84,7 @@ class WatchVerb:
 
 
 class _Cursor:
-    """One watcher's place in the history."""
+    """Position of a watcher in the history."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class _Cursor:
         self._representation = representation
 
     def take_initial_events(self, *, with_end_bookmark: bool) -> list[bytes]:
-        """What is there, as if just added, and on request the bookmark that ends it."""
+        """Return the present objects as added, and on request the bookmark that ends them."""
         self.position = self._state.store.version
         objects = self._resource_store.sorted_objects(self._namespace)
         lines = [self._encode_event(b"ADDED", stored) for stored in objects if self._matches(stored)]
@@ -112,7 +112,7 @@ class _Cursor:
         return lines
 
     def take_events(self) -> Iterator[bytes]:
-        """Events since the last call. Raises Refusal (410) where they are gone."""
+        """Yield the events since the last call. Raises Refusal (410) where they are gone."""
         if self.position < self._resource_store.compacted_version:
             raise expired_refusal(
                 f"too old resource version: {self.position} ({self._resource_store.compacted_version})"
@@ -124,7 +124,9 @@ class _Cursor:
         self.position = max(self.position, self._state.store.version)
 
     def _translate_event(self, event: StoreEvent) -> Iterator[bytes]:
-        """An object that comes to be selected is added, one that no longer is deleted."""
+        """Yield the event for this selection: an object that enters it is added, an object that leaves it
+        is deleted.
+        """
         was_selected = event.before is not None and self._matches(event.before)
         is_selected = event.type != "DELETED" and self._matches(event.after)
         if is_selected:
@@ -147,7 +149,7 @@ class _Cursor:
 
 
 def _last_selected_state(event: StoreEvent) -> StoredObject:
-    """The object as it was while it was selected, with the version of its leaving."""
+    """Return the object as it was while selected, with the version of the change that ended this."""
     assert event.before is not None
     obj = event.before.to_object()
     obj["metadata"]["resourceVersion"] = str(event.version)

@@ -1,8 +1,8 @@
-"""Create, update, patch and apply.
+"""Verbs create, update, patch and apply.
 
-Every write takes one path: read what is sent by the rules of the kind, make the new object, work out who owns what,
-let the server's own fields stand, validate, store. Nothing is stored unless all of it succeeds, and nothing when it
-would change nothing.
+Every write takes the same path. It decodes the body by the rules of the kind, builds the new object, determines field
+ownership, restores the server's own fields, validates, and stores. Nothing is stored if a step fails, or if nothing
+would change.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _MODIFIED_MESSAGE = "the object has been modified; please apply your changes to 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The outcome of a write: the object as answered, whether it is new, and warnings for the client."""
+    """Result of a write: the object to return, whether it is new, and warnings for the client."""
 
     obj: Object
     created: bool
@@ -78,7 +78,7 @@ class WriteResult:
 
 
 class WriteVerbs:
-    """The write verbs; `scale_kind` is the kind that scales are."""
+    """Implementation of the write verbs. `scale_kind` is the kind Scale."""
 
     def __init__(self, state: ApiState, *, scale_kind: ServedKind) -> None:
         self._state = state
@@ -120,9 +120,10 @@ class WriteVerbs:
         uid = live["metadata"]["uid"] if live else ""
         if sent_metadata.get("uid", uid) != uid:
             message = (
-                f"StorageError: invalid object, Code: 4, Key: /registry/{kind.plural}/{request_path.namespace}/{request_path.name}, "
-                f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {sent_metadata['uid']}, "
-                f"UID in object meta: {uid}"
+                "StorageError: invalid object, Code: 4, "
+                f"Key: /registry/{kind.plural}/{request_path.namespace}/{request_path.name}, "
+                "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
+                f"UID in precondition: {sent_metadata['uid']}, UID in object meta: {uid}"
             )
             raise conflict(kind.subject(request_path.name), message)
         if live is None:
@@ -142,7 +143,7 @@ class WriteVerbs:
         return self._prepare_update(kind, request_path, live, obj, options, warnings)
 
     def scale(self, kind: ServedKind, request_path: RequestPath, request: Request) -> WriteResult:
-        """An update or patch of an object's scale; answers the object."""
+        """Update or patch an object through its scale, and return the object."""
         options = parse_write_options(request, request_path.query, request_path.verb)
         live = with_type_meta(kind, self._state.find(kind, request_path.namespace, request_path.name))
         if request_path.verb == "update":
@@ -169,7 +170,10 @@ class WriteVerbs:
             raise not_found_refusal(kind.subject(request_path.name))
         sent_metadata = intent["metadata"]
         if live is None and sent_metadata.get("uid"):
-            detail = f"uid mismatch: the provided object specified uid {sent_metadata['uid']}, and no existing object was found"
+            detail = (
+                f"uid mismatch: the provided object specified uid {sent_metadata['uid']}, "
+                "and no existing object was found"
+            )
             raise conflict(kind.subject(request_path.name), detail)
         try:
             merged = apply(live, intent, self._field_manager(kind, request_path, options), force=options.force)
@@ -269,7 +273,7 @@ class WriteVerbs:
         options: WriteOptions,
         warnings: tuple[str, ...],
     ) -> WriteResult:
-        """From the object that a client wants to the one that is stored."""
+        """Return the result of storing the object that a client wants, with all that the server decides."""
         reset_fields = reset_fields_of(
             kind.resource, request_path.subresource, has_status="status" in kind.subresources
         )
@@ -293,7 +297,9 @@ class WriteVerbs:
         return WriteResult(final, False, warnings, self._state.write(key, final))
 
     def _check_namespace(self, kind: ServedKind, key: StoredKey) -> None:
-        """Raises Refusal: 404 if the namespace is absent, 403 while it is being deleted."""
+        """Check that the namespace accepts objects. Raises Refusal: 404 if it is absent, 403 while it is
+        being deleted.
+        """
         if not kind.namespaced:
             return
         namespace = self._state.store.get(StoredKey("namespaces", "", key.namespace))
@@ -328,7 +334,7 @@ class WriteVerbs:
             manager=options.manager,
             type=kind.model.type,
             version=kind.api_version,
-            # The server notes no time for scales.
+            # The real server records no time for scales.
             time="" if request_path.subresource == "scale" else self._state.now(),
             subresource=request_path.subresource,
             reset_fields=reset_fields_of(

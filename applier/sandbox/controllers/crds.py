@@ -1,6 +1,6 @@
-"""CustomResourceDefinitions: from the object to served kinds and back, and the conditions that say so.
+"""Controller of CustomResourceDefinitions: kinds served from them, and their conditions.
 
-A definition is served once its names are accepted; while it is being deleted its objects are removed first. Source:
+A definition is served once its names are accepted. While it is being deleted, its objects are removed first. Source:
 apiextensions-apiserver `pkg/controller/status` and `finalizer`.
 """
 
@@ -25,7 +25,7 @@ _ACCEPTED, _ESTABLISHED, _TERMINATING = "NamesAccepted", "Established", "Termina
 
 
 class CrdController:
-    """`evaluate` judges the CEL rules of custom kinds; without it they are not checked."""
+    """Controller of CRDs. `evaluate` evaluates the CEL rules of custom kinds, which are not checked without it."""
 
     def __init__(self, state: ApiState, *, schemas: Mapping[str, Schema], evaluate: Evaluate | None) -> None:
         self._state = state
@@ -35,7 +35,7 @@ class CrdController:
         self._served_versions: dict[str, Any] = {}
 
     def reconcile(self, name: str) -> None:
-        """Bring what is served, and the definition's status, to what the definition says."""
+        """Make the served kinds, and the status of the definition, match its spec."""
         key = StoredKey(CRD_RESOURCE, "", name)
         stored = self._state.store.get(key)
         if stored is None:
@@ -57,9 +57,9 @@ class CrdController:
             self.serve(obj)
 
     def serve(self, definition: Object) -> None:
-        """Serve the kinds of a definition in all its served versions, in place of what was served for it before.
+        """Serve the kinds of a definition in all its served versions, instead of what was served for it before.
 
-        Objects that are stored already are shown by the new schemas: what these do not know vanishes.
+        Stored objects are converted to the new schemas: unknown fields disappear.
         """
         name, spec = definition["metadata"]["name"], definition["spec"]
         if self._served_versions.get(name) == spec["versions"]:
@@ -123,7 +123,7 @@ class CrdController:
         return CustomKindModel(schema, definitions=self._schemas, evaluate=self._evaluate)
 
     def _find_conflict(self, name: str, spec: Object) -> str:
-        """The name that another definition of the group has already; "" if there is none."""
+        """Return the name that another definition of the group already uses; empty without a conflict."""
         names, served_resource = spec["names"], self._served_resources.get(name)
         for kind in self._state.kinds.group_kinds(spec["group"]):
             if (kind.group, kind.plural) == served_resource:
@@ -180,7 +180,7 @@ class CrdController:
         return {"conditions": conditions, "acceptedNames": accepted_names, "storedVersions": stored_versions}
 
     def _finish_deletion(self, key: StoredKey, obj: Object) -> None:
-        """A definition that is being deleted goes when the last of its objects is gone."""
+        """Remove a definition that is being deleted, once the last of its objects is gone."""
         spec = obj["spec"]
         resource = f"{spec['names']['plural']}.{spec['group']}"
         if self._state.store.resource_store(resource).objects:

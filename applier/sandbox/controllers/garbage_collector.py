@@ -1,7 +1,7 @@
-"""What the garbage collector and the namespace controller do, in steps.
+"""Garbage collector and namespace controller, in deterministic steps.
 
-Steps are deterministic: objects in order, one pass of each. `tick` is called until nothing changes, or by a clock.
-Source: Kubernetes, "Garbage Collection"; kube-controller-manager `pkg/controller/garbagecollector` and `namespace`.
+Each `tick` processes every pending object once, in order. Source: Kubernetes, "Garbage Collection";
+kube-controller-manager `pkg/controller/garbagecollector` and `namespace`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ _BACKGROUND_DELETION = DeleteOptions(propagation="Background")
 
 
 class GarbageCollector:
-    """Works on what a deletion left to do: `pending` are namespaces and definitions that are being emptied, and owners
-    that wait for their dependents; the uids of owners that are gone are in the state.
+    """Controller of the consequences of deletions.
+
+    Pending are namespaces and definitions that are being emptied, and owners that wait for their dependents. The uids
+    of removed owners are in `ApiState`.
     """
 
     def __init__(self, state: ApiState, delete_verbs: DeleteVerbs) -> None:
@@ -31,12 +33,12 @@ class GarbageCollector:
         self._pending_keys: list[StoredKey] = []
 
     def enqueue(self, key: StoredKey) -> None:
-        """An object is being deleted and something may have to be done for that."""
+        """Add an object that is being deleted to the pending objects."""
         if key not in self._pending_keys:
             self._pending_keys.append(key)
 
     def restore(self) -> None:
-        """Find again, after a start, what an earlier process had left to do."""
+        """Find the unfinished deletions of an earlier process in the store."""
         store = self._state.store
         for resource in store.resources():
             for stored in store.resource_store(resource).objects.values():
@@ -45,7 +47,7 @@ class GarbageCollector:
         self._state.removed_uids += [uid for uid in store.owner_uids() if store.find_by_uid(uid) is None]
 
     def tick(self) -> bool:
-        """One step; whether it changed anything."""
+        """Process all pending deletions once, and return whether anything changed."""
         version = self._state.store.version
         removed_uids, self._state.removed_uids = self._state.removed_uids, []
         for uid in removed_uids:
@@ -61,7 +63,7 @@ class GarbageCollector:
         return self._state.store.version != version
 
     def _dependents(self, uid: str) -> Iterator[tuple[ServedKind, StoredObject]]:
-        """Yield the objects of served kinds whose owner references name this uid, each as it is when it is its turn."""
+        """Yield the objects of served kinds whose owner references name this uid, each read when it is due."""
         for key in self._state.store.dependents(uid):
             kind, stored = self._state.kinds.find_resource(key.resource), self._state.store.get(key)
             if kind and stored:
@@ -85,7 +87,7 @@ class GarbageCollector:
     # ---- owners and dependents
 
     def _collect(self, kind: ServedKind, stored: StoredObject) -> None:
-        """A dependent of an owner that is gone: deleted when no owner is left, else it forgets those that are gone."""
+        """Delete a dependent whose owners are all gone; else remove the references to those that are."""
         obj, key = stored.to_object(), stored.key
         owners = obj["metadata"].get("ownerReferences") or []
         live_owners = [owner for owner in owners if self._is_live(owner["uid"], key.namespace)]
@@ -97,7 +99,7 @@ class GarbageCollector:
             self._delete_verbs.delete(kind, key.namespace, key.name, _deletion_options(obj))
 
     def _is_live(self, uid: str, namespace: str) -> bool:
-        """An owner in another namespace is as good as absent."""
+        """Return whether an owner exists. An owner in another namespace counts as absent."""
         owner = self._state.store.find_by_uid(uid)
         return owner is not None and owner.key.namespace in ("", namespace)
 
@@ -115,7 +117,7 @@ class GarbageCollector:
                 self._remove_finalizer(stored.key, _FOREGROUND_FINALIZER)
 
     def _delete_dependent(self, kind: ServedKind, stored: StoredObject, owner: str) -> bool:
-        """Delete a dependent; whether the owner has to wait until it is gone."""
+        """Delete a dependent, and return whether its owner has to wait until it is gone."""
         key = stored.key
         if not stored.is_deleting and stored.owner_uids == (owner,):
             self._delete_verbs.delete(kind, key.namespace, key.name, DeleteOptions(propagation="Foreground"))
@@ -150,7 +152,7 @@ class GarbageCollector:
     # ---- namespaces and definitions
 
     def _empty_namespace(self, stored: StoredObject) -> None:
-        """Delete all that is in a namespace; without content it loses its own finalizer and goes."""
+        """Delete everything in a namespace. Once it is empty, remove its own finalizer, and then itself."""
         for kind, content in self._list_namespace_content(stored.key.name):
             if not content.is_deleting:
                 self._delete_verbs.delete(kind, content.key.namespace, content.key.name, _BACKGROUND_DELETION)
@@ -172,7 +174,7 @@ class GarbageCollector:
         ]
 
     def _empty_definition(self, stored: StoredObject) -> None:
-        """Delete all objects of a custom kind; `CrdController.reconcile` removes the definition after the last."""
+        """Delete all objects of a custom kind. `CrdController.reconcile` removes the definition after the last."""
         spec = stored.to_object()["spec"]
         resource = f"{spec['names']['plural']}.{spec['group']}"
         if kind := self._state.kinds.find_resource(resource):
@@ -182,7 +184,7 @@ class GarbageCollector:
 
 
 def _deletion_options(obj: Object) -> DeleteOptions:
-    """How a collected dependent is deleted: as its own finalizers say, else in the background."""
+    """Return how a dependent is deleted: as its own finalizers say, else in the background."""
     finalizers = obj["metadata"].get("finalizers") or ()
     if _ORPHAN_FINALIZER in finalizers:
         return DeleteOptions(propagation="Orphan")

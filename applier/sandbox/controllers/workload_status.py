@@ -1,4 +1,4 @@
-"""What the controllers of workloads report of an object, by how far it has come, worded as the real ones do.
+"""Statuses that the controllers of workloads write, by progress, in the words of the real controllers.
 
 Source: the Kubernetes API reference of each kind.
 """
@@ -15,12 +15,15 @@ from applier.cluster import Object
 from renderer.frozen import dataclass
 
 Patches = Mapping[str, Object]
-"""Merge patches by subresource ("" is the object itself), in the order in which they are made."""
+"""Merge patches by subresource ("" is the object itself), in the order in which they are sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadProgress:
-    """Where a rollout is: `part` of it done (0 to 1), or `failed`. `earlier` replicas were available before it."""
+    """Progress of a rollout: the `fraction` done (0 to 1), or `failed`.
+
+    `previously_available` replicas were available before it.
+    """
 
     fraction: float
     failed: bool
@@ -42,7 +45,7 @@ def _build_condition(condition_type: str, is_true: bool, reason: str, message: s
 
 
 def _status_patches(obj: Object, **fields: Any) -> Patches:
-    """Return the patch of a status that names the generation it is about."""
+    """Return the patch of a status, with the generation that it describes."""
     return {"status": {"status": {"observedGeneration": obj["metadata"].get("generation", 1), **fields}}}
 
 
@@ -83,7 +86,7 @@ def _deployment_status(obj: Object, progress: WorkloadProgress) -> Patches:
 
 
 def _revision_name(obj: Object) -> str:
-    """A name for the pod template, as controller revisions have."""
+    """Return a name for the pod template, in the form of ControllerRevisions."""
     template = orjson.dumps((obj.get("spec") or {}).get("template"), option=orjson.OPT_SORT_KEYS)
     return f"{obj['metadata']['name']}-{hashlib.blake2b(template, digest_size=5).hexdigest()}"
 
@@ -110,7 +113,7 @@ def _stateful_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
 
 
 def _daemon_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
-    """On the one node that there would be."""
+    """Return the status on the single node that the sandbox pretends to have."""
     ready = int(progress.fraction)
     return _status_patches(
         obj,
@@ -132,7 +135,7 @@ def _replica_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
 
 
 def _disruption_budget_status(obj: Object, progress: WorkloadProgress) -> Patches:
-    """There are no pods, so none may be disrupted."""
+    """Return the status without pods, where no disruption is allowed."""
     condition = _build_condition("DisruptionAllowed", False, "InsufficientPods", "", progress.now)
     counts = dict.fromkeys(("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0)
     conditions = [{**condition, "observedGeneration": obj["metadata"].get("generation", 1)}]
@@ -185,7 +188,7 @@ def _pod_status(obj: Object, progress: WorkloadProgress) -> Patches:
 
 
 def _service_status(obj: Object, progress: WorkloadProgress) -> Patches:
-    """An address of TEST-NET-1 (RFC 5737), which leads nowhere, for those that ask for a load balancer."""
+    """Return an address of TEST-NET-1 (RFC 5737), which leads nowhere, for a Service of type LoadBalancer."""
     if (obj.get("spec") or {}).get("type") != "LoadBalancer" or progress.fraction < 1:
         return {}
     return {"status": {"status": {"loadBalancer": {"ingress": [{"ip": _load_balancer_ip(obj), "ipMode": "VIP"}]}}}}
@@ -225,4 +228,4 @@ STATUS_BUILDERS: Final[Mapping[str, Callable[[Object, WorkloadProgress], Patches
     "services": _service_status,
     "statefulsets.apps": _stateful_set_status,
 }
-"""What is reported, by resource."""
+"""Builders of statuses by resource."""

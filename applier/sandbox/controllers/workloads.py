@@ -1,7 +1,7 @@
-"""What the controllers of workloads would report, by script: rollouts become available, jobs complete, addresses come.
+"""Scripted controllers of workloads: rollouts become available, jobs complete, addresses appear.
 
-Nothing runs. A controller here is a client of the sandbox that writes statuses (`reports`) in the steps that an injected
-clock allows, so that a rollout can be watched and waited for, and can be made to fail.
+Nothing runs. These controllers are clients of the sandbox that write statuses (`workload_status`) at the times of an
+injected clock. So a rollout can be watched, waited for and made to fail.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ Outcome = Literal["ready", "fail", "hang", "flap"]
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """How a workload goes after each change: `ready` or `fail` after `seconds`; `hang` never gets on; `flap` is ready
-    and not ready in turn, `seconds` each.
+    """Course of a workload after each change.
+
+    It is `ready` or fails (`fail`) after `seconds`. With `hang` it makes no progress; with `flap` it alternates between
+    ready and not ready every `seconds`.
     """
 
     outcome: Outcome = "ready"
@@ -33,19 +35,20 @@ class Behaviour:
 
 
 class BehaviourSource(Protocol):
-    """Says what happens to workloads."""
+    """Source of the behaviour of workloads."""
 
     def behaviour(self, key: StoredKey) -> Behaviour:
-        """Of the object with this key."""
+        """Return the behaviour of the object with this key."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadScript:
-    """One behaviour of all workloads."""
+    """Script with a single behaviour for all workloads."""
 
     default: Behaviour = Behaviour()
 
     def behaviour(self, _: StoredKey) -> Behaviour:
+        """Return the behaviour of every workload."""
         return self.default
 
 
@@ -56,7 +59,7 @@ class _Rollout:
 
 
 class WorkloadControllers:
-    """`request` carries out what the controllers ask for. `script` may be replaced at any time."""
+    """Controllers of all workloads. `send_request` executes their requests. `script` may be replaced at any time."""
 
     def __init__(self, state: ApiState, send_request: Callable[[Request], Response], script: BehaviourSource) -> None:
         self.script = script
@@ -67,7 +70,7 @@ class WorkloadControllers:
         self._active_rollouts: dict[StoredKey, _Rollout] = {}
 
     def tick(self) -> bool:
-        """Report what is due; whether anything was."""
+        """Write the statuses that are due, and return whether any was."""
         for resource in STATUS_BUILDERS:
             self._detect_changes(resource)
         changed = False
@@ -76,8 +79,8 @@ class WorkloadControllers:
         return changed
 
     def next_change_time(self) -> float | None:
-        """When time brings something further, by the clock; None: whatever is under way never gets there. What has changed since the last step is
-        not known yet.
+        """Return when time alone changes a status; None where it never does. Changes since the last `tick` are not
+        included.
         """
         return min(
             filter(None, (self._change_time(key, rollout) for key, rollout in self._active_rollouts.items())),
@@ -96,7 +99,9 @@ class WorkloadControllers:
                 return rollout.started_at + behaviour.seconds
 
     def _detect_changes(self, resource: str) -> None:
-        """Take up what is new or has changed since the last step; after a long time, everything."""
+        """Start the rollouts of objects that changed since the last step; of all objects, if the history no longer goes
+        back.
+        """
         resource_store, seen_version = self._state.store.resource_store(resource), self._seen_versions[resource]
         self._seen_versions[resource] = self._state.store.version
         if seen_version < resource_store.compacted_version or seen_version < 0:
@@ -157,7 +162,7 @@ class WorkloadControllers:
 
 
 def _is_applied(obj: Any, patch: Any) -> bool:
-    """Whether a patch would change nothing but times of conditions."""
+    """Return whether a patch would change nothing but times of conditions."""
     if isinstance(patch, dict):
         if patch.get("type") and "lastTransitionTime" in patch:
             patch = {name: value for name, value in patch.items() if not name.startswith("last")}

@@ -1,1 +1,1 @@
-"""Ways to reach the sandbox: in process, over HTTP, and cut off."""
+"""Endpoints of the sandbox: in process, over HTTP, and a switch that cuts it off."""

@@ -1,4 +1,4 @@
-"""A cluster that is cut off: its server takes connections and answers nothing, until it is healed."""
+"""Switch that cuts a sandbox off: it accepts connections and gives no answers, until it is healed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from applier.sandbox.endpoints.transport import RequestHandler
 from applier.sandbox.wire import Request, Response
 
 CUT_PATH: Final = "/sandbox/cut"
-"""PUT to it cuts a sandbox, DELETE heals it. It is answered at any time. A page in a browser can send neither to another address."""
+"""Path of the switch: PUT cuts the sandbox, DELETE heals it, at any time. Web pages of other origins cannot send
+either.
+"""
 
 
 class CutSwitch:
-    """A switch between a door and a sandbox: `CutSwitch(sandbox.answer)`.
+    """A switch between an endpoint and a sandbox: `CutSwitch(sandbox.answer)`.
 
-    While it is cut, requests get no answer and watches tell nothing. Once it is healed, what was asked meanwhile is carried out, as by an API
-    server that was stopped and continued.
+    While it is cut, requests get no answer and watches no events. Once it is healed, waiting requests are executed, as
+    by an API server that was stopped and continued.
     """
 
     def __init__(self, handler: RequestHandler) -> None:
@@ -34,15 +36,18 @@ class CutSwitch:
         return not self._whole.is_set()
 
     def cut(self) -> None:
-        """Do nothing when it is cut already."""
+        """Cut the sandbox off, unless it is cut already."""
         self._whole.clear()
 
     def heal(self) -> None:
-        """End `cut`; do nothing when it is not cut."""
+        """End `cut`, if it is cut."""
         self._whole.set()
 
     async def answer(self, request: Request) -> Response:
-        """The sandbox's answer, when it is not cut; at once to whom turns the switch. Raises ConnectionDroppedError."""
+        """Return the sandbox's response once it is not cut; answer requests to the switch at once.
+
+        Raises ConnectionDroppedError.
+        """
         match request.method, request.target:
             case "PUT", target if target == CUT_PATH:
                 self.cut()

@@ -1,7 +1,7 @@
-"""The door for everybody on this machine: plain HTTP on loopback, for kubectl and for Levelgate itself.
+"""HTTP endpoint on loopback, for kubectl and for Levelgate on the same machine.
 
-Invariants: it listens on 127.0.0.1 only, it knows nobody (whoever can connect may do everything), and no request can
-make it keep more than one body of the largest size.
+Invariants: it listens on 127.0.0.1 only. It has no authentication: every client that can connect may do everything. A
+request uses at most the memory of one body of the maximum size.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _SWITCH_SECONDS = 10.0
 
 @asynccontextmanager
 async def serve(handler: RequestHandler, *, port: int = 0) -> AsyncIterator[str]:
-    """Serve until the block ends; gives the URL. `port` 0 takes a free one.
+    """Serve until the block ends, and yield the URL. Port 0 chooses a free port.
 
-    Raises ConfigurationError if the port cannot be had.
+    Raises ConfigurationError if the port cannot be used.
     """
     stopping = asyncio.Event()
     server = web.Server(_Handler(handler, stopping), access_log=None, tcp_keepalive=True)
@@ -49,12 +49,18 @@ async def serve(handler: RequestHandler, *, port: int = 0) -> AsyncIterator[str]
 
 
 def context_names(clusters: int) -> list[str]:
-    """The contexts of a sandbox beside which there are so many clusters: its own, and `c0`, `c1`, ... Its own is `hub` if there are any."""
+    """Return the contexts of a sandbox and of *clusters* further clusters: `hub`, then `c0`, `c1`, and so on.
+
+    Without further clusters its own context is `levelgate-sandbox`.
+    """
     return ["hub", *(f"c{number}" for number in range(clusters))] if clusters else [_SOLE_NAME]
 
 
 def write_kubeconfig(file: Path, url: str, *others: str) -> None:
-    """A kubeconfig for the server at `url`, and for those of `others`: a context each (`context_names`), the first is used. Raises OSError."""
+    """Write a kubeconfig with a context for the server at *url*, and one for each of *others*; see `context_names`.
+
+    The first is the current context. Raises OSError.
+    """
     names = context_names(len(others))
     config = {
         "apiVersion": "v1",
@@ -70,7 +76,7 @@ def write_kubeconfig(file: Path, url: str, *others: str) -> None:
 
 
 async def set_cut(url: str, *, is_cut: bool) -> None:
-    """Turn the switch of the sandbox at `url`. Raises ConfigurationError if it cannot be reached, or has none."""
+    """Turn the switch of the sandbox at *url*. Raises ConfigurationError if it cannot be reached, or has no switch."""
     timeout = ClientTimeout(_SWITCH_SECONDS)
     try:
         async with (
@@ -82,12 +88,14 @@ async def set_cut(url: str, *, is_cut: bool) -> None:
             detail = f"it answered {response.status}"
     except (ClientError, TimeoutError):
         detail = "it does not answer"
-    raise ConfigurationError(f"the sandbox at {url} cannot be cut off or healed: {detail}: start it anew")
+    raise ConfigurationError(f"the sandbox at {url} cannot be cut off or healed: {detail}: start it again")
 
 
 _ALLOWED_HOSTS = frozenset({HOST, "localhost"})
 _FOREIGN_HOST_RESPONSE = Refusal(403, "Forbidden", f"the sandbox answers to {HOST} and localhost only").response
-"""A page in a browser can make a name of its own lead here (DNS rebinding); its requests still carry that name."""
+"""Answer to DNS rebinding: a web page can make its own host name resolve to this address, but not change the Host
+header.
+"""
 
 _TOO_LARGE_RESPONSE = Refusal(
     413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY_BYTES}"
@@ -120,7 +128,7 @@ class _Handler:
     async def _stream(
         self, request: web.BaseRequest, response: Response, events: AsyncIterator[bytes]
     ) -> web.StreamResponse:
-        """Until the watch or the client ends, or the server stops."""
+        """Stream events until the watch or the client ends, or the server stops."""
         stream = web.StreamResponse(status=response.status, headers={"Content-Type": response.content_type})
         await stream.prepare(request)
         stopped = asyncio.ensure_future(self._stopping.wait())
@@ -148,7 +156,7 @@ class _Handler:
 
 
 async def _read_body(request: web.BaseRequest) -> bytes | None:
-    """The body, None if it is too large."""
+    """Return the body; None where it is too large."""
     if not request.body_exists:
         return b""
     chunks: list[bytes] = []
@@ -167,7 +175,7 @@ def _to_web_response(response: Response) -> web.Response:
 
 
 def _abort_connection(request: web.BaseRequest) -> web.Response:
-    """End the connection without an answer."""
+    """Close the connection without an answer."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)

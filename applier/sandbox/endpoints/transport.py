@@ -1,7 +1,7 @@
-"""The door for the same process: `KubeCluster`, the adapter of real servers, speaks to a sandbox without a socket.
+"""In-process endpoint: `KubeCluster`, the adapter of real servers, calls a sandbox without a socket.
 
-So discovery, pages, retries and the translation of refusals are one code for both. Neither aiohttp nor `kubernetes` is
-imported.
+So discovery, pages, retries and the translation of refusals are the same code for both. Neither aiohttp nor
+`kubernetes` is imported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, S
 from applier.sandbox.wire import ConnectionDroppedError, Request, Response
 
 RequestHandler = Callable[[Request], Awaitable[Response]]
-"""Answers requests: `Sandbox.answer`, or that behind faults. Raises ConnectionDroppedError instead of an answer."""
+"""Function that answers requests, such as `Sandbox.answer`. It may raise ConnectionDroppedError."""
 
 
 def cluster_of(
@@ -27,12 +27,12 @@ def cluster_of(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     rng: Callable[[], float] = random.random,
 ) -> KubeCluster:
-    """The port `applier.cluster.Cluster` on a sandbox in this process: `cluster_of(sandbox.answer)`."""
+    """Return the port `applier.cluster.Cluster` on a sandbox in this process: `cluster_of(sandbox.answer)`."""
     return KubeCluster(SandboxTransport(handler, name), concurrency=concurrency, sleep=sleep, rng=rng)
 
 
 class SandboxTransport:
-    """See `applier.kube.transport_port.Transport`."""
+    """Adapter of `applier.kube.transport_port.Transport`."""
 
     namespace = "default"
 
@@ -44,7 +44,7 @@ class SandboxTransport:
         self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
     ) -> HttpAnswer:
         lower_headers = {key.lower(): value for key, value in headers.items()}
-        await asyncio.sleep(0)  # others may go first, as with a real server
+        await asyncio.sleep(0)  # other tasks may run before the answer, as with a real server
         try:
             response = await self._handler(Request(method, path, lower_headers, body or b""))
         except ConnectionDroppedError as dropped:
@@ -71,13 +71,13 @@ class SandboxTransport:
 
 
 async def _read_chunks(response: Response, silence: float) -> AsyncGenerator[bytes, None]:
-    """Of a watch what comes; an answer that refuses has none."""
+    """Yield the parts of a watch; nothing for a refusal, which has a body."""
     if response.stream is None:
         return
     stream = aiter(response.stream)
     while True:
         try:
-            async with asyncio.timeout(silence):  # `wait_for` may swallow that somebody ends the watch
+            async with asyncio.timeout(silence):  # `wait_for` may swallow a cancellation
                 chunk = await anext(stream)
         except StopAsyncIteration:
             return

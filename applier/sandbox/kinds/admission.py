@@ -1,9 +1,8 @@
-"""Defaults that the server sets by itself, and strategies of built-in kinds on write.
+"""Fields that the server itself sets on a write to a built-in kind: strategies, allocators and admission.
 
-Nobody owns these fields: first statuses, selectors, additions of admission to Pods, addresses of Services. They follow
-from names, so that they are the same in every run.
-
-Source: Kubernetes `pkg/registry` (`PrepareForCreate`, `PrepareForUpdate`), its allocators, and the default admission plugins.
+These fields have no owner: first statuses, selectors, additions to Pods, addresses of Services. They follow from names,
+so that they are the same in every run. Source: Kubernetes `pkg/registry` (`PrepareForCreate`, `PrepareForUpdate`), its
+allocators, and the default admission plugins.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from applier.cluster import Object
 from applier.sandbox.kinds.defaults import iterate_objects, set_defaults
 
 Change = Callable[[Object, Object | None], None]
-"""Changes the object that it is given; the second is the stored one, None at creation."""
+"""Function that changes an object. The second argument is the stored object, None at creation."""
 
 
 def _complete_namespace(obj: Object, live: Object | None) -> None:
@@ -24,7 +23,7 @@ def _complete_namespace(obj: Object, live: Object | None) -> None:
 
 
 def _complete_job(obj: Object, live: Object | None) -> None:
-    """A Job finds its pods by its own uid. Labels that it has from its template stay those of the template."""
+    """Set the selector of a Job by its uid, and the labels of its Pods. Labels shared with the template stay shared."""
     spec, metadata = obj["spec"], obj["metadata"]
     if live is not None and "selector" in live["spec"]:
         spec.setdefault("selector", live["spec"]["selector"])
@@ -126,11 +125,11 @@ _TYPE_FIELDS: tuple[tuple[Callable[[Object], bool], tuple[str, ...]], ...] = (
     (_has_health_check, ("healthCheckNodePort",)),
     (lambda spec: spec["type"] == "LoadBalancer", ("allocateLoadBalancerNodePorts", "loadBalancerClass")),
 )
-"""Fields that only some Services have."""
+"""Fields that only some types of Services use."""
 
 
 def _drop_unused_fields(spec: Object, old_spec: Object) -> None:
-    """A Service that changes its type leaves behind what it no longer needs and did not change."""
+    """Drop fields that a Service no longer uses after a change of its type, unless they were changed too."""
     for uses_fields, names in _TYPE_FIELDS:
         if uses_fields(old_spec) and not uses_fields(spec):
             for name in names:
@@ -149,7 +148,7 @@ COMPLETERS: Mapping[str, Change] = {
     "pods": _complete_pod,
     "services": _complete_service,
 }
-"""By resource."""
+"""Completion by resource."""
 
 
 NAME_RULES: Final[Mapping[str, str]] = {
@@ -163,29 +162,35 @@ NAME_RULES: Final[Mapping[str, str]] = {
     "clusterroles.rbac.authorization.k8s.io": "segment",
     "clusterrolebindings.rbac.authorization.k8s.io": "segment",
 }
-"""Which names they take, by resource: a rule of `names`, or `segment`, any part of a path; all others are subdomains."""
+"""Rule for names by resource: a rule of `names`, or `segment` for any segment of a path. The default is `subdomain`."""
 
 REQUIRES_RESOURCE_VERSION: Final = frozenset(
     "customresourcedefinitions.apiextensions.k8s.io leases.coordination.k8s.io poddisruptionbudgets.policy"
     " runtimeclasses.node.k8s.io csidrivers.storage.k8s.io"
-    " mutatingwebhookconfigurations.admissionregistration.k8s.io validatingwebhookconfigurations.admissionregistration.k8s.io"
-    " validatingadmissionpolicies.admissionregistration.k8s.io validatingadmissionpolicybindings.admissionregistration.k8s.io"
-    " mutatingadmissionpolicies.admissionregistration.k8s.io mutatingadmissionpolicybindings.admissionregistration.k8s.io".split()
+    " mutatingwebhookconfigurations.admissionregistration.k8s.io"
+    " validatingwebhookconfigurations.admissionregistration.k8s.io"
+    " validatingadmissionpolicies.admissionregistration.k8s.io"
+    " validatingadmissionpolicybindings.admissionregistration.k8s.io"
+    " mutatingadmissionpolicies.admissionregistration.k8s.io"
+    " mutatingadmissionpolicybindings.admissionregistration.k8s.io".split()
 )
-"""Built-in kinds whose update has to say which version it replaces, as that of every custom kind (`AllowUnconditionalUpdate`)."""
+"""Built-in kinds whose updates must have a resourceVersion, as those of every custom kind
+(`AllowUnconditionalUpdate`).
+"""
 
 ALLOWS_CREATE_ON_UPDATE: Final = frozenset(
     "endpoints events events.events.k8s.io leases.coordination.k8s.io limitranges runtimeclasses.node.k8s.io services"
     " clusterrolebindings.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io"
     " rolebindings.rbac.authorization.k8s.io roles.rbac.authorization.k8s.io".split()
 )
-"""Built-in kinds whose update creates what is not there (`AllowCreateOnUpdate`), whatever version it says to replace."""
+"""Built-in kinds whose update creates an absent object, whatever its resourceVersion (`AllowCreateOnUpdate`)."""
 
 HAS_GENERATION: Final = frozenset(
     "cronjobs.batch customresourcedefinitions.apiextensions.k8s.io daemonsets.apps deployments.apps "
     "deviceclasses.resource.k8s.io devicetaintrules.resource.k8s.io endpointslices.discovery.k8s.io "
     "flowschemas.flowcontrol.apiserver.k8s.io ingressclasses.networking.k8s.io ingresses.networking.k8s.io jobs.batch "
-    "mutatingadmissionpolicies.admissionregistration.k8s.io mutatingadmissionpolicybindings.admissionregistration.k8s.io "
+    "mutatingadmissionpolicies.admissionregistration.k8s.io "
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io "
     "mutatingwebhookconfigurations.admissionregistration.k8s.io networkpolicies.networking.k8s.io "
     "poddisruptionbudgets.policy pods podtemplates priorityclasses.scheduling.k8s.io "
     "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io replicasets.apps replicationcontrollers "
@@ -199,4 +204,4 @@ GENERATION_METADATA: Final[Mapping[str, tuple[str, ...]]] = {
     "deployments.apps": ("annotations",),
     "endpointslices.discovery.k8s.io": ("annotations", "labels"),
 }
-"""Metadata that the generation counts changes of, by resource."""
+"""Metadata whose changes count in the generation, by resource."""

@@ -1,4 +1,4 @@
-"""The built-in kinds, from what the real API server publishes of them."""
+"""Built-in kinds, from the schemas and the discovery that the real API server publishes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from renderer import builtin_kinds
 from renderer.builtin_kinds import BuiltinSchemas
 
 _UNSERVED_VERSIONS = frozenset({("autoscaling", "v1")})
-"""Versions that only a conversion could serve: the sandbox stores one version of a built-in kind."""
+"""Versions that need a conversion: the sandbox stores a single version of each built-in kind."""
 
 
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 
 
 class BuiltInKindModel:
-    """A `Model` by published schema; `form` None, where none is published, takes anything."""
+    """A `KindModel` from the published schema. Without one (`go_type` None) it accepts anything."""
 
     def __init__(
         self, kind: str, go_type: GoType | None, builtin_schemas: BuiltinSchemas, *, resource: str, has_status: bool
@@ -94,13 +94,13 @@ class BuiltInKindModel:
 
 @cache
 def built_in_go_types() -> GoTypeRegistry:
-    """How all built-in kinds are held."""
+    """Return the Go types of all built-in kinds."""
     return GoTypeRegistry(builtin_kinds.load_builtin_schemas(), builtin_kinds.load_structures())
 
 
 @cache
 def built_in_kinds() -> tuple[ServedKind, ...]:
-    """Every built-in kind that is stored as objects. They are values: all sandboxes of a process share them."""
+    """Return every built-in kind with stored objects. All sandboxes of a process share these values."""
     builtin_schemas = builtin_kinds.load_builtin_schemas()
     return tuple(
         _build_kind(builtin_schemas, group["metadata"].get("name", ""), version["version"], entry)
@@ -137,7 +137,7 @@ def _build_kind(builtin_schemas: BuiltinSchemas, group: str, version: str, entry
 
 @cache
 def scale_kind() -> ServedKind:
-    """The kind that the scales of all other kinds are."""
+    """Return the kind Scale, in which the scales of all other kinds are read and written."""
     go_type = built_in_go_types().kind_type("autoscaling", "v1", "Scale")
     model = BuiltInKindModel(
         "Scale", go_type, builtin_kinds.load_builtin_schemas(), resource="scales.autoscaling", has_status=False

@@ -1,9 +1,4 @@
-"""Custom kinds, from the structural schema of their CustomResourceDefinition.
-
-Source: Kubernetes, "Extend the Kubernetes API with CustomResourceDefinitions": pruning, defaulting, nullable,
-validation rules. Values are judged by `renderer.schema`; the messages of the causes are therefore ours, their fields
-and reasons the server's.
-"""
+"""Custom kinds, from the structural schema of their CustomResourceDefinition."""
 
 from __future__ import annotations
 
@@ -37,11 +32,11 @@ _CAUSE_REASONS: Mapping[str, str] = {
     "maxItems": "FieldValueTooMany",
     "maxProperties": "FieldValueTooMany",
 }
-"""Of a cause, by the rule of the schema that a value breaks; all others are FieldValueInvalid."""
+"""Reason of a cause by the broken rule of the schema; FieldValueInvalid for others."""
 
 
 class CustomKindModel:
-    """A `Model` by structural schema; `evaluate` judges its CEL rules, which without it are not checked."""
+    """A `KindModel` from a structural schema. `evaluate` evaluates its CEL rules, which are not checked without it."""
 
     go_type = None
     has_generation = True
@@ -103,15 +98,17 @@ def _rule_cause(broken_rule: BrokenRule) -> StatusCause:
 
 
 def _prune_metadata(value: Any, path: str, unknown: list[str]) -> Any:
-    """That of an embedded object, as any object's; what cannot be read stays as it is."""
+    """Return the metadata of an embedded object, read like that of any object; unchanged where it cannot be read."""
     pruned, unknown_paths, mistake = metadata.read_metadata(value)
     unknown += (path + unknown_path.removeprefix("metadata") for unknown_path in unknown_paths)
     return value if mistake else pruned
 
 
 def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, keep_typed_nulls: bool) -> Any:
-    """A value without the fields that its schema does not know; their paths are added to `unknown`. Fields go that may
-    not be null and have no default to take, but with `keep_typed_nulls` only those of no type.
+    """Return a value without fields that its schema does not declare, and append their paths to *unknown*.
+
+    Nulls that are not allowed and have no default are dropped too. With *keep_typed_nulls*, only those without a type
+    are.
     """
     match value:
         case dict():

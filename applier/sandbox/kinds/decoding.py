@@ -1,8 +1,8 @@
-"""Content of built-in kinds as the server's typed decoder reads it and its encoder writes it again.
+"""Decoding of built-in kinds as by the server's typed decoder, followed by its encoder.
 
-Unknown fields are dropped and listed, nulls are absent, what is empty is absent where its structure says so, structures
-are there even if nothing of them was given, defaults are filled in, quantities and times are written in one way, a value
-of another type is a mistake that nothing survives. Source: the OpenAPI documents that the API server publishes, and its types in Go.
+Unknown fields are dropped and listed. Nulls are dropped, and empty values too where the structure says so. Missing
+structures and defaults are added. Quantities and times get a canonical form. A value of another type is an error.
+Source: the OpenAPI documents that the API server publishes, and its types in Go.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ _INT32_RANGE = range(-(2**31), 2**31)
 
 
 class DecodingError(Exception):
-    """A value that cannot be read, in the words of the decoder."""
+    """A value that cannot be decoded, with the decoder's message."""
 
 
 class Decoder:
-    """Reads the objects of one kind."""
+    """Decoder of the objects of one kind."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
     def decode(self, go_type: GoType, value: Any, path: str, unknown: list[str]) -> Any:
-        """The value as it is stored; paths of dropped fields are added to `unknown`. Raises DecodingError."""
+        """Return the value as it is stored, and append the paths of dropped fields to *unknown*. Raises
+        DecodingError.
+        """
         if go_type.struct_fields:
             return self.decode_struct(go_type, value, path, unknown)
         match go_type.type:
@@ -59,7 +61,7 @@ class Decoder:
                 return self._decode_special(kind, value, path)
 
     def decode_struct(self, go_type: GoType, value: Any, path: str, unknown: list[str]) -> Any:
-        """As `read`, of a structure."""
+        """Return a structure as `decode` does."""
         if not isinstance(value, dict):
             raise self._type_error(value, path, "struct")
         fields, decoded = go_type.fields, {}
@@ -97,7 +99,7 @@ class Decoder:
         }
 
     def _decode_special(self, kind: str, value: Any, path: str) -> Any:
-        """What is written in one way only, and what may be anything."""
+        """Return the canonical form of a quantity, time or similar; other values unchanged."""
         match kind:
             case _ if kind == QUANTITY:
                 text = str(value) if type(value) in (int, float) else value
@@ -138,8 +140,9 @@ class Decoder:
                 return value
             case "integer", int() if not isinstance(value, bool):
                 if type_format == "int32" and value not in _INT32_RANGE:
+                    go_field = self._go_field_name(path)
                     raise DecodingError(
-                        f"json: cannot unmarshal number {value} into Go struct field {self._go_field_name(path)} of type int32"
+                        f"json: cannot unmarshal number {value} into Go struct field {go_field} of type int32"
                     )
                 return value
             case "number", int() | float() if not isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""What the server fills in where an author of a built-in object says nothing.
+"""Defaults of built-in kinds for fields that an author leaves out.
 
-Defaults belong to structures, wherever those are: `DEFAULTS` by the definition of each. Scalars that the published schema
-gives a default need no mention here. Source: `defaults.go` of the API groups of Kubernetes, documented in its API
+Defaults belong to structures, wherever these occur: `DEFAULTS` has them by definition. Scalars with a default in the
+published schema are not repeated here. Source: `defaults.go` of the API groups of Kubernetes, documented in its API
 reference.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from applier.cluster import Object
 
 Change = Callable[[Object], None]
-"""Changes the structure that it is given; those in it are filled in already."""
+"""Function that sets the defaults of a structure, after those of the structures in it."""
 
 
 def set_defaults(obj: Object, values: Mapping[str, Any]) -> None:
@@ -24,12 +24,12 @@ def set_defaults(obj: Object, values: Mapping[str, Any]) -> None:
 
 
 def constant_defaults(**values: Any) -> Change:
-    """A change that does no more than that."""
+    """Return a change that sets constants."""
     return lambda obj: set_defaults(obj, values)
 
 
 def iterate_objects(*lists: Any) -> Iterable[Object]:
-    """The structures in lists that may be absent."""
+    """Yield the structures in lists that may be absent."""
     return (item for items in lists for item in items or ())
 
 
@@ -37,7 +37,7 @@ def iterate_objects(*lists: Any) -> Iterable[Object]:
 
 
 def _default_pod(pod: Object) -> None:
-    """A Pod by itself; templates of pods do not get these."""
+    """Set the defaults of a Pod that do not apply to pod templates."""
     spec = pod["spec"]
     set_defaults(spec, {"enableServiceLinks": True})
     for container in iterate_objects(spec.get("initContainers"), spec.get("containers")):
@@ -110,7 +110,7 @@ def _default_stateful_set(spec: Object) -> None:
 
 
 def _default_job(job: Object) -> None:
-    """A Job by itself; templates of jobs do not get these."""
+    """Set the defaults of a Job that do not apply to job templates."""
     spec = job["spec"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
@@ -201,7 +201,7 @@ def _default_role_reference(reference: Object) -> None:
 
 
 def _default_definition(spec: Object) -> None:
-    """A CustomResourceDefinition: names that follow from others, and no conversion."""
+    """Set the names of a CustomResourceDefinition that follow from others, and no conversion."""
     set_defaults(spec, {"conversion": {"strategy": "None"}})
     names = spec["names"]
     if names.get("kind"):
@@ -276,10 +276,10 @@ def _set_namespace_label(obj: Object) -> None:
 
 
 def _copy_template_labels(obj: Object) -> None:
-    """The very labels of its template, so that what the server adds to those it adds to these."""
+    """Share the labels of the template with the Job, so that later additions of the server reach both."""
     if labels := obj["spec"]["template"]["metadata"].get("labels"):
         obj["metadata"].setdefault("labels", labels)
 
 
 METADATA_DEFAULTS: Mapping[str, Change] = {"namespaces": _set_namespace_label, "jobs.batch": _copy_template_labels}
-"""Defaults of the metadata of objects, by resource."""
+"""Defaults of metadata by resource."""

@@ -1,5 +1,5 @@
-"""How the API server holds built-in kinds: structures of Go. They decide what of an object is written, and what its
-protobuf means.
+"""Go types by which the API server holds built-in kinds. They decide which fields are written, and how protobuf is
+read.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ _ZERO_VALUES: Final[Mapping[str, Any]] = {
     "number": 0,
     "boolean": False,
 }
-"""By type; for others null."""
+"""Zero value by type; null for others."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoField:
-    """A field of a structure. `name` is empty where its own fields belong to the structure in JSON; `presence` is that of
-    `renderer.schemas.Structures`; `default` is a scalar, None if there is none.
+    """A field of a structure. An empty `name` means that its own fields are inlined in JSON.
+
+    `presence` is that of `renderer.builtin_kinds`: how an empty value is written. `default` is a scalar, or None.
     """
 
     name: str
@@ -48,7 +49,7 @@ class GoField:
 
 @dataclass(frozen=True)
 class GoType:
-    """What a value is: a schema, and if that is a definition its name."""
+    """Type of a value: a schema, and its name if it is a definition."""
 
     definition: str
     schema: Schema
@@ -56,12 +57,12 @@ class GoType:
 
     @cached_property
     def struct_fields(self) -> Sequence[GoField]:
-        """The fields of a structure as it is held; empty for all else."""
+        """Return the fields of a structure as Go declares them; empty for other types."""
         return self._registry.struct_fields(self.definition, self.schema)
 
     @cached_property
     def fields(self) -> Mapping[str, GoField]:
-        """The fields of a structure in JSON, by name; empty for all else."""
+        """Return the fields of a structure in JSON by name; empty for other types."""
         return {field.name: field for field in self._iterate_json_fields()}
 
     def _iterate_json_fields(self) -> Iterator[GoField]:
@@ -73,14 +74,14 @@ class GoType:
 
     @cached_property
     def always_written_fields(self) -> Sequence[GoField]:
-        """The fields that are written even if they were not given."""
+        """Return the fields that are written even if they were not given."""
         return [
             field for field in self.fields.values() if field.presence in ("always", "null") or field.default is not None
         ]
 
     @cached_property
     def zero(self) -> Any:
-        """What the server holds, before any default, of one that was not given."""
+        """Return the value, before defaults, of a field that was not given."""
         if not self.struct_fields:
             return _ZERO_VALUES.get(self.type)
         written_fields = [field for field in self.always_written_fields if field.presence in ("always", "null")]
@@ -88,12 +89,12 @@ class GoType:
 
     @cached_property
     def is_list_or_map(self) -> bool:
-        """A list or a map: an empty one is no other than none."""
+        """Return whether the type is a list or map, for which empty means absent."""
         return self.type == "array" or (self.type == "object" and not self.struct_fields and self.item_type is not None)
 
     @cached_property
     def item_type(self) -> GoType | None:
-        """What is in a list or a map; None for what may hold anything."""
+        """Return the type of the items in a list or map; None where they may be anything."""
         item_schema = self.schema.get("items") or self.schema.get("additionalProperties")
         return (
             self._registry.schema_type(item_schema)
@@ -103,12 +104,12 @@ class GoType:
 
     @cached_property
     def type(self) -> str:
-        """The type of its schema, for a definition that stands for a single value that definition."""
+        """Return the type of the schema; for a definition that stands for a single value, the definition."""
         return self.definition if self.definition in _SINGLE_VALUE_TYPES else self.schema.get("type", "")
 
 
 class GoTypeRegistry:
-    """Of all built-in kinds; each is read when it is first met."""
+    """Go types of all built-in kinds, each read on first use."""
 
     def __init__(self, builtin_schemas: BuiltinSchemas, published: Structures) -> None:
         self._builtin_schemas = builtin_schemas
@@ -116,7 +117,7 @@ class GoTypeRegistry:
         self._definition_types: dict[str, GoType] = {}
 
     def kind_type(self, group: str, version: str, kind: str) -> GoType | None:
-        """What a kind's objects are; None if its schema is not published."""
+        """Return the type of a kind's objects; None if its schema is not published."""
         name = self._builtin_schemas.kinds.get(f"{group}/{version}/{kind}")
         return self.definition_type(name) if name else None
 
@@ -153,6 +154,6 @@ class GoTypeRegistry:
 
 
 def _published_default(schema: Schema, presence: str) -> Any:
-    """The published default of a field; the empty ones of fields that are left out when they are empty say nothing."""
+    """Return the default of a field; None where it is empty and an empty field is not written anyway."""
     default = schema.get("default")
     return default if presence != "always" and default != {} and (default or presence in ("pointer", "null")) else None

@@ -1,6 +1,6 @@
-"""The metadata of every object: how it is read, and its rules.
+"""Metadata of all objects: decoding and validation.
 
-Source: apimachinery `pkg/api/validation`; the words are those that users know from kubectl.
+Source: apimachinery `pkg/api/validation`, with its messages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from applier.sandbox.kinds.names import validate_labels, validate_name, validate
 from applier.sandbox.wire import forbidden_field, invalid_value, required_value, too_long_value
 
 MAX_ANNOTATION_BYTES = 256 * 1024
-"""Keys and values of all annotations of one object."""
+"""Bytes of the keys and values of all annotations of an object."""
 
 _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 _MAP_FIELDS = ("labels", "annotations")
@@ -35,7 +35,7 @@ METADATA_FIELDS = (
     "finalizers",
     "managedFields",
 )
-"""In the order in which the API server writes them."""
+"""Fields in the order in which the API server writes them."""
 
 _FIELD_TYPES: Mapping[str, tuple[Any, str]] = {
     "labels": (dict, "map[string]string"),
@@ -46,14 +46,14 @@ _FIELD_TYPES: Mapping[str, tuple[Any, str]] = {
     "generation": (int, "int64"),
     "deletionGracePeriodSeconds": (int, "int64"),
 }
-"""The types of fields that are no text, in Python and in Go."""
+"""Types of fields other than text, in Python and in Go."""
 
 _KEPT_WHEN_EMPTY = frozenset({"generation", "deletionGracePeriodSeconds", "managedFields"})
 _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
 
 
 def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
-    """Metadata without nulls and unknown fields, the paths of the latter, and why it cannot be read ("" if it can)."""
+    """Return metadata without nulls and unknown fields, the paths of the latter, and the decoder's error, if any."""
     if metadata is None:
         return {}, [], ""
     if not isinstance(metadata, dict):
@@ -69,7 +69,7 @@ def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
     known_metadata = {
         name: value
         for name, value in known_metadata.items()
-        if (value or name in _KEPT_WHEN_EMPTY) and name != "selfLink"  # Nothing sets it any more.
+        if (value or name in _KEPT_WHEN_EMPTY) and name != "selfLink"  # no longer set since Kubernetes 1.24
     }
     if owners := known_metadata.get("ownerReferences"):
         for index, owner in enumerate(owners):
@@ -81,7 +81,7 @@ def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
 
 
 def drop_repeated_owners(metadata: Object) -> list[str]:
-    """Leave one of owner references that are equal; answers the uids of the others."""
+    """Remove repeated owner references, and return their uids."""
     unique_owners: list[Object] = []
     repeated_uids: list[str] = []
     for owner in metadata.get("ownerReferences", ()):
@@ -127,7 +127,7 @@ def _format_type_error(value: Any, field: str, go_type: str, *, struct: str = "O
 
 
 def go_kind(value: Any) -> str:
-    """What Go's JSON decoder calls a value."""
+    """Return the name of a value's type in messages of Go's JSON decoder."""
     match value:
         case bool():
             return "bool"
@@ -142,9 +142,9 @@ def go_kind(value: Any) -> str:
 
 
 def validate_metadata(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[StatusCause]:
-    """Mistakes of the metadata of an object that is to be stored; `rule` says which names its kind takes.
+    """Return the mistakes in the metadata of an object. *rule* is the rule for its name.
 
-    Kinds with `standard_finalizers` take no finalizers of one word but Kubernetes' own.
+    With *standard_finalizers*, a finalizer without a domain has to be one of Kubernetes.
     """
     return [
         *_validate_name(metadata, rule),
@@ -156,7 +156,7 @@ def validate_metadata(metadata: Object, *, rule: str, standard_finalizers: bool)
 
 
 def validate_metadata_update(metadata: Object, live: Object) -> list[StatusCause]:
-    """What of the metadata may not change."""
+    """Return the changes of metadata that are not allowed."""
     mistakes: list[StatusCause] = []
     if "deletionTimestamp" in live:
         old_finalizers = live.get("finalizers") or []

@@ -1,6 +1,6 @@
-"""Rules of names, and of the keys and values of labels.
+"""Rules for names, and for keys and values of labels.
 
-Source: apimachinery `pkg/util/validation`; the words are those that users know from kubectl.
+Source: apimachinery `pkg/util/validation`, with its messages.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ _NAME_RULES: Final = {
 
 
 def validate_name(name: str, field: str, rule: str) -> Iterator[StatusCause]:
-    """A name by one of the rules `subdomain`, `short` (a subdomain that more is appended to), `label` (RFC 1123) and
-    `service` (RFC 1035).
+    """Yield the mistakes of a name by a rule.
+
+    The rules are `subdomain`, `short` (a subdomain with room for a suffix), `label` (RFC 1123) and `service` (RFC
+    1035).
     """
     pattern, max_length, message_key = _NAME_RULES[rule]
     if len(name) > max_length:
@@ -76,13 +78,13 @@ def validate_labels(entries: Mapping[str, str], field: str = "metadata.labels") 
 
 
 def validate_qualified_name(key: str, field: str) -> Iterator[StatusCause]:
-    """A qualified name: an optional DNS subdomain, a slash, a name."""
+    """Yield the mistakes of a qualified name: an optional DNS subdomain and slash, then a name."""
     return (invalid_value(field, key, problem) for problem in _find_name_problems(key))
 
 
 @lru_cache(maxsize=1024)
 def _find_name_problems(key: str) -> tuple[str, ...]:
-    """The same few keys stand on all objects."""
+    """Return the problems of a qualified name. Cached, since the same few keys are on all objects."""
     prefix, slash, name = key.rpartition("/")
     problems = []
     if slash and not prefix:

@@ -1,6 +1,6 @@
-"""Rules of pods and of templates for them, as people meet them who write workloads.
+"""Validation of pods and pod templates, for mistakes that authors of workloads make.
 
-Source: `pkg/apis/core/validation` of Kubernetes. Fields, reasons and words are the server's.
+Source: `pkg/apis/core/validation` of Kubernetes. Fields, reasons and messages are the server's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PROBE_FIELDS = ("livenessProbe", "readinessProbe", "startupProbe")
 def validate_template(
     obj: Object, path: str, *, restart_policies: Sequence[str] = ("Always",)
 ) -> Iterator[StatusCause]:
-    """Mistakes in the pod template at a dotted path of an object; `restarts` are the policies that its kind allows."""
+    """Yield the mistakes in the pod template at a dotted path. *restart_policies* are those that the kind allows."""
     pod_template = get_field(obj, path)
     yield from validate_labels(pod_template["metadata"].get("labels", {}), f"{path}.labels")
     claim_names = [
@@ -50,10 +50,10 @@ def validate_pod_spec(
     restart_policies: Sequence[str] = ("Always", "OnFailure", "Never"),
     claim_names: Sequence[str] = (),
 ) -> Iterator[StatusCause]:
-    """Mistakes in what a pod is to be; `claims` are volumes that it gets beside those that it names."""
+    """Yield the mistakes in a pod spec. *claim_names* are volumes that it gets besides its own."""
     policy = spec["restartPolicy"]
     if policy == "Always" and policy not in restart_policies:
-        # This is the default: to leave it out is meant.
+        # `Always` is the default, so the author probably left the field out.
         quoted_policies = ", ".join(f'"{restart_policy}"' for restart_policy in restart_policies)
         yield required_value(f"{path}.restartPolicy", f"valid values: {quoted_policies}")
     elif policy not in restart_policies:
@@ -100,17 +100,25 @@ def _validate_container(container: Object, path: str, volume_names: set[str]) ->
         yield from _validate_port(port, f"{path}.ports[{index}]")
     for index, variable in enumerate(container.get("env", ())):
         yield from _validate_variable(variable, f"{path}.env[{index}]")
-    for index, source in enumerate(container.get("envFrom", ())):
-        if not (sources := [name for name in _ENV_FROM_SOURCES if name in source]):
-            yield invalid_value(f"{path}.envFrom", "", f"must specify one of: `{'` or `'.join(_ENV_FROM_SOURCES)}`")
-        for name in sources:
-            if not source[name].get("name"):
-                yield required_value(f"{path}.envFrom[{index}].{name}.name")
+    yield from _validate_env_sources(container.get("envFrom", ()), f"{path}.envFrom")
     for index, mount in enumerate(container.get("volumeMounts", ())):
         if mount["name"] and mount["name"] not in volume_names:
             message = f"Not found: {format_json(mount['name'])}"
             yield StatusCause(f"{path}.volumeMounts[{index}].name", "FieldValueNotFound", message)
     yield from _validate_resources(container["resources"], f"{path}.resources")
+    yield from _validate_handlers(container, path)
+
+
+def _validate_env_sources(sources: Sequence[Object], path: str) -> Iterator[StatusCause]:
+    for index, source in enumerate(sources):
+        if not (types := [name for name in _ENV_FROM_SOURCES if name in source]):
+            yield invalid_value(path, "", f"must specify one of: `{'` or `'.join(_ENV_FROM_SOURCES)}`")
+        for name in types:
+            if not source[name].get("name"):
+                yield required_value(f"{path}[{index}].{name}.name")
+
+
+def _validate_handlers(container: Object, path: str) -> Iterator[StatusCause]:
     for name in _PROBE_FIELDS:
         if name in container:
             yield from _validate_handler(container[name], f"{path}.{name}")

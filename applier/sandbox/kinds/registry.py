@@ -1,7 +1,7 @@
-"""Which kinds are served, and what each makes of its content.
+"""Registry of served kinds, and the model that each has of its content.
 
-The registry holds the built-in kinds for good and custom kinds while their CustomResourceDefinition is established. A
-`Model` is the part that differs between the two: types, defaults, rules.
+Built-in kinds are always registered, custom kinds while their CustomResourceDefinition is established. A `KindModel` is
+where both differ: types, defaults, rules.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 @dataclass(frozen=True, slots=True)
 class DecodedObject:
-    """Content read by the rules of its kind: unknown fields dropped and listed in `unknown`.
+    """An object decoded by the rules of its kind, without the fields whose paths are in `unknown_fields`.
 
-    `mistake` says why it cannot be read at all, in the words of the decoder; empty if it can.
+    `error` is the decoder's message for an object that cannot be read; empty otherwise.
     """
 
     obj: Object
@@ -35,47 +35,53 @@ class DecodedObject:
 
 
 class KindModel(Protocol):
-    """What a kind makes of content. Objects are whole, with apiVersion and kind. Nothing given is changed."""
+    """Model of a kind's content. Objects have apiVersion and kind. Arguments are never changed."""
 
     @property
     def type(self) -> MergeType:
-        """How server-side apply merges it."""
+        """Return the type by which server-side apply merges objects."""
 
     @property
     def blank(self) -> Object:
-        """What the server holds of an object of which nothing is given; never changed."""
+        """Return the server's representation of an empty object; never changed."""
 
     @property
     def go_type(self) -> GoType | None:
-        """How the server holds it, which its protobuf follows; None for a kind that has none."""
+        """Return the Go type, which protobuf follows; None for custom kinds."""
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """What describes it, an OpenAPI v3 schema; empty where nothing does."""
+        """Return the OpenAPI v3 schema; empty for a kind without a schema."""
 
     def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A part of the schema itself, where a reference stands for it."""
+        """Return the part of the schema that a reference stands for."""
 
     @property
     def has_generation(self) -> bool:
-        """Whether its objects count the changes of their content in metadata.generation."""
+        """Return whether metadata.generation counts changes of the content."""
 
     def decode(self, obj: Object, *, merged: bool = False) -> DecodedObject:
-        """What of the content is known. `merged`: by a server-side apply, which leaves nulls for the validation."""
+        """Return the known part of an object. A *merged* object of a server-side apply keeps nulls for the
+        validation.
+        """
 
     def default(self, obj: Object, live: Object | None) -> Object:
-        """With the defaults of what is left out, at creation (no `live`) or update; whoever writes comes to own them."""
+        """Return the object with the defaults of missing fields, at creation (*live* None) or update; the writer owns
+        them.
+        """
 
     def complete(self, obj: Object, live: Object | None) -> Object:
-        """With what the server gives by itself and nobody owns: addresses, generated selectors, first statuses."""
+        """Return the object with fields that the server sets without an owner: addresses, generated selectors, first
+        statuses.
+        """
 
     def validate(self, obj: Object, live: Object | None) -> list[StatusCause]:
-        """What forbids to store it."""
+        """Return the mistakes that forbid storing the object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of the table that kubectl prints; `path` is a JSONPath, `priority` 0 columns are always shown."""
+    """A column of the table that kubectl prints. `path` is a JSONPath; columns of `priority` 0 are always shown."""
 
     name: str
     type: str
@@ -87,7 +93,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where an object has its replicas, those that there are, and which pods they are; dotted paths, "" for none."""
+    """Dotted paths to the desired replicas, the present replicas and the selector of an object; empty for none."""
 
     replicas: str
     status: str
@@ -96,7 +102,7 @@ class ScalePaths:
 
 @dataclass(frozen=True, slots=True)
 class ServedKind:
-    """One kind in one version."""
+    """A kind in one version."""
 
     group: str
     version: str
@@ -114,7 +120,7 @@ class ServedKind:
     is_custom: bool = False
     scale_paths: ScalePaths | None = None
     selectable: tuple[str, ...] = ()
-    """Dotted paths that field selectors may name, of a custom kind."""
+    """Dotted paths for field selectors of a custom kind."""
 
     @property
     def api_version(self) -> str:
@@ -122,7 +128,7 @@ class ServedKind:
 
     @property
     def resource(self) -> str:
-        """Where its objects are stored, whatever the version."""
+        """Return the resource under which its objects are stored, whatever the version."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def key(self, namespace: str, name: str) -> StoredKey:
@@ -133,14 +139,14 @@ class ServedKind:
 
     @property
     def json_prefix(self) -> bytes:
-        """What stored content lacks: the beginning of an object, up to its metadata."""
+        """Return the beginning of an object in JSON up to its metadata, which stored content lacks."""
         if self.is_custom:
             return f'{{"apiVersion":"{self.api_version}","kind":"{self.kind}",'.encode()
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
 
 class KindRegistry:
-    """Kinds by path and by group and kind. `revision` counts the changes, for the ETag of discovery."""
+    """Served kinds by group, version and plural. `revision` counts changes, for the ETag of discovery."""
 
     def __init__(self, built_in: Iterable[ServedKind]) -> None:
         self.revision = 0
@@ -154,7 +160,7 @@ class KindRegistry:
         return self._kinds.get(group, {}).get(version, {}).get(plural)
 
     def find_resource(self, resource: str) -> ServedKind | None:
-        """Any served version of a resource (`deployments.apps`)."""
+        """Return any served version of a resource (`deployments.apps`); None if it is not served."""
         plural, _, group = resource.partition(".")
         return next(filter(None, (self.find(group, version, plural) for version in self.versions(group))), None)
 
@@ -162,11 +168,11 @@ class KindRegistry:
         return list(self._kinds)
 
     def versions(self, group: str) -> Sequence[str]:
-        """Versions of a group, the preferred one first."""
+        """Return the versions of a group, the preferred version first."""
         return sorted(self._kinds.get(group, {}), key=version_priority)
 
     def kinds(self, group: str, version: str) -> list[ServedKind]:
-        """Kinds of a group version by plural."""
+        """Return the kinds of a group and version, in the order of their plurals."""
         return [kind for _, kind in sorted(self._kinds.get(group, {}).get(version, {}).items())]
 
     def group_kinds(self, group: str) -> list[ServedKind]:
@@ -191,7 +197,7 @@ class KindRegistry:
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:
-    """Order of versions, most stable and newest first: v2, v1, v1beta2, v1alpha1, others by name.
+    """Return the position of a version: stable before beta and alpha, newer before older, other names last.
 
     Source: apimachinery `pkg/version`, documented under "Version priority" of CustomResourceDefinitions.
     """

@@ -1,4 +1,4 @@
-"""The scale of an object: another look at it, with nothing but its replicas.
+"""Scale subresource: a view of an object that has only its replicas.
 
 Source: Kubernetes API concepts, "Scale subresource", and CustomResourceDefinitions, "Scale subresource".
 """
@@ -22,7 +22,10 @@ _IDENTITY_FIELDS = ("name", "namespace", "uid", "resourceVersion", "creationTime
 
 
 def scale_of(kind: ServedKind, obj: Mapping[str, Any]) -> Object:
-    """What of an object is its scale, without apiVersion and kind. Raises Refusal (500) if it says no replicas, (400) if its selector is invalid."""
+    """Return the scale of an object, without apiVersion and kind.
+
+    Raises Refusal: 500 where the object has no desired replicas, 400 for an invalid selector.
+    """
     paths = _scale_paths(kind)
     replicas = get_field(obj, paths.replicas)
     if not isinstance(replicas, int):
@@ -37,14 +40,14 @@ def scale_of(kind: ServedKind, obj: Mapping[str, Any]) -> Object:
 
 
 def build_stored_scale(kind: ServedKind, obj: Mapping[str, Any]) -> StoredObject:
-    """The same, as if it were stored."""
+    """Return the scale of an object in the form of a stored object."""
     metadata = obj["metadata"]
     key = StoredKey("scales.autoscaling", metadata.get("namespace", ""), metadata["name"])
     return StoredObject(key, int(metadata["resourceVersion"]), metadata["uid"], orjson.dumps(scale_of(kind, obj)), {})
 
 
 def with_scale(kind: ServedKind, obj: Object, scale: Object) -> Object:
-    """The object with the replicas of a scale. Raises Refusal (422)."""
+    """Return the object with the replicas of a scale. Raises Refusal (422)."""
     path, replicas = _scale_paths(kind).replicas, scale["spec"].get("replicas", 0)
     if replicas < 0:
         raise invalid_object(

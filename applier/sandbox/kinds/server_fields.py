@@ -1,4 +1,4 @@
-"""What a client's write does not decide: fields that are the server's own, and what each subresource leaves alone."""
+"""Fields that a client's write cannot decide: those of the server, and those outside of a subresource."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodS
 def restrict_to_subresource(
     kind: ServedKind, subresource: str, live: Object, obj: Object, reset_fields: ResetFields
 ) -> Object:
-    """What of a wanted object this address may write: the status of a custom object, else all that is not `reset`."""
+    """Return the object with only the changes that the path of the request may make.
+
+    These are the status of a custom object, or else all fields but *reset_fields*.
+    """
     if kind.is_custom and subresource == "status":
         metadata = {**live["metadata"], "managedFields": obj["metadata"].get("managedFields")}
         restricted = {**live, "metadata": {name: value for name, value in metadata.items() if value is not None}}
@@ -27,7 +30,7 @@ def restrict_to_subresource(
 
 
 def _restore_field(obj: Object, path: tuple[str, ...], live: Object) -> None:
-    """Give a field the value that it has in another object; what is above it is `obj`'s own."""
+    """Copy a field from *live*. Its parents stay those of *obj*."""
     *parents, name = path
     for step in parents:
         obj, live = obj[step], live[step]
@@ -38,13 +41,13 @@ def _restore_field(obj: Object, path: tuple[str, ...], live: Object) -> None:
 
 
 def keep_server_fields(metadata: Object, live: Object) -> None:
-    """Give metadata the fields of stored metadata that no client writes."""
+    """Restore the fields of stored metadata that no client writes."""
     for name in (*SERVER_FIELDS, "resourceVersion", "generateName"):
         _restore_field(metadata, (name,), live)
 
 
 def generation_content(kind: ServedKind, obj: Object) -> Object:
-    """What the generation counts changes of; a status is content where it cannot be written apart."""
+    """Return the content whose changes count in the generation. The status counts where it has no subresource."""
     excluded = ("metadata", "status") if "status" in kind.subresources or not kind.is_custom else ("metadata",)
     content = {name: value for name, value in obj.items() if name not in excluded}
     return content | {
@@ -53,12 +56,14 @@ def generation_content(kind: ServedKind, obj: Object) -> Object:
 
 
 def sort_metadata(metadata: Object) -> Object:
-    """Metadata in the order in which the API server writes it."""
+    """Return metadata in the order in which the API server writes it."""
     return {name: metadata[name] for name in METADATA_FIELDS if name in metadata}
 
 
 def generate_name(prefix: str, uid: str) -> str:
-    """`generateName` with five characters that differ from object to object: apimachinery `names.SimpleNameGenerator`."""
+    """Return `generateName` with five characters that differ between objects (apimachinery
+    `names.SimpleNameGenerator`).
+    """
     alphabet = "bcdfghjklmnpqrstvwxz2456789"
     number = int.from_bytes(uid.encode(), "big") * 2654435761 >> 7
     return prefix[:58] + "".join(alphabet[number // 27**position % 27] for position in range(5))

@@ -1,7 +1,7 @@
-"""Rules of CustomResourceDefinitions. Source: apiextensions-apiserver `pkg/apis/apiextensions/validation`, and Kubernetes,
-"Specifying a structural schema".
+"""Validation of CustomResourceDefinitions and their structural schemas.
 
-Not here: what the rules of a schema say and cost, for the applier knows no CEL.
+CEL rules are not compiled, and have no cost here: the applier does not know CEL. Source: apiextensions-apiserver
+`pkg/apis/apiextensions/validation`, and Kubernetes, "Specifying a structural schema".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FORBIDDEN_IN_COMBINATORS: Final = ("additionalProperties", "default", "descript
 
 
 def validate_definition(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    """CustomResourceDefinition: names, one stored version, unchanged identity, structural schemas."""
+    """Yield the mistakes of a CustomResourceDefinition: names, versions, identity, structural schemas."""
     spec = obj.get("spec") or {}
     names, versions = spec.get("names") or {}, spec.get("versions") or []
     if obj["metadata"].get("name") != f"{names.get('plural', '')}.{spec.get('group', '')}":
@@ -47,19 +47,27 @@ def validate_definition(obj: Object, live: Object | None) -> Iterator[StatusCaus
         yield invalid_value(
             "spec.preserveUnknownFields", True, f"set {_PRESERVE_UNKNOWN} in spec.versions[*].schema instead"
         )
+    yield from _validate_conversion(spec)
+    yield from _validate_versions(versions)
+    for path in ("group", "scope", "names.kind", "names.plural"):
+        if live is not None and is_established(live) and get_field(spec, path) != get_field(live, f"spec.{path}"):
+            yield immutable_field(f"spec.{path}", get_field(spec, path))
+
+
+def _validate_conversion(spec: Object) -> Iterator[StatusCause]:
     if get_field(spec, "conversion.strategy") == "Webhook":
         for field in ("webhook.clientConfig", "webhook.conversionReviewVersions"):
             if not get_field(spec, f"conversion.{field}"):
                 yield required_value(f"spec.conversion.{field}", "required when strategy is set to Webhook")
+
+
+def _validate_versions(versions: list[Object]) -> Iterator[StatusCause]:
     if sum(bool(version.get("storage")) for version in versions) != 1:
         yield invalid_value("spec.versions", None, "must have exactly one version marked as storage version")
     if len({version.get("name") for version in versions}) < len(versions):
         yield invalid_value("spec.versions", None, "must contain unique version names")
     for index, version in enumerate(versions):
         yield from _validate_version(version, f"spec.versions[{index}]")
-    for path in ("group", "scope", "names.kind", "names.plural"):
-        if live is not None and is_established(live) and get_field(spec, path) != get_field(live, f"spec.{path}"):
-            yield immutable_field(f"spec.{path}", get_field(spec, path))
 
 
 def _validate_names(obj: Object, group: str, names: Object) -> Iterator[StatusCause]:
@@ -117,7 +125,7 @@ def is_established(definition: Object) -> bool:
 
 
 def _validate_structural(schema: Any, path: str) -> Iterator[StatusCause]:
-    """Every node says its type, and lists and maps what is in them."""
+    """Yield the mistakes of a schema: every node needs a type, and every list and map the type of its contents."""
     if not isinstance(schema, dict):
         return
     kind, properties = schema.get("type"), schema.get("properties")
@@ -140,21 +148,25 @@ def _validate_structural(schema: Any, path: str) -> Iterator[StatusCause]:
     yield from _validate_merging(schema, path)
     yield from _validate_combinators(schema, path)
     if isinstance(properties, dict):
-        if "additionalProperties" in schema:
-            yield forbidden_field(
-                f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive"
-            )
-        for name, node in properties.items():
-            if path.endswith("openAPIV3Schema") and name == "metadata":
-                continue
-            yield from _validate_structural(node, f"{path}.properties[{name}]")
+        yield from _validate_properties(schema, properties, path)
     yield from _validate_structural(schema.get("items"), f"{path}.items")
     yield from _validate_structural(schema.get("additionalProperties"), f"{path}.additionalProperties")
     yield from _validate_values(schema, path)
 
 
+def _validate_properties(schema: Object, properties: Object, path: str) -> Iterator[StatusCause]:
+    if "additionalProperties" in schema:
+        yield forbidden_field(
+            f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive"
+        )
+    for name, node in properties.items():
+        # The metadata at the root belongs to the server, whatever the schema says.
+        if not (path.endswith("openAPIV3Schema") and name == "metadata"):
+            yield from _validate_structural(node, f"{path}.properties[{name}]")
+
+
 def _validate_merging(schema: Object, path: str) -> Iterator[StatusCause]:
-    """How lists and maps are told apart when they are merged."""
+    """Yield the mistakes of keywords that say how lists and maps merge."""
     list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
     items: Object = schema["items"] if isinstance(schema.get("items"), dict) else {}
     if list_type not in (None, "atomic", "set", "map"):
@@ -207,7 +219,7 @@ def _validate_list_keys(items: Object, keys: Any, path: str) -> Iterator[StatusC
 
 
 def _validate_combinators(schema: Object, path: str) -> Iterator[StatusCause]:
-    """What is put together of several schemas says there nothing but what values may be."""
+    """Yield the keywords in `allOf`, `anyOf`, `oneOf` and `not` that do not restrict values."""
     forbidden_keywords = (
         _FORBIDDEN_IN_COMBINATORS if schema.get("x-kubernetes-int-or-string") else ("type", *_FORBIDDEN_IN_COMBINATORS)
     )
@@ -220,7 +232,7 @@ def _validate_combinators(schema: Object, path: str) -> Iterator[StatusCause]:
 
 
 def _validate_values(schema: Object, path: str) -> Iterator[StatusCause]:
-    """Patterns, defaults and rules can be what they are for."""
+    """Yield the patterns, defaults and rules that cannot work."""
     if "pattern" in schema:
         try:
             compile_pattern(schema["pattern"])

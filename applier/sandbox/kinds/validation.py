@@ -1,13 +1,13 @@
-"""Rules of built-in kinds beyond their types: required fields, enumerations, and what may not change.
+"""Validation of built-in kinds beyond their types: required fields, enumerations, immutable fields.
 
-Only what a person meets who deploys ordinary things; the real server has thousands of rules more. Source: `field_validation.go`
-of the API groups of Kubernetes. Reasons and fields of the causes are the server's.
+It covers mistakes in ordinary workloads; the real server has thousands of further rules. Source: `validation.go` of the
+API groups of Kubernetes. Reasons and fields of the causes are the server's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
 
@@ -38,13 +38,14 @@ _CONFIG_KEY_RULE = (
 _UNENFORCED_REQUIRED = re.compile(
     r"spec\.limits|spec\.dataSource(Ref)?\.(kind|name)|(.+\.)?securityContext\.sysctls\[[0-9]+\]\.value"
 )
-"""Fields that the schema calls required and the server takes without: an empty LimitRange is one, a sysctl may be set to
-nothing, and a source of data that is none is dropped.
+"""Fields that the schema requires and the server accepts without a value.
+
+A LimitRange may be empty, a sysctl may be set to nothing, and an empty data source is dropped.
 """
 
 
 def validate_schema(go_type: GoType, value: Any, path: str = "") -> Iterator[StatusCause]:
-    """Required fields and enumerations that the published schema names, but for those of statuses."""
+    """Yield missing required fields and unknown enumeration values by the published schema, except in statuses."""
     match value:
         case dict():
             for name in go_type.schema.get("required", ()):
@@ -64,7 +65,7 @@ def validate_schema(go_type: GoType, value: Any, path: str = "") -> Iterator[Sta
 
 
 def _immutable_fields_rule(*paths: str) -> Rule:
-    """These fields keep the value that they got at creation."""
+    """Return a rule that forbids changes of these fields after creation."""
 
     def rule(obj: Object, live: Object | None) -> Iterator[StatusCause]:
         if live is not None:
@@ -76,7 +77,7 @@ def _immutable_fields_rule(*paths: str) -> Rule:
 
 
 def _validate_configuration(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    """ConfigMap and Secret: valid keys, not too much, and nothing changes once it is immutable."""
+    """Yield the mistakes of a ConfigMap or Secret: keys, size, and changes of an immutable object."""
     for field in ("data", "binaryData"):
         for key in obj.get(field) or {}:
             if not _CONFIG_KEY.fullmatch(key):
@@ -93,7 +94,7 @@ def _validate_configuration(obj: Object, live: Object | None) -> Iterator[Status
 
 
 def _validate_workload(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    """Workloads: the selector finds the pods of the template, and stays."""
+    """Yield the mistakes of a workload: its selector has to match the template, and may not change."""
     selector = get_field(obj, "spec.selector")
     template_labels = get_field(obj, "spec.template.metadata.labels") or {}
     match_labels = (selector or {}).get("matchLabels") or {}
@@ -145,6 +146,11 @@ def _validate_service(obj: Object, live: Object | None) -> Iterator[StatusCause]
     if kind == "ExternalName" and not spec.get("externalName"):
         yield required_value("spec.externalName")
     yield from validate_labels(spec.get("selector", {}), "spec.selector")
+    yield from _validate_service_ports(ports, kind)
+    yield from _validate_cluster_ip(spec, live)
+
+
+def _validate_service_ports(ports: Sequence[Object], kind: str) -> Iterator[StatusCause]:
     seen: list[Any] = []
     for index, port in enumerate(ports):
         port_path = f"spec.ports[{index}]"
@@ -161,8 +167,11 @@ def _validate_service(obj: Object, live: Object | None) -> Iterator[StatusCause]
             if value and value in seen:
                 yield StatusCause(field, "FieldValueDuplicate", f"Duplicate value: {format_json(value)}")
             seen.append(value)
+
+
+def _validate_cluster_ip(spec: Object, live: Object | None) -> Iterator[StatusCause]:
     old_address, new_address = get_field(live, "spec.clusterIP"), spec.get("clusterIP")
-    if old_address and kind != "ExternalName" and new_address != old_address:
+    if old_address and spec["type"] != "ExternalName" and new_address != old_address:
         yield invalid_value("spec.clusterIPs[0]", [new_address] if new_address else [], "may not change once set")
     elif new_address and new_address != "None" and not _is_address(new_address):
         detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
@@ -201,7 +210,7 @@ def _validate_pod(obj: Object, live: Object | None) -> Iterator[StatusCause]:
 
 
 def _immutable_pod_spec(pod: Object) -> Object:
-    """What of a pod stays as it was created."""
+    """Return the part of a pod that cannot change after creation."""
     spec = {name: value for name, value in pod["spec"].items() if name not in ("activeDeadlineSeconds", "tolerations")}
     for kind in ("initContainers", "containers"):
         if kind in spec:
@@ -254,7 +263,7 @@ _COUNT_FIELDS = (
 
 
 def _validate_counts(obj: Object) -> Iterator[StatusCause]:
-    """Numbers of a workload that are not negative."""
+    """Yield the numbers of a workload that are negative."""
     for path in ("spec", "spec.jobTemplate.spec"):
         spec = get_field(obj, path)
         for name in _COUNT_FIELDS if isinstance(spec, dict) else ():
@@ -324,4 +333,4 @@ VALIDATION_RULES: Mapping[str, Rule] = {
     "statefulsets.apps": _validate_stateful_set,
     "storageclasses.storage.k8s.io": _validate_storage_class,
 }
-"""By resource."""
+"""Rules by resource."""

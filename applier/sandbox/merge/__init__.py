@@ -1,4 +1,4 @@
-"""Server-side apply and field ownership as kube-apiserver does them; values in, values out.
+"""Server-side apply and field ownership, as kube-apiserver does them. Pure.
 
     type_of_schema(schema, crd=..., definitions=...) -> MergeType how a kind's objects merge
     DEDUCED                                                      the type of a kind without a schema
@@ -6,10 +6,10 @@
     apply(live, intent, field_manager, force=...) -> Object      raises ApplyConflicts (409), TypeMismatchError (500)
     track_update(live, new, field_manager) -> Object             after create, update and patch; never raises
     keep_times(live, final) -> Object                            last, before storing
-    reset_fields_of(resource, subresource, has_status=...)       what a write cannot change, as `ResetFields`
+    reset_fields_of(resource, subresource, has_status=...)       fields that a write cannot change, as `ResetFields`
 
-Invariants: nothing that is passed in is changed; results share parts with it. A write that changes neither content nor
-ownership gives back an object equal to `live`. What clients send cannot make these functions fail otherwise than said.
+Invariants: arguments are never changed; results share parts with them. A write that changes neither content nor
+ownership returns an object equal to `live`. Input of clients causes no other exceptions.
 """
 
 from applier.sandbox.merge.apply import ApplyConflicts, Conflict, apply, keep_times, track_update

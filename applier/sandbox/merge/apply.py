@@ -1,4 +1,4 @@
-"""Server-side apply, its conflicts, and the ownership that every other write leaves. Pure.
+"""Server-side apply, its conflicts, and the ownership after every other write. Pure.
 
 Source: KEP-555; structured-merge-diff `merge.Updater`; apimachinery `managedfields`.
 """
@@ -53,7 +53,7 @@ class Conflict:
 
 
 class ApplyConflicts(Exception):
-    """Others own fields to which the intent gives other values (409). The text is the message of the server's status."""
+    """Conflicts of an intent with fields of other owners (409). The text is the message of the server's Status."""
 
     def __init__(self, owned_paths: list[tuple[ManagerKey, Path]]) -> None:
         self.owned_paths = owned_paths
@@ -89,27 +89,27 @@ _SERVER_METADATA: Final = (
 _UNOWNED_FIELDS: Final = from_paths(
     frozenset({("apiVersion",), ("kind",), ("metadata",), *(("metadata", name) for name in _SERVER_METADATA)})
 )
-"""What nobody owns: it says which object is meant, or is the server's own."""
+"""Fields without owners: they identify the object, or belong to the server."""
 
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
 
 def apply(live: Object | None, intent: Object, field_manager: FieldManager, *, force: bool = False) -> Object:
-    """The object after `intent` was applied to it, with `managedFields`; `live` None creates.
+    """Return the object after *intent* is applied to it, with `managedFields`. *live* None creates it.
 
-    Fields that this manager applied before, leaves out now and nobody else owns are removed. The result equals `live`
-    if neither content nor ownership change. Defaulting, pruning and validation are the caller's, before it stores; a
-    null may be left where a map or list lost its last part.
+    Fields that this manager applied before, leaves out now, and shares with no other owner are removed. The result
+    equals *live* if neither content nor ownership changes. The caller defaults, prunes and validates before it stores
+    the object. A map or list that lost its last part may be null.
 
-    Raises `ApplyConflicts`, unless `force` takes the fields; `TypeMismatchError` with the server's words for an intent that does
-    not fit the type.
+    Raises ApplyConflicts, unless *force* takes the fields; TypeMismatchError with the server's message if the intent
+    does not fit the type.
     """
     try:
         check_type(field_manager.type, intent)
     except TypeMismatchError as error:
         raise TypeMismatchError(f"failed to create typed patch object ({_describe_object(intent)}): {error}") from None
     try:
-        if live is not None and not field_manager.type.is_built_in:  # Its schema may have changed since.
+        if live is not None and not field_manager.type.is_built_in:  # the schema may have changed since it was stored
             check_type(field_manager.type, live, allow_duplicates=True)
         if live is not None and not force and field_manager.manager == KUBECTL_MANAGER:
             after = _apply_as_kubectl(live, intent, field_manager)
@@ -158,11 +158,11 @@ def _apply_intent(live: Object | None, intent: Object, field_manager: FieldManag
 
 
 def track_update(live: Object | None, new: Object, field_manager: FieldManager) -> Object:
-    """`new` with the `managedFields` that follow from what it changes in `live`; None: it is created.
+    """Return *new* with the `managedFields` that follow from its changes of *live*; None if it is created.
 
-    `new` is what a create, update or patch would store: defaulted and pruned, but before the server's own changes
-    (status dropped, generation, addresses allocated). It may carry managedFields that replace those of `live`; an empty
-    list, or one empty entry, stops the tracking until the next apply; invalid ones are ignored.
+    *new* is what a create, update or patch stores: defaulted and pruned, before the server's own changes (status
+    dropped, generation, addresses allocated). Its managedFields, if any, replace those of *live*. An empty list, or one
+    empty entry, ends the tracking until the next apply; invalid entries are ignored.
     """
     entries = _select_entries(live, new, field_manager)
     before = live if live is not None else _empty_object(new, field_manager)
@@ -172,7 +172,7 @@ def track_update(live: Object | None, new: Object, field_manager: FieldManager) 
 
 
 def keep_times(live: Object, final: Object) -> Object:
-    """`final`, or `live` if the two differ in nothing but the times of managedFields, so that nothing needs a write."""
+    """Return *final*, or *live* if they differ only in the times of managedFields, so that no write is needed."""
     before, after = live["metadata"].get("managedFields") or [], final["metadata"].get("managedFields") or []
     if is_equal_except_times(before, after) and is_equal(_without_entries(live), _without_entries(final)):
         return live
@@ -189,7 +189,7 @@ def _select_entries(live: Object | None, new: Object, field_manager: FieldManage
 
 
 def _track_changes(entries: Entries, before: Object, after: Object, field_manager: FieldManager) -> Entries:
-    """Ownership after an update; that of a value which does not fit its type is not tracked at all."""
+    """Return the ownership after an update. If a value does not fit its type, ownership is not tracked at all."""
     entries = _reconcile_entries(entries, field_manager)
     old, new = _without_entries(before), _without_entries(after)
     try:
@@ -208,7 +208,7 @@ def _track_changes(entries: Entries, before: Object, after: Object, field_manage
 
 
 def _reconcile_entries(entries: Entries, field_manager: FieldManager) -> Entries:
-    """As today's schemas record ownership; that in a version without a schema is dropped. A new dict."""
+    """Return new entries for the present schemas, without those of versions that are not served."""
     types = field_manager.types_by_version
     reconciled: Entries = {}
     for owner, entry in entries.items():
@@ -229,7 +229,7 @@ def _take_ownership(
     *,
     force: bool,
 ) -> Comparison:
-    """Takes what changes between two objects, and what is gone, from all but `owner`. Raises `ApplyConflicts`."""
+    """Take changed and removed fields from all owners but *owner*. Raises ApplyConflicts."""
     versions: dict[str, Comparison] = {
         field_manager.version: _compare_objects(
             field_manager.type, before, after, from_paths(field_manager.reset_fields)
@@ -266,11 +266,11 @@ def _compare_objects(type_: MergeType, before: Object, after: Object, reset_fiel
 def _prune_dropped_fields(
     after: Object, entries: Entries, owner: ManagerKey, last_entry: ManagedFieldsEntry, field_manager: FieldManager
 ) -> Object:
-    """Without what `owner` applied the last time, not this time, and nobody else owns.
+    """Return the object without fields that *owner* applied last time, not this time, and that have no other owner.
 
-    What an owner adds below an item or member of ours keeps that; what nobody owns goes with it. An empty list that is
-    told apart by items is no field; so a map that is applied as empty goes when only such lists and what nobody owns
-    are in it, even if it is applied again.
+    Parts that other owners added below an item or member keep it; parts without an owner are removed with it. An empty
+    list of keyed items counts as no field. So a map that is applied as empty is removed if it has only such lists and
+    parts without owners, even if it is applied again.
     """
     if not difference(last_entry.fields, entries[owner].fields) and not _has_empty_list(after):
         return after
@@ -330,7 +330,7 @@ def _with_entries(content: Object, entries: Entries) -> Object:
 
 
 def _describe_object(obj: Object) -> str:
-    """An object as the server names it in messages: `namespace/name; /v1, Kind=ConfigMap`."""
+    """Return an object as the server's messages name it: `namespace/name; /v1, Kind=ConfigMap`."""
     metadata: dict[str, Any] = obj.get("metadata") or {}
     group, _, version = obj["apiVersion"].rpartition("/")
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={obj['kind']}"

@@ -1,7 +1,7 @@
-"""Which fields a value has, and which differ between two values of a type.
+"""Fields of a value, and fields that differ between two values of a type.
 
-Declared fields with parts are recorded by their parts only; members of a free map and items of a list are recorded
-themselves as well, so that their existence is owned. Rules: structured-merge-diff, `typed`.
+A declared field with parts is recorded by its parts only. Members of a free map and items of a list are also recorded
+themselves, so that their existence is owned. Source: structured-merge-diff, `typed`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from applier.sandbox.merge.types import MergeListType, MergeMapType, MergeType
 from applier.sandbox.merge.values import group_by_key, is_equal
 
 ABSENT: Final[Any] = object()
-"""A value that is not there; None is a null that is."""
+"""Marker of a missing value. None is taken: it is a null that exists."""
 
 Comparison = tuple[Fields, Fields]
-"""What was added or changed, and what was removed."""
+"""Fields that were added or changed, and fields that were removed."""
 
 _NO_DIFFERENCE: Final[Comparison] = (EMPTY_SET, EMPTY_SET)
 
 
 def fields_of(type_: MergeType, value: Any) -> Fields:
-    """Every field that applying `value` takes; for items with equal keys, the key alone."""
+    """Return every field that applying *value* takes; for items with equal keys, only the key."""
     structure, items = _granular_structure(type_, value)
     if structure:
         return _map_fields(structure, value)
@@ -56,7 +56,7 @@ def _list_fields(items: MergeListType, value: list[Any]) -> Fields:
 
 
 def compare(type_: MergeType, left: Any, right: Any) -> Comparison:
-    """What `right` adds to or changes in `left`, and what it removes; either may be `ABSENT`."""
+    """Return the fields that *right* adds to or changes in *left*, and those it removes. Either may be `ABSENT`."""
     if left is right:
         return _NO_DIFFERENCE
     if left is ABSENT:
@@ -79,7 +79,7 @@ def _compare_alike(type_: MergeType, left: Any, right: Any) -> Comparison:
 
 
 def _compare_unlike(type_: MergeType, left: Any, right: Any) -> Comparison:
-    """A value became one of another kind, where the type allows several: parts vanish or appear."""
+    """Compare values of different kinds, where the type allows several: parts appear or disappear."""
     changed, removed = EMPTY_SET, EMPTY_SET
     if left.__class__ in _CONTAINERS and left and any(_granular_structure(type_, left)):
         removed = _without_self(fields_with_descendants(type_, left))
@@ -131,7 +131,7 @@ def _compare_lists(items: MergeListType, left: list[Any], right: list[Any]) -> C
 
 
 def _compare_items(element: MergeType, left: list[Any], right: list[Any]) -> Comparison:
-    """Items of one key; where there are several, they are one value."""
+    """Compare the items of one key. Several items with the same key count as one value."""
     match len(left) > 1, len(right) > 1:
         case False, False:
             return compare(element, left[0] if left else ABSENT, right[0] if right else ABSENT)
@@ -144,7 +144,7 @@ def _compare_items(element: MergeType, left: list[Any], right: list[Any]) -> Com
 
 
 def fields_with_descendants(type_: MergeType, value: Any) -> Fields:
-    """A field with everything below it."""
+    """Return a field with everything below it."""
     structure, items = _granular_structure(type_, value)
     if structure and value:
         return {SELF: {}} | {
@@ -163,7 +163,7 @@ _SCALAR: Final = MergeType(scalar="untyped")
 
 
 def _granular_structure(type_: MergeType, value: Any) -> tuple[MergeMapType | None, MergeListType | None]:
-    """The facet of a map or list that has parts of its own."""
+    """Return the map or list facet of the type that fits the value, if it is not atomic."""
     kind = value.__class__
     if kind is dict and (structure := type_.map) and not structure.atomic:
         return structure, None

@@ -1,10 +1,10 @@
-"""Field sets: which fields of an object somebody owns, or which have changed.
+"""Sets of fields that a manager owns, or that have changed.
 
-A set is a tree of dicts in the shape of `fieldsV1` (KEP-555): `f:name` is a member of a map, `k:{"name":"x"}` an item by
-its keys, `v:"x"` an item by its value; the key `.` says that the field itself is in the set. Unlike on the wire a field
-without parts is `{".": {}}`, so `{}` is always the empty set and all operations are uniform. No node is empty.
+A set is a tree of dicts in the form of `fieldsV1` (KEP-555). `f:name` is a member of a map, `k:{"name":"x"}` an item by
+its keys, `v:"x"` an item by its value. The key `.` means that the field itself is in the set.
 
-Sets are never mutated once they are built; operations share what does not change.
+On the wire a field without parts is `{}`; here it is `{".": {}}`. So `{}` is always the empty set, and all operations
+are uniform. No node is empty. Sets are never changed; operations share unchanged parts.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from applier.sandbox.merge.path_elements import InvalidFieldsError, canonicalize
 from applier.sandbox.merge.types import MergeType
 
 Fields = dict[str, Any]
-"""A set of fields; see the module's docstring."""
+"""A set of fields; see the module docstring."""
 
 SELF: Final = "."
 EMPTY_SET: Final[Fields] = {}
 LEAF: Final[Fields] = {SELF: {}}
 
 Path = tuple[str, ...]
-"""The keys that lead to a field."""
+"""Keys that lead to a field."""
 
 
 def union(left: Fields, right: Fields) -> Fields:
@@ -53,7 +53,10 @@ def intersection(left: Fields, right: Fields) -> Fields:
 
 
 def difference(left: Fields, right: Fields, *, subtrees: bool = False) -> Fields:
-    """Return the fields of `left` that are not in `right`; having a field is not having its parts, except with `subtrees`."""
+    """Return the fields of *left* that are not in *right*.
+
+    To have a field is not to have its parts, except with *subtrees*.
+    """
     if not right:
         return left
     out: Fields = {}
@@ -69,7 +72,7 @@ def difference(left: Fields, right: Fields, *, subtrees: bool = False) -> Fields
 
 
 def with_declared_fields(fields: Fields, type_: MergeType | None) -> Fields:
-    """With the declared fields whose parts are in the set; those are only recorded by their parts."""
+    """Return the set with the declared fields whose parts it has; normally only the parts are recorded."""
     out: Fields = {}
     structure, items = (type_.map, type_.list) if type_ else (None, None)
     for key, node in fields.items():
@@ -85,7 +88,7 @@ def with_declared_fields(fields: Fields, type_: MergeType | None) -> Fields:
 
 @lru_cache(maxsize=256)
 def from_paths(paths: frozenset[Sequence[str]]) -> Fields:
-    """The set of fields that are reached by names, such as `("status",)`."""
+    """Return the set of the fields at paths of names, such as `("status",)`."""
     out: Fields = {}
     for path in paths:
         node = out
@@ -96,7 +99,7 @@ def from_paths(paths: frozenset[Sequence[str]]) -> Fields:
 
 
 def iterate_paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
-    """Every field of a set: of each level first the fields themselves, then what is below them."""
+    """Yield every field of a set: at each level first the fields themselves, then those below them."""
     keys = [key for key in _sort_keys(fields) if key != SELF]
     yield from ((*prefix, key) for key in keys if SELF in fields[key])
     for key in keys:
@@ -112,12 +115,12 @@ def has_path(fields: Fields, path: Path) -> bool:
 
 
 def format_path(path: Path) -> str:
-    """A path as the server writes it in messages: `.spec.ports[port=80,protocol="TCP"].name`."""
+    """Return a path as the server's messages show it: `.spec.ports[port=80,protocol="TCP"].name`."""
     return "".join(map(format_element, path))
 
 
 def decode(fields: Mapping[str, Any]) -> Fields:
-    """Reads `fieldsV1`. Raises `InvalidFieldsError`; keys of a kind that we do not know are left out, as the server does."""
+    """Return the set in `fieldsV1`. Keys of unknown kinds are dropped, as by the server. Raises InvalidFieldsError."""
     out: Fields = {}
     for key, node in fields.items():
         if not isinstance(node, dict):
@@ -130,7 +133,7 @@ def decode(fields: Mapping[str, Any]) -> Fields:
 
 
 def encode(fields: Fields) -> dict[str, Any]:
-    """Writes `fieldsV1`, its keys in the server's order."""
+    """Return the set as `fieldsV1`, with keys in the server's order."""
     return {
         key: {} if key == SELF or (len(fields[key]) == 1 and SELF in fields[key]) else encode(fields[key])
         for key in _sort_keys(fields)

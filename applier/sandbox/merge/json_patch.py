@@ -1,4 +1,4 @@
-"""JSON patch (RFC 6902) of plain JSON values. Nothing given is changed."""
+"""JSON patch (RFC 6902) of plain JSON values. Arguments are never changed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import orjson
 from applier.sandbox.merge.values import is_equal
 
 MAX_OPERATIONS = 10_000
-"""Operations of one JSON patch; the API server's limit."""
+"""Operations of a JSON patch, as limited by the API server."""
 MAX_COPIED_BYTES = 3 * 1024 * 1024
-"""Bytes that all `copy` operations of one JSON patch may copy: each can double the document."""
+"""Bytes that the `copy` operations of a JSON patch may copy in total: each of them can double the document."""
 
 
 class PatchError(ValueError):
-    """The patch cannot be applied to this value."""
+    """A patch that cannot be applied to its target."""
 
 
 def apply_json_patch(target: Any, operations: list[Any]) -> Any:
-    """RFC 6902. Raises PatchError.
+    """Return the patched document (RFC 6902). Raises PatchError.
 
-    As the API server's library does, `replace` of an absent key of an object adds it.
+    `replace` of an absent key of an object adds it, as in the API server's library.
     """
     document, copied_bytes = _copy(target), 0
     for operation in operations:
@@ -56,11 +56,11 @@ def _apply_operation(document: Any, operation: Any) -> Any:
             value = _find(document, _parse_pointer(source))
             return _add(_remove(document, _parse_pointer(source)), _parse_pointer(path), value)
         case _:
-            raise PatchError("an operation that RFC 6902 does not know")
+            raise PatchError("an operation is not one of RFC 6902")
 
 
 def _parse_pointer(text: str) -> list[str]:
-    """The tokens of a JSON pointer (RFC 6901)."""
+    """Return the tokens of a JSON pointer (RFC 6901)."""
     if text and not text.startswith("/"):
         raise PatchError(f"{text!r} is not a JSON pointer")
     return [token.replace("~1", "/").replace("~0", "~") for token in text.split("/")[1:]]

@@ -1,8 +1,8 @@
-"""What the server does for kubectl alone: an object that was applied by the client goes over to server-side apply.
+"""Migration from client-side apply by kubectl to server-side apply.
 
-kubectl kept what it applied in an annotation. When it now applies through the server, under its default manager name, it
-may take back what that annotation says it applied, if nobody changed it since; and the annotation follows, so that the
-client can go on as before. Rules: apimachinery `managedfields` `lastAppliedManager`, `lastAppliedUpdater`.
+kubectl stored what it applied in an annotation. When it applies through the server with its default manager name, it
+may take back the fields in the annotation that are unchanged since. The annotation is then updated, so that kubectl can
+return to client-side apply. Source: apimachinery `managedfields`, `lastAppliedManager`, `lastAppliedUpdater`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from renderer.well_known import LAST_APPLIED
 KUBECTL_MANAGER: Final = "kubectl"
 
 _MAX_ANNOTATION_BYTES: Final = 256 * 1024
-"""Bytes of all annotations together; an annotation that does not fit is dropped."""
+"""Bytes of all annotations together. A longer annotation is dropped."""
 
 
 def find_unchanged_fields(live: Object, type_: MergeType, version: str) -> Fields:
-    """The fields that the client applied and that still are as it applied them."""
+    """Return the fields that kubectl applied client-side and that still have those values."""
     try:
         last_applied = orjson.loads(_annotations(live).get(LAST_APPLIED, ""))
         if last_applied["apiVersion"] != version:
@@ -40,7 +40,7 @@ def find_unchanged_fields(live: Object, type_: MergeType, version: str) -> Field
 
 
 def with_last_applied(obj: Object, intent: Object) -> Object:
-    """`obj` with the annotation renewed, if it has it."""
+    """Return the object with an updated annotation; unchanged if it has no such annotation."""
     if not _annotations(obj).get(LAST_APPLIED):
         return obj
     other_annotations = {name: value for name, value in _annotations(obj).items() if name != LAST_APPLIED}

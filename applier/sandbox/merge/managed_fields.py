@@ -1,8 +1,7 @@
 """Entries of `metadata.managedFields`, by their owner.
 
-An owner is a manager with an operation and a subresource. For updates, each API version is an owner of its own.
-
-Source: apimachinery `managedfields`.
+An owner is a manager with an operation and a subresource. For updates, each API version is a separate owner. Source:
+apimachinery `managedfields`.
 """
 
 from __future__ import annotations
@@ -23,20 +22,22 @@ from renderer.frozen import dataclass
 Operation = Literal["Apply", "Update"]
 
 MAX_UPDATE_ENTRIES: Final = 10
-"""So many entries of updates are kept apart; the oldest beyond are put together."""
+"""Entries of updates that are kept apart; older entries are merged."""
 
 _ANCIENT_MANAGER: Final = "ancient-changes"
 
 
 class ManagerKey(NamedTuple):
+    """Owner of an entry."""
+
     manager: str
     operation: Operation
     version: str
-    """API version of an update; "" of an apply, which has one entry in whatever version."""
+    """API version of an update; empty for an apply, which has a single entry for all versions."""
     subresource: str = ""
 
     def __str__(self) -> str:
-        """As conflicts name it: `"m" with subresource "status" using v1`."""
+        """Return the owner as conflicts name it: `"m" with subresource "status" using v1`."""
         text = format_json(self.manager)
         if self.subresource:
             text += f" with subresource {format_json(self.subresource)}"
@@ -44,7 +45,7 @@ class ManagerKey(NamedTuple):
 
     @property
     def sort_key(self) -> bytes:
-        """Sorts owners as the server does, which compares them as JSON."""
+        """Return the position among owners in the server's order, which compares them as JSON."""
         key_fields = {
             "manager": self.manager,
             "operation": self.operation,
@@ -56,25 +57,27 @@ class ManagerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ManagedFieldsEntry:
+    """The fields of one owner."""
+
     fields: Fields
     version: str
     time: str
-    """RFC 3339; "" if the object never changed by what this owner did."""
+    """Time of the last change in RFC 3339; empty if this owner never changed the object."""
     original: Mapping[str, Any] | None = field(default=None, compare=False)
-    """How it stands in the live object, from which it was read; it need not be written anew."""
+    """The encoded entry of the live object, to be reused while the entry is unchanged."""
 
 
 Entries = dict[ManagerKey, ManagedFieldsEntry]
 
 
 def read_entries(obj: Object | None) -> Entries:
-    """Those of a live object, which we wrote."""
+    """Return the entries of a live object, which the sandbox wrote itself."""
     raw_entries = ((obj or {}).get("metadata") or {}).get("managedFields") or ()
     return {_parse_owner(raw_entry): _parse_entry(raw_entry, original=raw_entry) for raw_entry in raw_entries}
 
 
 def parse_entries(raw_entries: Any) -> Entries:
-    """Those that a client sent; none of them if one is not valid."""
+    """Return the entries that a client sent; none if any of them is invalid."""
     if not isinstance(raw_entries, list):
         return {}
     try:
@@ -113,7 +116,7 @@ def _get_text(raw_entry: Mapping[str, Any], name: str) -> str:
 
 
 def encode_entries(entries: Entries) -> list[Mapping[str, Any]]:
-    """In the server's order: applies before updates, then by time, then by name."""
+    """Return the entries in the server's order: applies before updates, then by time, then by name."""
     return [
         entry.original or _encode_entry(owner, entry) for owner, entry in sorted(entries.items(), key=_entry_sort_key)
     ]
@@ -138,7 +141,7 @@ def _encode_entry(owner: ManagerKey, entry: ManagedFieldsEntry) -> dict[str, Any
 
 
 def merge_oldest_updates(entries: Entries) -> Entries:
-    """With the oldest updates put together, one entry for each API version, until there are no more than `MAX_UPDATE_ENTRIES`."""
+    """Return the entries with at most `MAX_UPDATE_ENTRIES` updates: the oldest of each API version are merged."""
     updates = [owner for owner in entries if owner.operation == "Update"]
     surplus = len(updates) - MAX_UPDATE_ENTRIES
     if surplus <= 0:
@@ -178,14 +181,13 @@ _UNKNOWN_MANAGER: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class FieldManager:
-    """Who writes what: `manager` in `version` (as in apiVersion) at `time` (RFC 3339, UTC, whole seconds).
+    """Writer of a change: `manager` in the API version `version` at `time` (RFC 3339, UTC, whole seconds).
 
-    `others` are the types of the same kind in other API versions that are served; ownership in a version that is not
-    among them is dropped. Objects are taken to look the same in all versions, as in a CustomResourceDefinition without
-    conversion.
+    `other_types` are the types of the same kind in other served API versions; ownership in versions that are not served
+    is dropped. Objects are assumed to look the same in all versions, as in a CRD without conversion.
 
-    `blank` is what the server holds of an object before anything is written: nobody comes to own it by a create. That of
-    built-in kinds has the structures that are never absent (`spec: {}`), and what is in them.
+    `blank` is the server's representation of an empty object. A create does not own these fields. For built-in kinds it
+    has the structures that are never absent (`spec: {}`), with their contents.
     """
 
     manager: str
@@ -203,5 +205,5 @@ class FieldManager:
 
     @property
     def types_by_version(self) -> Mapping[str, MergeType]:
-        """By API version, of all that are served."""
+        """Return the types of all served versions by API version."""
         return {**(self.other_types or {}), self.version: self.type}

@@ -1,7 +1,7 @@
-"""The elements of paths, as they are keys in `fieldsV1`: written in one way only, so that equal ones are equal texts.
+"""Elements of field paths as keys of `fieldsV1`, in a canonical form, so that equal elements are equal texts.
 
-`f:name` is a member of a map, `k:{"name":"x"}` an item of a list by its key fields in order, `v:"x"` an item by its
-value, `i:0` an item by its place. JSON in them is as Go writes it.
+`f:name` is a member of a map. `k:{"name":"x"}` is a list item by its sorted key fields, `v:"x"` by its value, `i:0` by
+its position. JSON in them has Go's form.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import orjson
 
 
 class InvalidFieldsError(ValueError):
-    """Something in `managedFields` that is not a set of fields."""
+    """An invalid set of fields in `managedFields`."""
 
 
 @lru_cache(maxsize=8192)
 def canonicalize(key: str) -> str:
-    """A key as we would write it; "" if its kind is unknown. Clients may have sent other white space or another order."""
+    """Return a key of a client in canonical form; empty if its kind is unknown. White space and order may differ."""
     if len(key) < 2 or key[1] != ":":
         raise InvalidFieldsError(f"{key!r} has no kind")
     kind, text = key[0], key[2:]
@@ -44,10 +44,10 @@ def canonicalize(key: str) -> str:
 
 
 def item_key(names: Sequence[str], values: Sequence[Any]) -> str:
-    """The key of a list's item by its key fields, whose names are in order."""
+    """Return the key of a list item, from the sorted names of its key fields and their values."""
     try:
         return _item_key(tuple(names), *values)
-    except TypeError:  # A map or a list, which is a mistake that shows later.
+    except TypeError:  # a map or list cannot be cached; the type check refuses it later
         return _item_key.__wrapped__(tuple(names), *values)
 
 
@@ -60,7 +60,7 @@ def _item_key(names: tuple[str, ...], *values: Any) -> str:
 
 @lru_cache(maxsize=8192, typed=True)
 def value_key(value: Any) -> str:
-    """The key of a set's item, a scalar."""
+    """Return the key of a set's item, a scalar."""
     return f"v:{_format_scalar(value)}"
 
 
@@ -74,12 +74,12 @@ def _format_scalar(value: Any) -> str:
     if value.__class__ is int:
         return str(value)
     if value.__class__ is float and value.is_integer() and abs(value) < _MIN_EXPONENT_FLOAT:
-        return str(int(value))  # Go writes whole numbers without a fraction.
+        return str(int(value))  # Go writes whole numbers without a fraction
     return format_go_json(value)
 
 
 def format_go_json(value: Any) -> str:
-    """JSON as Go writes it: names in order, and safe to stand in HTML."""
+    """Return JSON as Go writes it: sorted names, and characters escaped for HTML."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode().translate(_HTML_ESCAPES)
 
 
@@ -102,7 +102,7 @@ def format_json(value: Any) -> str:
 
 @lru_cache(maxsize=8192)
 def sort_key(key: str) -> tuple[Any, ...]:
-    """The order of the server: names, then items by keys, by value, by index; numbers by size."""
+    """Return the position in the server's order: names, then items by keys, by value, by index; numbers by size."""
     kind, text = key[0], key[2:]
     match kind:
         case ".":

@@ -1,6 +1,6 @@
-"""Which fields a write cannot change, by kind and subresource, so that nobody comes to own them by it.
+"""Fields that a write cannot change, and so does not come to own, by kind and subresource.
 
-Rules: the `GetResetFields` of each kind's strategy; for custom resources https://kep.k8s.io/555, "status wiping".
+Source: the `GetResetFields` of each kind's strategy; for custom resources https://kep.k8s.io/555, "status wiping".
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 ResetFields = frozenset[tuple[str, ...]]
-"""Paths, by the names of their fields; all below them is meant too."""
+"""Paths of field names, each with everything below it."""
 
 _STATUS: Final[ResetFields] = frozenset({("status",)})
 _SPEC: Final[ResetFields] = frozenset({("spec",)})
@@ -19,7 +19,7 @@ _KEEP_METADATA: Final = frozenset(
     " daemonsets.apps replicasets.apps statefulsets.apps horizontalpodautoscalers.autoscaling cronjobs.batch jobs.batch"
     " customresourcedefinitions.apiextensions.k8s.io ingresses.networking.k8s.io poddisruptionbudgets.policy".split()
 )
-"""Built-in kinds whose status subresource lets metadata through."""
+"""Built-in kinds whose status subresource accepts metadata."""
 
 _SPECIAL_RESET_FIELDS: Final[dict[tuple[str, str], ResetFields]] = {
     ("pods", "status"): frozenset({("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences")}),
@@ -31,9 +31,9 @@ _SPECIAL_RESET_FIELDS: Final[dict[tuple[str, str], ResetFields]] = {
 
 
 def reset_fields_of(resource: str, subresource: str, *, has_status: bool) -> ResetFields:
-    """What a write to `resource` (`deployments.apps`; the core group has no suffix) cannot change.
+    """Return the fields that a write to `resource` (`deployments.apps`; the core group has no suffix) cannot change.
 
-    `has_status`: whether the kind has a status subresource.
+    *has_status*: the kind has a status subresource.
     """
     if special := _SPECIAL_RESET_FIELDS.get((resource, subresource)):
         return special

@@ -1,7 +1,7 @@
-"""Ownership of a field whose schema became atomic after the field was owned: of its parts becomes of the whole.
+"""Ownership after a schema change that made an owned field atomic: owners of its parts own the whole.
 
-The other way round, from atomic to granular, nothing can be told, and nothing is done. Rules: structured-merge-diff,
-`typed.ReconcileFieldSetWithSchema`.
+The opposite change, from atomic to granular, is ambiguous, and leaves ownership unchanged. Source:
+structured-merge-diff, `typed.ReconcileFieldSetWithSchema`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from applier.sandbox.merge.types import DEDUCED, MergeMapType, MergeType
 
 
 def reconcile_fields(type_: MergeType, fields: Fields) -> Fields:
-    """`fields` as `type_` would record them; the very same if that is how they are."""
+    """Return the fields as *type_* records them; the same object if nothing changes."""
     structure, items = type_.map, type_.list
     if structure:
         if _is_free(structure):

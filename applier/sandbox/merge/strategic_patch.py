@@ -1,7 +1,7 @@
-"""Strategic merge patch: a merge patch in which the lists of built-in kinds merge too.
+"""Strategic merge patch: a merge patch that also merges lists of built-in kinds.
 
-Which lists do, and by which key, is in the published schemas. Source: Kubernetes, "Update API Objects in Place Using
-kubectl patch", and apimachinery `pkg/util/strategicpatch`. Nothing given is changed.
+The published schemas say which lists merge, and by which key. Arguments are never changed. Source: Kubernetes, "Update
+API Objects in Place Using kubectl patch", and apimachinery `pkg/util/strategicpatch`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from applier.sandbox.merge.json_patch import PatchError
 
 Schema = Mapping[str, Any]
 Resolve = Callable[[Schema], Schema]
-"""A schema itself, where a reference stands for it."""
+"""Function that returns the schema that a reference stands for."""
 
 _DIRECTIVE, _RETAIN_KEYS = "$patch", "$retainKeys"
 _DELETE_PREFIX, _ORDER_PREFIX = "$deleteFromPrimitiveList/", "$setElementOrder/"
 
 
 def apply_strategic_merge(target: Any, patch: Mapping[str, Any], schema: Schema, resolve: Resolve) -> Any:
-    """Raises PatchError for directives that it does not know and list items without their key."""
+    """Return the patched value. Raises PatchError for unknown directives, and for list items without their key."""
     return _StrategicMerge(resolve).merge_maps(target, patch, schema)
 
 
@@ -29,26 +29,26 @@ class _StrategicMerge:
         self._resolve = resolve
 
     def merge_maps(self, target: Any, patch: Mapping[str, Any], schema: Schema) -> Any:
-        merged = dict(target) if isinstance(target, dict) else {}
         match patch.get(_DIRECTIVE, "merge"):
             case "replace":
                 return {name: value for name, value in patch.items() if name != _DIRECTIVE}
             case "delete":
                 return {}
             case "merge":
-                pass
+                return self._merge_members(dict(target) if isinstance(target, dict) else {}, patch, schema)
             case other:
                 raise PatchError(f"unknown directive {other!r}")
+
+    def _merge_members(self, merged: dict[str, Any], patch: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
         if _RETAIN_KEYS in patch:
             retained = _parse_names(patch[_RETAIN_KEYS])
             merged = {name: value for name, value in merged.items() if name in retained}
         for name, value in patch.items():
             if name.startswith(_DELETE_PREFIX):
-                field, deleted = name.removeprefix(_DELETE_PREFIX), value
-                if isinstance(merged.get(field), list) and isinstance(deleted, list):
-                    merged[field] = [item for item in merged[field] if item not in deleted]
+                _delete_items(merged, name.removeprefix(_DELETE_PREFIX), value)
             elif not name.startswith("$"):
                 self._merge_member(merged, name, value, self._field_schema(schema, name))
+        # Lists are sorted last, since the requested order also names items that this patch adds.
         for name, value in patch.items():
             if name.startswith(_ORDER_PREFIX):
                 field = name.removeprefix(_ORDER_PREFIX)
@@ -58,7 +58,7 @@ class _StrategicMerge:
         return merged
 
     def _field_schema(self, schema: Schema, name: str) -> Schema:
-        """The schema of a member, with the keywords that stand beside its reference."""
+        """Return the schema of a member, with the keywords beside its reference."""
         parent = self._resolve(schema)
         field = (parent.get("properties") or {}).get(name) or parent.get("additionalProperties")
         return field if isinstance(field, Mapping) else {}
@@ -101,14 +101,19 @@ class _StrategicMerge:
         return merged
 
 
+def _delete_items(merged: dict[str, Any], field: str, deleted: Any) -> None:
+    if isinstance(merged.get(field), list) and isinstance(deleted, list):
+        merged[field] = [item for item in merged[field] if item not in deleted]
+
+
 def _parse_names(value: Any) -> frozenset[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise PatchError(f"{_RETAIN_KEYS} is a list of names")
+        raise PatchError(f"{_RETAIN_KEYS} is not a list of names")
     return frozenset(value)
 
 
 def _sort_items(items: list[Any], requested_order: list[Any], key: str) -> list[Any]:
-    """In the order that the patch wants; what it does not name comes after, as it was."""
+    """Return the items in the order that the patch requests; other items follow in their present order."""
 
     def identity(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item

@@ -1,4 +1,4 @@
-"""Whether a value is of a type, before anything is merged. The messages are the server's."""
+"""Check of a value against its type before a merge, with the server's messages."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from applier.sandbox.merge.types import ATOMIC, DEDUCED, MergeListType, MergeMap
 from applier.sandbox.merge.values import MissingListKeyError, key_of
 
 TypeProblem = tuple[str, str]
-"""Where and what."""
+"""A path, and the problem there."""
 
 
 class TypeMismatchError(Exception):
-    """A value that cannot be merged because it does not fit its type: unknown fields, wrong types, duplicate keys."""
+    """A value that does not fit its type: unknown fields, wrong types, duplicate keys."""
 
 
 def check_type(type_: MergeType, value: Any, *, allow_duplicates: bool = False) -> None:
-    """Raises `TypeMismatchError`; `duplicates` allows items with equal keys, as stored objects may have them."""
+    """Check a value. Raises TypeMismatchError. With *allow_duplicates*, items may have equal keys, as in stored
+    objects.
+    """
     problems = _find_problems(type_, value, allow_duplicates)
     if not problems:
         return
@@ -108,7 +110,7 @@ def _go_type_name(value: Any) -> str:
 
 
 def _format_plain(value: Any) -> str:
-    """A value as Go prints it by `%v`."""
+    """Return a value as Go prints it with `%v`."""
     match value:
         case None:
             return "<nil>"
@@ -123,7 +125,7 @@ def _format_plain(value: Any) -> str:
 
 
 def _format_go_syntax(value: Any) -> str:
-    """A value as Go prints it by `%#v`."""
+    """Return a value as Go prints it with `%#v`."""
     match value:
         case None:
             return "interface {}(nil)"

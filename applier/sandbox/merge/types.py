@@ -1,10 +1,10 @@
-"""How values merge: the types that server-side apply derives from an OpenAPI v3 schema.
+"""Types for merging values, derived from an OpenAPI v3 schema.
 
-A type has up to three facets, because a schema may leave the kind of value open: what a scalar, a list and a map of this
-type may be. Map types are read field by field when a field is first met, so one kind's type costs only what is used of
-it, and recursive schemas are no special case. Types are immutable for everybody else.
+A type has up to three facets, since a schema may allow several kinds of value: scalar, list and map. Map types are read
+field by field on first use. So the type of a kind costs only what is used, and recursive schemas need no special case.
+To users, types are immutable.
 
-Rules: kube-openapi `schemaconv`; https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy.
+Source: kube-openapi `schemaconv`; https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Scalar = Literal["", "numeric", "string", "boolean", "untyped"]
 
 @dataclass(frozen=True, slots=True)
 class MergeType:
-    """What a value may be; a facet that is missing is not allowed.
+    """Type of a value; a missing facet is not allowed.
 
-    `is_built_in` objects are those of built-in kinds, which the server holds as structures that are never absent.
+    Objects of an `is_built_in` type have structures that are never absent, as the server holds them.
     """
 
     scalar: Scalar = ""
@@ -36,7 +36,9 @@ class MergeType:
 
 
 class MergeListType:
-    """A list. Atomic: one value, whole. Else items are told apart by their `keys`, or by their value if there are none."""
+    """List facet. An atomic list is a single value. Items of other lists are identified by `keys`, or else by their
+    value.
+    """
 
     def __init__(self, *, atomic: bool, items: Callable[[], MergeType], keys: tuple[str, ...] = ()) -> None:
         self.atomic = atomic
@@ -50,14 +52,17 @@ class MergeListType:
 
     @cached_property
     def key_defaults(self) -> Mapping[str, Any]:
-        """What the schema gives for key fields that an item leaves out, such as a port's protocol."""
+        """Return the schema's defaults of key fields that an item may leave out, such as a port's protocol."""
         structure = self.element.map
         defaults = {name: structure.fields.get(name, {}).get("default") for name in self.keys} if structure else {}
         return {name: value for name, value in defaults.items() if value is not None}
 
 
 class MergeMapType:
-    """A map or a structure. Atomic: one value, whole. Else its declared fields have their types, all others `rest`."""
+    """Map facet, for maps and structures. An atomic map is a single value.
+
+    In other maps, declared `fields` have their own types, and further members the `additional_type`.
+    """
 
     def __init__(
         self,
@@ -74,7 +79,7 @@ class MergeMapType:
         self._types: dict[str, MergeType] = {}
 
     def child(self, name: str) -> MergeType | None:
-        """The type of a member; None if there may be no such member."""
+        """Return the type of a member; None if such a member is not allowed."""
         member_type = self._types.get(name)
         if member_type is None:
             schema = self.fields.get(name)
@@ -94,7 +99,7 @@ class MergeMapType:
 
 
 class _SchemaReader:
-    """Reads schemas; remembers the types of named definitions."""
+    """Reader of schemas, with a cache of the types of named definitions."""
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions
@@ -158,7 +163,9 @@ class _SchemaReader:
 
 
 def _list_rules(schema: Schema) -> tuple[bool, tuple[str, ...]]:
-    """Whether a list is atomic, else its keys. Kinds older than server-side apply say it by the patch strategy."""
+    """Return whether a list is atomic, and its keys. Kinds older than server-side apply declare a patch strategy
+    instead.
+    """
     kind = schema.get("x-kubernetes-list-type")
     if kind is None and schema.get("x-kubernetes-patch-strategy") in ("merge", "merge,retainKeys"):
         key: str = schema.get("x-kubernetes-patch-merge-key", "")
@@ -167,7 +174,10 @@ def _list_rules(schema: Schema) -> tuple[bool, tuple[str, ...]]:
 
 
 def _reference_name(schema: Schema) -> str:
-    """The name of the definition that a schema refers to; with other keywords beside it stands in an `allOf` of one."""
+    """Return the name of the definition that a schema refers to.
+
+    A reference with other keywords beside it is in an `allOf` with a single element.
+    """
     reference: str = schema.get("$ref", "")
     subschemas: Sequence[Schema] = schema.get("allOf", ())
     if not reference and len(subschemas) == 1:
@@ -193,14 +203,14 @@ ATOMIC: Final = MergeType(
     list=MergeListType(atomic=True, items=_atomic_type),
     map=MergeMapType(atomic=True, read_additional=_atomic_type),
 )
-"""Anything, as one value."""
+"""Any value, as a whole."""
 
 DEDUCED: Final = MergeType(
     scalar="untyped",
     list=MergeListType(atomic=True, items=_atomic_type),
     map=MergeMapType(read_additional=_deduced_type),
 )
-"""Anything: maps merge member by member, lists are atomic. The type of what has no schema."""
+"""Any value without a schema: maps merge member by member, lists are atomic."""
 
 _SPECIAL_TYPES: Final[Mapping[str, MergeType]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": UNTYPED,
@@ -211,18 +221,18 @@ _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 def type_of_schema(schema: Schema, *, crd: bool, definitions: Mapping[str, Schema]) -> MergeType:
-    """The type of a kind's objects.
+    """Return the type of a kind's objects.
 
-    `schema` is the kind's OpenAPI v3 schema; `definitions` what its `$ref`s name, by the last part of the reference.
-    With `crd` it is the structural schema of a CustomResourceDefinition: apiVersion, kind and metadata are the server's,
-    whatever it says about them, here and in embedded resources; `definitions` must hold ObjectMeta.
+    *schema* is the kind's OpenAPI v3 schema. *definitions* has the targets of its `$ref`s, by the last part of the
+    reference. With *crd*, *schema* is the structural schema of a CustomResourceDefinition. Then apiVersion, kind and
+    metadata are the server's, here and in embedded resources, and *definitions* must contain ObjectMeta.
     """
     type_ = _SchemaReader(definitions).type_of(_with_identity(schema) if crd else schema, preserves=False)
     return type_ if crd else replace(type_, is_built_in=True)
 
 
 def _with_identity(schema: Schema, *, root: bool = True) -> Schema:
-    """A structural schema as the server completes it."""
+    """Return a structural schema with the identity fields that the server adds."""
     completed = dict(schema)
     if properties := schema.get("properties"):
         completed["properties"] = {name: _with_identity(child, root=False) for name, child in properties.items()}

@@ -1,4 +1,4 @@
-"""Equality of JSON values, and the keys that tell a list's items apart."""
+"""Equality of JSON values, and the keys of list items."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from applier.sandbox.merge.types import MergeListType
 
 
 class MissingListKeyError(ValueError):
-    """An item that cannot be told from others; says why as the server does."""
+    """A list item without a key, with the server's message."""
 
 
 def is_equal(left: Any, right: Any) -> bool:
-    """JSON equality: 80 is 80.0, but true is not 1."""
+    """Return whether two JSON values are equal: 80 is 80.0, but true is not 1."""
     if left is right:
         return True
     if left != right:
@@ -28,7 +28,7 @@ def is_equal(left: Any, right: Any) -> bool:
 
 
 def key_of(items: MergeListType, item: Any) -> str:
-    """The element that stands for `item` in paths. Raises `MissingListKeyError`."""
+    """Return the path element of *item*. Raises MissingListKeyError."""
     if not items.keys:
         return _value_key(item)
     if item is None:
@@ -60,9 +60,9 @@ def _value_key(item: Any) -> str:
 
 
 def group_by_key(items: MergeListType, values: Sequence[Any]) -> dict[str, list[Any]]:
-    """The items by their keys, in order; more than one where keys are not unique, which an update may bring about.
+    """Return the items by their keys, in order.
 
-    Raises `MissingListKeyError`.
+    An update may store several items with the same key. Raises MissingListKeyError.
     """
     groups: dict[str, list[Any]] = {}
     for item in values:

@@ -1,13 +1,14 @@
-"""Cells of the tables that `kubectl get` prints, from an object and the current time; ages as kubectl shows them.
+"""Cells of the tables that `kubectl get` prints, from an object and the present time.
 
 Source: Kubernetes `pkg/printers`; apimachinery `pkg/util/duration`, HumanDuration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
+from math import inf
 from typing import Any
 
 from applier.cluster import Object
@@ -19,42 +20,41 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
 YEAR = 365 * DAY
 
 
+_SECONDS, _MINUTES, _HOURS, _DAYS, _YEARS = (1, "s"), (MINUTE, "m"), (HOUR, "h"), (DAY, "d"), (YEAR, "y")
+_DURATION_UNITS: Sequence[tuple[float, tuple[int, str], tuple[int, str] | None]] = (
+    (2 * MINUTE, _SECONDS, None),
+    (10 * MINUTE, _MINUTES, _SECONDS),
+    (3 * HOUR, _MINUTES, None),
+    (8 * HOUR, _HOURS, _MINUTES),
+    (2 * DAY, _HOURS, None),
+    (8 * DAY, _DAYS, _HOURS),
+    (2 * YEAR, _DAYS, None),
+    (8 * YEAR, _YEARS, _DAYS),
+    (inf, _YEARS, None),
+)
+"""Seconds below which a duration has these units: the larger, and the smaller, if it is shown."""
+
+
 def format_duration(seconds: float) -> str:
-    """`45s`, `3m12s`, `5h`, `2d4h`, `3y40d`: exact where that matters to people."""
+    """Return a duration with a precision that suits its length: `45s`, `3m12s`, `5h`, `2d4h`, `3y40d`."""
     whole_seconds = int(seconds)
     if whole_seconds < -1:
         return "<invalid>"
-    if whole_seconds < 0:
-        return "0s"
-    if whole_seconds < 2 * MINUTE:
-        return f"{whole_seconds}s"
-    if whole_seconds < 10 * MINUTE:
-        return _format_two_units(whole_seconds, MINUTE, "m", 1, "s")
-    if whole_seconds < 3 * HOUR:
-        return f"{whole_seconds // MINUTE}m"
-    if whole_seconds < 8 * HOUR:
-        return _format_two_units(whole_seconds, HOUR, "h", MINUTE, "m")
-    if whole_seconds < 2 * DAY:
-        return f"{whole_seconds // HOUR}h"
-    if whole_seconds < 8 * DAY:
-        return _format_two_units(whole_seconds, DAY, "d", HOUR, "h")
-    if whole_seconds < 2 * YEAR:
-        return f"{whole_seconds // DAY}d"
-    if whole_seconds < 8 * YEAR:
-        return _format_two_units(whole_seconds, YEAR, "y", DAY, "d")
-    return f"{whole_seconds // YEAR}y"
-
-
-def _format_two_units(whole_seconds: int, unit: int, name: str, smaller_unit: int, smaller_name: str) -> str:
-    remainder = whole_seconds % unit // smaller_unit
-    return f"{whole_seconds // unit}{name}" + (f"{remainder}{smaller_name}" if remainder else "")
+    whole_seconds = max(whole_seconds, 0)  # kubectl tolerates a second of clock skew
+    (unit_seconds, unit), smaller = next(
+        (larger, smaller) for limit, larger, smaller in _DURATION_UNITS if whole_seconds < limit
+    )
+    text = f"{whole_seconds // unit_seconds}{unit}"
+    if smaller and (remainder := whole_seconds % unit_seconds // smaller[0]):
+        text += f"{remainder}{smaller[1]}"
+    return text
 
 
 _join_limited = partial(join_names, limit=3, separator=",", remainder=" + {} more...")
-"""Names as kubectl lists them, the first three only."""
+"""Names as kubectl lists them: the first three."""
 
 Cell = Callable[[Object, float], Any]
-"""From an object and the time now (seconds since 1970)."""
+"""Function of an object and the present time (seconds since 1970) that computes a cell."""
 
 
 def format_age(time: Any, now: float) -> str:
@@ -65,7 +65,7 @@ def format_age(time: Any, now: float) -> str:
 
 
 def field_cell(path: str, default: Any = "") -> Cell:
-    """The value at a dotted path."""
+    """Return the cell of the value at a dotted path."""
 
     def cell(obj: Object, _: float) -> Any:
         value = get_field(obj, path)
@@ -79,7 +79,7 @@ def count_cell(*fields: str) -> Cell:
 
 
 def ratio_cell(path: str, total: str, *, otherwise: int) -> Cell:
-    """`2/3`."""
+    """Return the cell of a ratio such as `2/3`."""
     part_cell, total_cell = field_cell(path, 0), field_cell(total, otherwise)
     return lambda obj, now: f"{part_cell(obj, now)}/{total_cell(obj, now)}"
 
@@ -178,7 +178,7 @@ def job_completions(obj: Object, _: float) -> str:
 
 
 def _format_metric_target(metric: Object) -> str:
-    """What an autoscaler aims at; what it has measured it cannot say here."""
+    """Return the target of an autoscaler. The measured value is unknown here."""
     source = metric.get(metric["type"][:1].lower() + metric["type"][1:]) or {}
     target = source.get("target") or {}
     utilization = target.get("averageUtilization")
@@ -199,7 +199,7 @@ def metric_targets(obj: Object, _: float) -> str:
 
 
 def reference_cell(path: str, first: str = "kind") -> Cell:
-    """`Deployment/x`; "" where there is none."""
+    """Return the cell of a reference such as `Deployment/x`; empty where it is not set."""
     value_cell = field_cell(path)
     return lambda obj, now: (
         "/".join(str(value_cell(obj, now).get(name, "")) for name in (first, "name")) if value_cell(obj, now) else ""
@@ -218,7 +218,7 @@ def subjects_cell(kind: str) -> Cell:
 
 
 def endpoints(obj: Object, _: float) -> str:
-    """Of Endpoints: addresses with their ports."""
+    """Return the addresses of Endpoints with their ports."""
     subsets = obj.get("subsets") or ()
     addresses = [
         f"{address.get('ip')}:{port['port']}"
@@ -241,13 +241,13 @@ def slice_endpoints(obj: Object, _: float) -> str:
 
 
 def text_cell(path: str, default: Any) -> Cell:
-    """The value at a path as Go prints it."""
+    """Return the cell of the value at a path, as Go prints it."""
     value_cell = field_cell(path, default)
     return lambda obj, now: str(value_cell(obj, now))
 
 
 def quota_usage_cell(kind: str) -> Cell:
-    """Of a ResourceQuota: what is used of what there is, of requests or of limits."""
+    """Return the cell of a ResourceQuota with used and total amounts, of `requests` or of `limits`."""
 
     def cell(obj: Object, _: float) -> str:
         status = obj.get("status") or {}
@@ -262,29 +262,29 @@ def quota_usage_cell(kind: str) -> Cell:
 
 
 def phase(obj: Object, now: float) -> Any:
-    """Of a Pod or a claim; of a Pod why it has that, where its status says so."""
+    """Return the phase of a Pod or claim; the reason in the status of a Pod comes first."""
     if "deletionTimestamp" in obj["metadata"]:
         return "Terminating"
     return field_cell("status.reason")(obj, now) or field_cell("status.phase", "Pending")(obj, now)
 
 
 def bound_claim_cell(path: str, cell: Cell) -> Cell:
-    """A cell of a claim that has a volume."""
+    """Return a cell that is empty while a claim has no volume."""
     return lambda obj, now: cell(obj, now) if field_cell(path)(obj, now) else ""
 
 
 def elapsed_time_cell(*paths: str) -> Cell:
-    """How long ago the first of these times was that there is."""
+    """Return the cell of the time since the first of these times that is set."""
     return lambda obj, now: format_age(next(filter(None, (field_cell(path)(obj, now) for path in paths)), None), now)
 
 
 def first_value_cell(*paths: str) -> Cell:
-    """The first of these values that there is; "" for none."""
+    """Return the cell of the first of these values that is set; empty where none is."""
     return lambda obj, now: next(filter(None, (field_cell(path)(obj, now) for path in paths)), "")
 
 
 def involved_object(obj: Object, _: float) -> str:
-    """`pod/x`, what an Event is about."""
+    """Return the object of an Event, such as `pod/x`."""
     reference_fields = obj.get("involvedObject") or obj.get("regarding") or {}
     return f"{reference_fields.get('kind', '').lower()}/{reference_fields.get('name', '')}"
 
@@ -307,7 +307,7 @@ def storage_class_name(obj: Object, _: float) -> str:
 
 
 def event_source(obj: Object, now: float) -> str:
-    """Who tells an Event, and from where."""
+    """Return the component that reported an Event, and its host."""
     names = (
         first_value_cell("source.component", "deprecatedSource.component", "reportingComponent", "reportingController"),
         first_value_cell("source.host", "deprecatedSource.host", "reportingInstance"),

@@ -55,7 +55,7 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column and how its cells are made."""
+    """A column, and the function that computes its cells."""
 
     column: Column
     cell: Cell

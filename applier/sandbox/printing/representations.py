@@ -1,7 +1,7 @@
-"""How objects and lists look on the wire: whole, metadata only, or as a table for people.
+"""Representations of objects and lists on the wire: whole, metadata only, or as a table for people.
 
-Source: Kubernetes API concepts, "Alternate representations of resources". Whole objects are stored bytes with their
-apiVersion and kind put in front; nothing is parsed to serve them.
+Whole objects are stored bytes with apiVersion and kind put in front, so they are not parsed. Source: Kubernetes API
+concepts, "Alternate representations of resources".
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHAPES: dict[str, Shape] = {
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """The shape that a client asks for. `include` says what the rows of a table carry: Metadata, None or Object."""
+    """The shape that a client requests. `include` is the content of table rows: Metadata, None or Object."""
 
     shape: Shape = "whole"
     include: str = "Metadata"
@@ -38,7 +38,7 @@ class Representation:
 
 
 def negotiate_shape(accept: str, *, is_list: bool) -> Shape:
-    """The first shape of an Accept header that can be served. Raises Refusal (406)."""
+    """Return the first shape of an Accept header that can be served. Raises Refusal (406)."""
     for media in accept.split(",") if accept.strip() else ["*/*"]:
         kind, *parameters = (part.strip() for part in media.split(";"))
         if kind not in (_ACCEPTED, "*/*", "application/*"):
@@ -59,7 +59,7 @@ def _unacceptable_shape_refusal(message: str) -> Refusal:
 
 
 def encode_object(kind: ServedKind, stored: StoredObject, representation: Representation) -> bytes:
-    """One object by itself."""
+    """Return one object, encoded."""
     match representation.shape:
         case "metadata":
             return _encode_metadata(stored)
@@ -81,7 +81,7 @@ def _encode_metadata(stored: StoredObject) -> bytes:
 def encode_list(
     kind: ServedKind, items: Iterable[StoredObject], representation: Representation, metadata: dict[str, Any]
 ) -> bytes:
-    """A list, with the given metadata of its own."""
+    """Return a list with *metadata* of its own, encoded."""
     rows: Iterable[bytes]
     match representation.shape:
         case "table":
@@ -92,7 +92,7 @@ def encode_list(
             prefix = kind.json_prefix
             head, rows = (kind.list_kind, kind.api_version), (prefix + item.content[1:] for item in items)
         case _:
-            # Items of built-in lists do not say what they are.
+            # Items of built-in lists have no apiVersion and kind.
             head, rows = (kind.list_kind, kind.api_version), (item.content for item in items)
     opening = orjson.dumps({"kind": head[0], "apiVersion": head[1], "metadata": metadata})
     return opening[:-1] + b',"items":[' + b",".join(rows) + b"]}"

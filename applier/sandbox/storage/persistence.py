@@ -1,9 +1,11 @@
-"""Keeps the objects of a sandbox in a directory: a snapshot, and a log of what came after it.
+"""Persistence of a sandbox in a directory: a snapshot, and a log of the events after it.
 
-Format: both files begin with a line that names it. Each record is one line, a checksum (CRC-32, hexadecimal), a space, a
-JSON document. Each log belongs to the snapshot of the same number. Invariants: an event is in the log before anybody
-sees it, so what was answered survives a killed process; a record that was not completely written was never answered,
-and only the last one can be such. Anything else that does not fit is damage and is refused, never half-read.
+Format: both files begin with a line that names it. Each record is a line: a checksum (CRC-32, hexadecimal), a space, a
+JSON document. A log belongs to the snapshot of the same number.
+
+Invariants: an event is logged before any client sees it, so that every answer survives a killed process. Only the last
+record can be incomplete, and its event was never visible. All other damage is refused; damaged data is never read in
+part.
 """
 
 from __future__ import annotations
@@ -27,11 +29,11 @@ from renderer.frozen import dataclass
 
 HEADER = b"levelgate sandbox 1\n"
 COMPACT_AFTER_BYTES = 64 * 1024 * 1024
-"""Bytes of a log after which it is replaced by a snapshot."""
+"""Bytes of a log after which a snapshot replaces it."""
 
 
 class CorruptDataError(ConfigurationError):
-    """The files of a sandbox cannot be trusted."""
+    """Damaged files of a sandbox."""
 
     def __init__(self, file: Path, detail: str) -> None:
         super().__init__(
@@ -42,14 +44,14 @@ class CorruptDataError(ConfigurationError):
 
 @dataclass(frozen=True, slots=True)
 class PersistedState:
-    """What a directory holds: objects by key, and the version of the last event."""
+    """Contents of a directory: objects by key, and the version of the last event."""
 
     contents: dict[StoredKey, bytes]
     version: int
 
 
 class DataDirectory:
-    """One directory, used by one process at a time. `open` it, then give `store` to a sandbox, and `close` it."""
+    """A directory, used by one process at a time: `open` it, give its `store` to a sandbox, and `close` it."""
 
     def __init__(self, path: Path, lock: IO[bytes]) -> None:
         self._path = path
@@ -60,9 +62,9 @@ class DataDirectory:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The directory with what it holds; made if it is missing.
+        """Return the directory with its contents; create it if it is missing.
 
-        Raises ConfigurationError if it cannot be used or another process uses it, DamagedError.
+        Raises ConfigurationError if it cannot be used or another process uses it, and CorruptDataError.
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,7 +87,7 @@ class DataDirectory:
         return directory
 
     def close(self) -> None:
-        """Write a snapshot, so that the next start has no log to read, and let go of the directory."""
+        """Write a snapshot, so that the next start reads no log, and release the directory."""
         self._compact()
         if self._log:
             self._log.close()
@@ -94,7 +96,7 @@ class DataDirectory:
     def _load(self) -> None:
         self._generation = max(self._generations("snapshot-"), default=0)
         for generation in self._generations("log-"):
-            # One that is begun before its snapshot is whole has nothing in it yet.
+            # A log is created before its snapshot is complete, and is empty until then.
             if generation > self._generation and list(_records(self._log_file(generation), allow_torn=True)):
                 raise CorruptDataError(self._snapshot_file(generation), "it is missing")
         state = read_state(self._path, self._generation)
@@ -108,8 +110,9 @@ class DataDirectory:
                 yield int(file.name.removeprefix(prefix))
 
     def _append(self, event: StoreEvent) -> None:
-        """Record an event. It is in the hands of the operating system then: a killed process loses nothing, a machine
-        that loses power may lose the last seconds.
+        """Append an event to the log.
+
+        The operating system has it then: a killed process loses nothing, a power failure may lose the last seconds.
         """
         assert self._log is not None
         content = None if event.type == "DELETED" else event.after.content.decode()
@@ -124,7 +127,7 @@ class DataDirectory:
             message = f"nothing was stored: the sandbox cannot write to {self._path}: {error.strerror}"
             raise Refusal(500, "InternalError", message) from None
         if offset > COMPACT_AFTER_BYTES:
-            # The event is in this log, and not yet in the store. What cannot be done now is done after the next event.
+            # The event is in the log, and not in the store yet, so the files are read. A failure is retried next time.
             with suppress(OSError):
                 self._start_generation(read_state(self._path, self._generation))
 
@@ -138,7 +141,9 @@ class DataDirectory:
         self._start_generation(PersistedState(contents, self.store.version))
 
     def _start_generation(self, state: PersistedState) -> None:
-        """A new snapshot and an empty log, then the old ones go: whenever this is cut short, one pair is whole."""
+        """Write a new snapshot and an empty log, then delete the old pair. After a crash at any point, one pair is
+        complete.
+        """
         generation = self._generation + 1
         records = [
             encode_record([state.version]),
@@ -172,7 +177,7 @@ def encode_record(document: Any) -> bytes:
 
 
 def read_state(path: Path, generation: int) -> PersistedState:
-    """The objects of a snapshot and its log; none for number 0. Raises CorruptDataError."""
+    """Return the objects of a snapshot and its log; none for number 0. Raises CorruptDataError."""
     if generation == 0:
         return PersistedState({}, 0)
     state = _read_snapshot(path / f"snapshot-{generation}")
@@ -189,7 +194,7 @@ def _read_snapshot(file: Path) -> PersistedState:
                     case [str(resource), str(namespace), str(name), str(content)]:
                         contents[StoredKey(resource, namespace, name)] = content.encode()
                     case _:
-                        raise CorruptDataError(file, "a record is none of an object")
+                        raise CorruptDataError(file, "a record is not that of an object")
             return PersistedState(contents, version)
         case _:
             raise CorruptDataError(file, "it is not complete")
@@ -209,12 +214,12 @@ def _replay(file: Path, state: PersistedState) -> PersistedState:
             case None if key in contents:
                 del contents[key]
             case _:
-                raise CorruptDataError(file, f"version {version} removes what was not there")
+                raise CorruptDataError(file, f"version {version} removes an object that does not exist")
     return PersistedState(contents, version)
 
 
 def _records(file: Path, *, allow_torn: bool) -> Iterator[Any]:
-    """The records of a file; with `allow_torn` the last one may be incomplete and is then left out. Raises CorruptDataError."""
+    """Yield the records of a file. With *allow_torn* an incomplete last record is skipped. Raises CorruptDataError."""
     try:
         content = file.read_bytes()
     except OSError as error:

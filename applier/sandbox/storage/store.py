@@ -1,8 +1,8 @@
-"""The objects, and what happened to them lately.
+"""Objects of a sandbox, and their recent history.
 
-Invariants: a `StoredObject` value never changes, so readers and watchers share it. Every write takes the next number of one
-counter; that number is the object's resourceVersion and the version of its event. Nothing here knows what an object
-means. Cost of an operation does not depend on the number of objects of other kinds, nor on their watchers.
+Invariants: a `StoredObject` never changes, so readers and watchers share it. Every write takes the next number of a
+single counter: the object's resourceVersion, and the version of the event. The content of objects has no meaning here.
+The cost of an operation does not depend on objects of other kinds, nor on watchers of these.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from applier.cluster import Object
 from renderer.frozen import dataclass
 
 MAX_EVENTS, MAX_EVENT_BYTES = 4096, 16 * 1024 * 1024
-"""History of one resource that watches can go back to: events, and bytes of their objects."""
+"""Limits of the history of a resource for watches: events, and bytes of their objects."""
 
 
 class StoredKey(NamedTuple):
-    """Where an object is; `resource` is the plural with its group (`deployments.apps`), whatever the version."""
+    """Key of an object. `resource` is the plural with its group (`deployments.apps`), whatever the version."""
 
     resource: str
     namespace: str
@@ -33,9 +33,9 @@ class StoredKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object as of one version. `content` is its JSON without apiVersion and kind, beginning with the metadata.
+    """An object at one version. `content` is its JSON without apiVersion and kind, with the metadata first.
 
-    What selectors and the garbage collector ask for is kept beside it: `labels`, `owners` (uids) and `deleting`.
+    Selectors and the garbage collector read `labels`, `owner_uids` and `is_deleting` without parsing.
     """
 
     key: StoredKey
@@ -47,15 +47,16 @@ class StoredObject:
     is_deleting: bool = False
 
     def to_object(self) -> Object:
-        """A copy to work on, without apiVersion and kind."""
+        """Return a mutable copy, without apiVersion and kind."""
         obj: Object = orjson.loads(self.content)
         return obj
 
 
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
-    """`type` is ADDED, MODIFIED or DELETED; `before` is None for ADDED; `after` of DELETED is the last state, with the
-    version of the deletion.
+    """A change of an object. `type` is ADDED, MODIFIED or DELETED, and `before` is None for ADDED.
+
+    For DELETED, `after` is the last state, with the version of the deletion.
     """
 
     version: int
@@ -66,17 +67,18 @@ class StoreEvent:
 
 @dataclass(slots=True)
 class ResourceStore:
-    """All objects of one resource, in the order of namespace and name, and its latest events."""
+    """Objects of one resource, in the order of namespace and name, and its recent events."""
 
     objects: dict[tuple[str, str], StoredObject] = field(default_factory=dict)
     sorted_keys: list[tuple[str, str]] = field(default_factory=list)
     events: deque[StoreEvent] = field(default_factory=deque)
     event_bytes: int = 0
     compacted_version: int = 0
-    """Versions up to this one cannot be watched from: their events are gone."""
+    """Highest version whose events are gone: watches must start after it."""
     listeners: set[Callable[[], None]] = field(default_factory=set)
 
     def record(self, event: StoreEvent) -> None:
+        """Append an event to the history, and wake the listeners."""
         self.events.append(event)
         self.event_bytes += len(event.after.content)
         while len(self.events) > MAX_EVENTS or self.event_bytes > MAX_EVENT_BYTES:
@@ -87,20 +89,21 @@ class ResourceStore:
             listener()
 
     def events_after(self, version: int) -> Iterator[StoreEvent]:
-        """Events after a version, oldest first; found from the end, where watchers mostly are."""
+        """Return the events after a version, oldest first, searched from the end, where most watchers are."""
         return reversed(list(takewhile(lambda event: event.version > version, reversed(self.events))))
 
     def sorted_objects(self, namespace: str = "") -> list[StoredObject]:
         """Return the objects of a namespace, or of all, in order."""
         start = bisect_left(self.sorted_keys, (namespace, ""))
-        # No name sorts after this: names are ASCII.
+        # Names are ASCII without DEL, so none sorts after this.
         end = bisect_left(self.sorted_keys, (namespace, "\x7f")) if namespace else len(self.sorted_keys)
         return [self.objects[key] for key in self.sorted_keys[start:end]]
 
 
 class Store:
-    """See the module. `journal` is told of every event before anybody can see it, so that it can be made durable; what it
-    raises, the write raises, and nothing has happened.
+    """Objects of all resources.
+
+    `journal` receives every event before it is visible. If it raises, the write raises and changes nothing.
     """
 
     def __init__(self, journal: Callable[[StoreEvent], None] | None = None) -> None:
@@ -112,14 +115,14 @@ class Store:
         self._dependents: dict[str, set[StoredKey]] = {}
 
     def resource_store(self, resource: str) -> ResourceStore:
-        """The objects of a resource, none if it is new."""
+        """Return the objects of a resource; none if it is new."""
         resource_store = self._resource_stores.get(resource)
         if resource_store is None:
             resource_store = self._resource_stores[resource] = ResourceStore(compacted_version=self._compacted_version)
         return resource_store
 
     def resources(self) -> list[str]:
-        """Resources with at least one object."""
+        """Return the resources with at least one object."""
         return [name for name, resource_store in self._resource_stores.items() if resource_store.objects]
 
     def get(self, key: StoredKey) -> StoredObject | None:
@@ -131,11 +134,11 @@ class Store:
         return self.get(key) if key else None
 
     def dependents(self, uid: str) -> list[StoredKey]:
-        """Objects whose owner references name this uid, in order."""
+        """Return the keys of objects whose owner references name this uid, in order."""
         return sorted(self._dependents.get(uid, ()))
 
     def owner_uids(self) -> list[str]:
-        """Every uid that an owner reference names."""
+        """Return all uids in owner references."""
         return list(self._dependents)
 
     def put(self, key: StoredKey, obj: Object) -> StoredObject:
@@ -146,7 +149,7 @@ class Store:
         return after
 
     def remove(self, key: StoredKey) -> StoredObject | None:
-        """Remove an object; answers its last state, with the version of the removal."""
+        """Remove an object, and return its last state with the version of the removal; None where it is absent."""
         before = self.get(key)
         if before is None:
             return None
@@ -155,14 +158,14 @@ class Store:
         return after
 
     def replace_content(self, key: StoredKey, obj: Object) -> None:
-        """Show an object otherwise from now on: nothing is written, its version stays, and nobody is told."""
+        """Replace the content of an object without a write: its version stays, and there is no event."""
         before = self.get(key)
         assert before is not None
         self._remove_from_indexes(before)
         self._add_to_indexes(_build_stored_object(key, before.version, obj))
 
     def restore(self, contents: Mapping[StoredKey, bytes], version: int) -> None:
-        """Fill an empty store with what a journal kept; no watch can go back behind `version`."""
+        """Fill an empty store from a journal. Watches cannot start before *version*."""
         assert not self._resource_stores
         self.version = self._compacted_version = version
         for key in sorted(contents):
@@ -210,7 +213,7 @@ def _build_stored_object(key: StoredKey, version: int, obj: Object) -> StoredObj
         metadata["uid"],
         orjson.dumps(obj),
         metadata.get("labels") or {},
-        # References that differ otherwise may name one uid.
+        # Several references may name the same uid.
         tuple({owner["uid"]: None for owner in metadata.get("ownerReferences") or ()}),
         "deletionTimestamp" in metadata,
     )
