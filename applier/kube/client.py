@@ -117,7 +117,7 @@ class Client:
         self._server_load = ServerLoad(concurrency)
         self._pace = RequestPace(rate) if rate else None
         self._clock = _ServerClock()
-        # A list costs the server several times as much as a write (API priority and fairness). It must not delay writes.
+        # A list costs the server several times as much as a write (API priority and fairness): it must not delay one.
         self._slots = RequestSlots(concurrency, self._server_load)
         self._list_slots = RequestSlots(max(2, concurrency // 4), self._server_load)
         # Watches of kinds whose API server is down restart again and again: they must not delay lists.

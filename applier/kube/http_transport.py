@@ -210,8 +210,8 @@ class HttpTransport:
             endpoint = await self._source.load()
             if self._keeps_server and endpoint.server != self._endpoint.server:
                 raise ConfigurationError(
-                    f"{self.name}: the credentials are refused, and those that there are now are of another server "
-                    "or another authority; nothing is sent there before it is known to be the same cluster"
+                    f"{self.name}: the server refuses the credentials, and the present ones are for another server or "
+                    "certificate authority; nothing is sent there until it is known to be the same cluster"
                 )
             await self._replace(endpoint, connects_anew=connects_anew)
 

@@ -69,7 +69,7 @@ class ConflictPolicy(StrEnum):
 
     @classmethod
     def from_text(cls, text: str) -> ConflictPolicy | None:
-        """Return the policy of this name in any case; None where there is none."""
+        """Return the policy of this name, in any case; None for other texts."""
         return next((policy for policy in cls if policy.lower() == text.lower()), None)
 
     def takes_from(self, manager: FieldOwner) -> bool:
