@@ -96,7 +96,13 @@ class GarbageCollector:
                 obj["metadata"]["ownerReferences"] = live_owners
                 self._state.write(key, obj)
         elif not stored.is_deleting:
-            self._delete_verbs.delete(kind, key.namespace, key.name, _deletion_options(obj))
+            self._delete(kind, key, _deletion_options(obj))
+
+    def _delete(self, kind: ServedKind, key: StoredKey, options: DeleteOptions) -> None:
+        """Delete an object, and process the finalizers that the deletion adds to it in the next step."""
+        self._delete_verbs.delete(kind, key.namespace, key.name, options)
+        if (remaining := self._state.store.get(key)) and remaining.is_deleting and self._has_work(remaining):
+            self.enqueue(key)
 
     def _is_live(self, uid: str, namespace: str) -> bool:
         """Return whether an owner exists. An owner in another namespace counts as absent."""
@@ -120,7 +126,7 @@ class GarbageCollector:
         """Delete a dependent, and return whether its owner has to wait until it is gone."""
         key = stored.key
         if not stored.is_deleting and stored.owner_uids == (owner,):
-            self._delete_verbs.delete(kind, key.namespace, key.name, DeleteOptions(propagation="Foreground"))
+            self._delete(kind, key, DeleteOptions(propagation="Foreground"))
         elif not stored.is_deleting:
             self._remove_owner_reference(stored, owner)
         blocks_owner = any(
