@@ -136,7 +136,7 @@ class WriteBarriers:
         if owner_set_id != rendered.id:
             return Cause(
                 Reason.OWNED_ELSEWHERE,
-                f"{key} belongs to {self.sets[owner_set_id].parent}, which wants it too; keep it in one of the two",
+                f"{key} belongs to {self.sets[owner_set_id].parent}, which wants it too; declare it in only one of them",
             )
         if live is None or live_set_id == rendered.id:
             return None
@@ -155,7 +155,7 @@ class WriteBarriers:
             return None
         if foreign_source := self.constraints.foreign_sources.get(holder_id):
             handover_advice = "remove it there, and it is handed over; nothing is deleted"
-            advice = "if no process follows that source any more, follow it too, with an empty path"
+            advice = "if no process reconciles that source any more, configure it here too, with an empty path"
             return Cause(
                 Reason.OWNED_ELSEWHERE, f"{key} belongs to source {foreign_source}; {handover_advice} ({advice})"
             )

@@ -19,14 +19,14 @@ from renderer.kinds import CRD, NAMESPACE, defined_kind
 from renderer.phrasing import join_names
 
 _WINDOW_OPENS: Final = (
-    "; it goes when the window opens, or at once, where that is allowed, by levelgate break-glass {ref}"
+    "; it is deleted when the window opens, or at once with levelgate break-glass {ref}, where that is allowed"
 )
 
 _ENDS: Final[Mapping[Reason, str]] = {
     Reason.WINDOW_CLOSED: _WINDOW_OPENS,
     Reason.NEVER_OPENS: _WINDOW_OPENS,
-    Reason.HELD: "; it goes after levelgate release {ref}",
-    Reason.SUSPENDED: "; it goes after levelgate resume",
+    Reason.HELD: "; it is deleted after levelgate release {ref}",
+    Reason.SUSPENDED: "; it is deleted after levelgate resume",
 }
 """Advice on how a hold ends, for reasons whose own message does not say it."""
 
