@@ -164,7 +164,7 @@ class Cause:
             case AdoptionWouldChange():
                 return cls(Reason.CONFLICT, str(error))
             case Immutable():
-                # Levelgate deletes an object only if a person permits it: data may go with the object.
+                # A replacement deletes the object, and perhaps data with it: only a person may permit that.
                 advice = (
                     f"change it back, or let the object be deleted and created again with {well_known.REPLACE}: allowed"
                 )

@@ -206,7 +206,7 @@ class KubeCluster:
             )
             await self._client.request(call)
 
-        await self._request_existing(key.group_kind, ask)  # absent is what was wanted
+        await self._request_existing(key.group_kind, ask)  # an absent object needs no deletion
 
     @asynccontextmanager
     async def watch(self, subject: WatchTarget) -> AsyncIterator[AsyncIterator[WatchEvent]]:

@@ -136,7 +136,8 @@ class WriteBarriers:
         if owner_set_id != rendered.id:
             return Cause(
                 Reason.OWNED_ELSEWHERE,
-                f"{key} belongs to {self.sets[owner_set_id].parent}, which wants it too; declare it in only one of them",
+                f"{key} belongs to {self.sets[owner_set_id].parent}, which wants it too; "
+                "declare it in only one of them",
             )
         if live is None or live_set_id == rendered.id:
             return None

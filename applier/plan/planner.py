@@ -72,6 +72,7 @@ def plan(
     }
     if not braked_sources:
         return decided
+    # Planned again, not edited: a held deletion also changes what is protected, and what waits.
     return plan_all(replace(constraints, pruning_holds={**braked_sources, **constraints.pruning_holds}))
 
 

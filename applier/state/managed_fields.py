@@ -3,7 +3,7 @@
 When another client changes or removes the value of a field, the API server takes the field away from all other managers
 (KEP-555, "managed fields"). So while our Apply entry owns every leaf of the intent, all applied values are intact, in
 whatever form the server writes them (`1000m` as `1`). Values are not compared. Fields that other managers add are
-theirs.
+theirs. `fields_v1` has the keys of entries.
 
 Two parts of an intent are not comparable. The server drops some nulls and keeps others, so an intent must have none.
 The `stringData` of a Secret stays recorded as ours, and is not stored, so an intent must use `data`.
@@ -14,19 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, Literal
-
-import orjson
 
 from applier.cluster import CONTENT_MANAGER, Object
 from applier.state.field_conflicts import ConflictPolicy, FieldOwner
+from applier.state.fields_v1 import (
+    Fields,
+    count_key_fields,
+    expected_key,
+    format_element,
+    key_names,
+    matches,
+    owned_at,
+    parse_key,
+)
 from renderer.frozen import dataclass
-
-Fields = Mapping[str, Any]
-"""FieldsV1: `f:` members of a map, `k:` items by key, `v:` items by value, `i:` items by index, `.` the
-value itself.
-"""
 
 _NOTHING: Fields = {".": {}}
 """An entry that owns no part of an object. An empty mapping would own all of it."""
@@ -104,7 +106,7 @@ class _FieldDifference:
 
     @property
     def path(self) -> str:
-        return "".join(map(_format_element, self.keys))
+        return "".join(map(format_element, self.keys))
 
 
 def metadata_without_status_writes(obj: Object) -> Object:
@@ -133,9 +135,9 @@ def owned_metadata(entry: Mapping[str, Any] | None, section: str) -> tuple[str, 
     A section that is owned as a whole, without names, yields none.
     """
     fields = entry.get("fieldsV1") if entry else None
-    elements = _owned_at(fields or _NOTHING, ("f:metadata", f"f:{section}")) or ()
+    elements = owned_at(fields or _NOTHING, ("f:metadata", f"f:{section}")) or ()
     return tuple(
-        _parse_key(element[2:]) if element.startswith("v:") else element[2:] for element in elements if element != "."
+        parse_key(element[2:]) if element.startswith("v:") else element[2:] for element in elements if element != "."
     )
 
 
@@ -185,7 +187,7 @@ def _without(value: Any, keys: tuple[str, ...]) -> Any:
     element, *rest = keys
     place: Any = element[2:] if isinstance(value, dict) else None
     if isinstance(value, list):
-        place = next((index for index, item in enumerate(value) if _matches(item, element, index)), None)
+        place = next((index for index, item in enumerate(value) if matches(item, element, index)), None)
     part = _at_place(value, place)
     if part is None:
         return value
@@ -217,7 +219,7 @@ def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
     entries = sorted(manager_entries(live), key=lambda entry: entry.get("time") or "")
     path = ("f:metadata", "f:annotations", f"f:{name}")
     return tuple(
-        entry.get("manager", "") for entry in entries if _owned_at(entry.get("fieldsV1") or {}, path) is not None
+        entry.get("manager", "") for entry in entries if owned_at(entry.get("fieldsV1") or {}, path) is not None
     )
 
 
@@ -294,79 +296,14 @@ def _items(value: Sequence[Any], owned: Fields) -> Iterator[_Part]:
     Items with more key fields choose first: an item that leaves a key to its default matches several entries.
     """
     unmatched = {key: child for key, child in owned.items() if key != "."}
-    names = _key_names(unmatched)
-    for index, item in sorted(enumerate(value), key=lambda pair: -_count_key_fields(pair[1], names)):
-        key = next((key for key in unmatched if _matches(item, key, index)), None)
+    names = key_names(unmatched)
+    for index, item in sorted(enumerate(value), key=lambda pair: -count_key_fields(pair[1], names)):
+        key = next((key for key in unmatched if matches(item, key, index)), None)
         if key is None:
-            yield _expected_key(item, index, owned), item, None
+            yield expected_key(item, index, owned), item, None
         else:
             yield key, item, unmatched.pop(key)
     yield from ((key, _ABSENT, child) for key, child in unmatched.items())
-
-
-def _count_key_fields(item: Any, names: tuple[str, ...]) -> int:
-    """Return how many of the list's key fields an item has."""
-    return sum(name in item for name in names) if isinstance(item, Mapping) else 0
-
-
-def _key_names(entries: Fields) -> tuple[str, ...]:
-    first = next((key for key in entries if key.startswith("k:")), None)
-    return tuple(_parse_key(first[2:])) if first else ()
-
-
-def _matches(item: Any, key: str, index: int) -> bool:
-    kind, text = key[:1], key[2:]
-    match kind:
-        case "k":
-            names = _parse_key(text)
-            return isinstance(item, Mapping) and all(
-                name not in item or _is_json_equal(item[name], expected) for name, expected in names.items()
-            )
-        case "v":
-            return _is_json_equal(item, _parse_key(text))
-        case "i":
-            return text == str(index)
-        case _:
-            return False
-
-
-@lru_cache(maxsize=4096)
-def _parse_key(text: str) -> Any:
-    """Return the JSON value in the key of an entry. Cached: names of containers, ports and variables recur in all
-    objects.
-    """
-    return orjson.loads(text)
-
-
-def _is_json_equal(left: Any, right: Any) -> bool:
-    """Return whether two JSON values are equal: 80 is 80.0, but true is not 1."""
-    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
-
-
-def _expected_key(item: Any, index: int, entries: Fields) -> str:
-    """Return the key of the entry that an item would have, to find it in the entries of other managers."""
-    names = _key_names(entries)
-    if names and isinstance(item, Mapping):
-        return f"k:{orjson.dumps({name: item[name] for name in names if name in item}).decode()}"
-    return f"i:{index}" if any(key.startswith("i:") for key in entries) else f"v:{orjson.dumps(item).decode()}"
-
-
-def _format_element(key: str) -> str:
-    """Return an element as the server writes it in conflict messages: `[name="app"]`, `[="x"]`, `[0]`, `.field`."""
-    kind, text = key[:1], key[2:]
-    match kind:
-        case "k":
-            return "[" + ",".join(f"{name}={_to_json(value)}" for name, value in _parse_key(text).items()) + "]"
-        case "v":
-            return f"[={text}]"
-        case "i":
-            return f"[{text}]"
-        case _:
-            return f".{text}"
-
-
-def _to_json(value: Any) -> str:
-    return orjson.dumps(value).decode()
 
 
 def _is_substantial(value: Any) -> bool:
@@ -390,11 +327,11 @@ def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence
     *live* is None where it has another version than the entry: then only the entries of other managers decide.
     """
     if difference.kind == "lost" and difference.value == []:
-        return any(_owned_at(fields, difference.keys) == {} for _, fields in others)
+        return any(owned_at(fields, difference.keys) == {} for _, fields in others)
     if difference.kind != "whole":
         return difference.kind == "lost"
     is_left = live is None or _value_at(live, difference.keys)
-    return not is_left or any(_owned_at(fields, difference.keys) for _, fields in others)
+    return not is_left or any(owned_at(fields, difference.keys) for _, fields in others)
 
 
 def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
@@ -403,7 +340,7 @@ def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
         if isinstance(value, dict):
             value = value.get(key[2:])
         elif isinstance(value, list):
-            value = next((item for index, item in enumerate(value) if _matches(item, key, index)), None)
+            value = next((item for index, item in enumerate(value) if matches(item, key, index)), None)
         else:
             return None
     return value
@@ -413,7 +350,7 @@ def _lost_fields(difference: _FieldDifference, others: Sequence[_Owned]) -> Iter
     """Yield the fields to report for a lost part: its members if other managers own some of them, else the
     part itself.
     """
-    owned_parts = [(manager, _owned_at(fields, difference.keys)) for manager, fields in others]
+    owned_parts = [(manager, owned_at(fields, difference.keys)) for manager, fields in others]
     if isinstance(difference.value, dict) and any(fields for _, fields in owned_parts):
         for name, value in difference.value.items():
             key = f"f:{name}"
@@ -421,12 +358,3 @@ def _lost_fields(difference: _FieldDifference, others: Sequence[_Owned]) -> Iter
     else:
         managers = tuple(manager for manager, fields in owned_parts if fields is not None)
         yield LostField(difference.path, ", ".join(dict.fromkeys(map(str, managers))), difference.keys, managers)
-
-
-def _owned_at(fields: Fields | None, keys: tuple[str, ...]) -> Fields | None:
-    """Return what an entry owns at *keys*: nothing (None), everything (empty), or parts."""
-    for key in keys:
-        if not fields:
-            break
-        fields = fields.get(key)
-    return fields

@@ -1,0 +1,90 @@
+"""Keys of FieldsV1, the form of `managedFields` (KEP-555): the list items they match, and their text in messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+Fields = Mapping[str, Any]
+"""FieldsV1: `f:` members of a map, `k:` items by key, `v:` items by value, `i:` items by index, `.` the
+value itself.
+"""
+
+
+def count_key_fields(item: Any, names: tuple[str, ...]) -> int:
+    """Return how many of the list's key fields an item has."""
+    return sum(name in item for name in names) if isinstance(item, Mapping) else 0
+
+
+def key_names(entries: Fields) -> tuple[str, ...]:
+    """Return the names of the key fields of a list, from its entries; empty for other lists."""
+    first = next((key for key in entries if key.startswith("k:")), None)
+    return tuple(parse_key(first[2:])) if first else ()
+
+
+def matches(item: Any, key: str, index: int) -> bool:
+    """Return whether the key of an entry stands for a list item. An item may leave key fields to their defaults."""
+    kind, text = key[:1], key[2:]
+    match kind:
+        case "k":
+            names = parse_key(text)
+            return isinstance(item, Mapping) and all(
+                name not in item or _is_json_equal(item[name], expected) for name, expected in names.items()
+            )
+        case "v":
+            return _is_json_equal(item, parse_key(text))
+        case "i":
+            return text == str(index)
+        case _:
+            return False
+
+
+@lru_cache(maxsize=4096)
+def parse_key(text: str) -> Any:
+    """Return the JSON value in the key of an entry. Cached: names of containers, ports and variables recur in all
+    objects.
+    """
+    return orjson.loads(text)
+
+
+def _is_json_equal(left: Any, right: Any) -> bool:
+    """Return whether two JSON values are equal: 80 is 80.0, but true is not 1."""
+    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
+
+
+def expected_key(item: Any, index: int, entries: Fields) -> str:
+    """Return the key of the entry that an item would have, to find it in the entries of other managers."""
+    names = key_names(entries)
+    if names and isinstance(item, Mapping):
+        return f"k:{orjson.dumps({name: item[name] for name in names if name in item}).decode()}"
+    return f"i:{index}" if any(key.startswith("i:") for key in entries) else f"v:{orjson.dumps(item).decode()}"
+
+
+def format_element(key: str) -> str:
+    """Return an element as the server writes it in conflict messages: `[name="app"]`, `[="x"]`, `[0]`, `.field`."""
+    kind, text = key[:1], key[2:]
+    match kind:
+        case "k":
+            return "[" + ",".join(f"{name}={_to_json(value)}" for name, value in parse_key(text).items()) + "]"
+        case "v":
+            return f"[={text}]"
+        case "i":
+            return f"[{text}]"
+        case _:
+            return f".{text}"
+
+
+def _to_json(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def owned_at(fields: Fields | None, keys: tuple[str, ...]) -> Fields | None:
+    """Return what an entry owns at *keys*: nothing (None), everything (empty), or parts."""
+    for key in keys:
+        if not fields:
+            break
+        fields = fields.get(key)
+    return fields
