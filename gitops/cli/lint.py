@@ -137,7 +137,8 @@ def _destination_findings(catalog: Catalog, config: Config | None) -> Iterator[L
     Another source may declare the clusters. So a warning is uncertain while this repository declares none.
     """
     from gitops.fleet.fleet_objects import read_fleet_objects
-    from gitops.fleet.placing import NOTHING_PLACED, place
+    from gitops.fleet.placing import place
+    from gitops.fleet.shares import NOTHING_PLACED
     from gitops.rollouts.source_rules import find_unobeyed
     from renderer.catalog.projection import scopes_in
 

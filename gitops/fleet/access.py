@@ -1,8 +1,12 @@
-"""From the access that a cluster declares to its credentials, read anew each time.
+"""Credentials of a cluster, read from the place that its `spec.access` names.
 
-Invariants: Git holds references, never credentials. What a Secret or a ClusterProfile holds is data: it can neither run a program nor read a file
-here (`kubeconfig_check`), and a Secret counts only where a label says that it is meant for this. A file is below the operator's directory, and its
-kubeconfig may do what the operator's own may. No error repeats a secret.
+Invariants:
+
+- Git holds references to credentials, never credentials.
+- A kubeconfig of a Secret or a ClusterProfile is data: it neither runs a program nor names a file (`kubeconfig_check`).
+- A Secret is read only if its label `levelgate.dev/cluster` permits that.
+- A file lies below the operator's directory. Its kubeconfig is trusted like the operator's own.
+- No error message repeats a secret.
 """
 
 from __future__ import annotations
@@ -33,18 +37,20 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, is_same
 
 CLUSTER_LABEL: Final = "levelgate.dev/cluster"
-"""A Secret with the value `true` holds the kubeconfig of a cluster that Levelgate may use; no other Secret is read for that."""
+"""Label of Secrets with a kubeconfig. Levelgate takes credentials only from Secrets on which its value is `true`."""
 
 PROFILE_KIND: Final = GroupKind("multicluster.x-k8s.io", "ClusterProfile")
 
 PLUGIN_REST_SECONDS: Final = 10.0
-"""Seconds for which the answer of a program serves, so that a cluster that refuses it does not start one for each request."""
+"""Seconds for which a plugin's credentials are reused, so that a cluster that refuses them starts few programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessSettings:
-    """What the operator says of it in `levelgate.yaml`. Without a `directory` no file is read. `plugins` are in the order in which they are
-    preferred; `profile_namespace` is where the inventory has its ClusterProfiles.
+    """Settings of `fleet` in `levelgate.yaml` for access to clusters.
+
+    Without a `directory`, no kubeconfig file is read. The first of the `plugins` that fits a cluster is used.
+    `profile_namespace` is the namespace of the ClusterProfiles.
     """
 
     directory: Path | None
@@ -54,9 +60,10 @@ class AccessSettings:
 
 @dataclass
 class AccessSource:
-    """The credentials of one cluster, for `applier.kube.connect_to`: read at each `load`, from the `hub` or the machine.
+    """Credentials of one cluster for `applier.kube.connect_to`, read again at each `load`.
 
-    `expires_at`: until when those that were read last are good, where a program has said so.
+    They come from the `hub`, from a file or from a plugin. `expires_at` is the end of the credentials read last, if a
+    plugin has told it. `elapsed` returns seconds of a clock that never goes back.
     """
 
     cluster: ClusterName
@@ -68,7 +75,10 @@ class AccessSource:
     _plugin_answer: tuple[float, Mapping[str, Any], PluginCredentials] | None = field(default=None, init=False)
 
     async def load(self) -> Endpoint:
-        """Raises ConfigurationError: AccessRefused where somebody has to change something."""
+        """Return the address and the credentials as they are now.
+
+        Raises: AccessRefused if a person has to act, ConfigurationError if the hub or a file is unreadable.
+        """
         try:
             return await (await self._read()).load()
         except ClusterError as error:
@@ -90,6 +100,7 @@ class AccessSource:
                 return await self._read_profile(name)
 
     async def _read_profile(self, name: str) -> InlineKubeconfig:
+        """Return a kubeconfig with the server of a ClusterProfile and the credentials of its plugin."""
         profile_key = ObjectKey(*PROFILE_KIND, self.settings.profile_namespace, name)
         plugin, cluster = choose_provider(await _get_profile(self.hub, profile_key), self.settings.plugins)
         where = f"{title(profile_key)}, access provider {plugin.name}"
@@ -116,35 +127,42 @@ class AccessSource:
 
 
 async def read_secret_kubeconfig(hub: Reader, name: str, key: str) -> InlineKubeconfig:
-    """The kubeconfig in a Secret of the hub. Raises AccessRefused, ClusterError."""
+    """Return the kubeconfig under `key` of a Secret of the hub. Raises: AccessRefused, ClusterError."""
     secret_key = ObjectKey("", "Secret", OWN_NAMESPACE, name)
     secret = await hub.get(secret_key)
     where = title(secret_key)
     if secret is None:
         raise AccessRefused(
-            f'{where} does not exist in the hub; create it with the label {CLUSTER_LABEL}: "true", or correct spec.access.secretRef'
+            f'{where} does not exist in the hub; create it with the label {CLUSTER_LABEL}: "true", '
+            "or correct spec.access.secretRef"
         )
     if (secret["metadata"].get("labels") or {}).get(CLUSTER_LABEL) != "true":
         raise AccessRefused(
-            f'{where} has no label {CLUSTER_LABEL}: "true", so it is not read; if it is meant for this: '
+            f'{where} has no label {CLUSTER_LABEL}: "true", so it is not read; if it holds this kubeconfig, run: '
             f"kubectl label secret {name} -n {OWN_NAMESPACE} {CLUSTER_LABEL}=true"
         )
     data = secret.get("data") or {}
     if key not in data:
-        raise AccessRefused(f"{where} has no key {key!r}; there are: {', '.join(sorted(data)) or 'none'}")
+        raise AccessRefused(
+            f"{where} has no key {key!r}, its keys are: {', '.join(sorted(data)) or 'none'}; "
+            "correct spec.access.secretRef.key, or add the key"
+        )
     try:
         return parse_kubeconfig(f"{where}, key {key}", base64.b64decode(data[key], validate=True))
     except (binascii.Error, ValueError):
-        raise AccessRefused(f"{where}, key {key}: is not base64") from None
+        raise AccessRefused(f"{where}, key {key}: is not base64; write the kubeconfig into the Secret again") from None
 
 
 def find_file_kubeconfig(directory: Path | None, name: str) -> Kubeconfig:
-    """The kubeconfig in a file below the operator's directory. Links within it are followed, as those of mounted volumes. Raises AccessRefused."""
+    """Return the kubeconfig in a file below the operator's directory. Raises: AccessRefused.
+
+    Symbolic links are followed, since mounted volumes consist of them, but not out of the directory.
+    """
     if directory is None:
         raise AccessRefused(
-            f"file {name!r} is not read: levelgate.yaml names no directory for such files; set fleet.directory in it"
+            f"file {name!r} is not read: levelgate.yaml names no directory for kubeconfigs; set fleet.directory in it"
         )
-    escape = AccessRefused(f"file {name!r} leads out of {directory}; name one that is in it")
+    escape = AccessRefused(f"file {name!r} leads out of {directory}; name a file in that directory")
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise escape
     try:
@@ -152,7 +170,9 @@ def find_file_kubeconfig(directory: Path | None, name: str) -> Kubeconfig:
         size = file.stat().st_size
     except (OSError, ValueError, RuntimeError) as error:
         reason = (error.strerror or "") if isinstance(error, OSError) else "not a name of a file"
-        raise AccessRefused(f"file {name!r} of {directory} cannot be read: {reason}") from None
+        raise AccessRefused(
+            f"file {name!r} of {directory} cannot be read: {reason}; correct the file, or spec.access.file"
+        ) from None
     if not file.is_relative_to(root):
         raise escape
     if not file.is_file():
@@ -169,20 +189,22 @@ async def _get_profile(hub: Reader, key: ObjectKey) -> Object:
         profile = await hub.get(key)
     except KindNotServed:
         raise AccessRefused(
-            f"{title(key)}: the hub knows no ClusterProfile ({PROFILE_KIND}); install the inventory, or use spec.access.secretRef"
+            f"{title(key)}: the hub does not serve the kind {PROFILE_KIND}; install the cluster inventory, "
+            "or use spec.access.secretRef"
         ) from None
     if profile is None:
         raise AccessRefused(
-            f"{title(key)} does not exist in the hub; correct spec.access.profile, or the namespace of profiles in levelgate.yaml"
+            f"{title(key)} does not exist in the hub; correct spec.access.profile, "
+            "or the namespace of profiles in levelgate.yaml"
         )
     return profile
 
 
 def choose_provider(profile: Object, plugins: tuple[CredentialPlugin, ...]) -> tuple[CredentialPlugin, dict[str, Any]]:
-    """The first program that the cluster has an access provider for, and where that is. Raises AccessRefused.
+    """Return the first plugin for which the profile has an access provider, and the cluster that this provider names.
 
-    `status.accessProviders` goes before `status.credentialProviders`, its name in earlier inventories. What an inventory wants to add to the
-    arguments and variables of the program is left out, as KEP-5339 has it where the operator does not say otherwise.
+    `status.accessProviders` overrides `status.credentialProviders`, its older name. The arguments and variables that a
+    profile asks for are ignored, which is the default of KEP-5339. Raises: AccessRefused.
     """
     where, status = title(ObjectKey.from_manifest(profile)), profile.get("status") or {}
     providers: dict[str, Any] = {}
@@ -190,15 +212,19 @@ def choose_provider(profile: Object, plugins: tuple[CredentialPlugin, ...]) -> t
         entries = status.get(field_name) or []
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise AccessRefused(
-                f"{where}: status.{field_name} is not a list of providers; its cluster manager wrote it wrongly"
+                f"{where}: status.{field_name} is not a list of providers; correct the cluster manager that writes it"
             )
         providers |= {str(entry.get("name")): entry.get("cluster") for entry in entries}
     for plugin in plugins:
         if plugin.name in providers:
             if not isinstance(cluster := providers[plugin.name], dict):
-                raise AccessRefused(f"{where}: access provider {plugin.name} does not say where the cluster is")
+                raise AccessRefused(
+                    f"{where}: access provider {plugin.name} has no field `cluster`; "
+                    "correct the cluster manager that writes it"
+                )
             return plugin, cluster
     offered, known = ", ".join(sorted(providers)) or "none", ", ".join(plugin.name for plugin in plugins) or "none"
     raise AccessRefused(
-        f"{where}: no credential plugin of levelgate.yaml is for this cluster; it offers: {offered}; plugins: {known}"
+        f"{where}: no credential plugin of levelgate.yaml is for this cluster; add one for a provider that it offers "
+        f"({offered}) to fleet.plugins (now: {known})"
     )

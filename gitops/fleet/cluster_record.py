@@ -1,7 +1,8 @@
-"""The hub's record of each cluster, ConfigMap `cluster-NAME`: who it is, how Git declared it, how it stands, and what it has of each source.
+"""Records of clusters on the hub, one ConfigMap `cluster-NAME` each.
 
-Each record is written over the version that was read; who loses a race reads again. It outlives the declaration in Git, so that a removal is
-finished after a restart.
+A record has the identity of a cluster, its declaration in Git, its state, and a summary of each source there. It
+outlives the declaration, so that the hub finishes a removal after a restart. Each write replaces exactly the version
+that was read, and fails with StaleWrite if another process was faster.
 """
 
 from __future__ import annotations
@@ -25,21 +26,22 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 HUB_MANAGER: Final = "levelgate-hub"
-"""Field manager of the records of a hub, in its own cluster and in others."""
+"""Field manager of the hub's records, both in the hub and in the other clusters."""
 
 _PREFIX: Final = "cluster-"
 MAX_WRITE_TRIES: Final = 5
-"""Versions of a record that are read before somebody else counts as writing without end."""
+"""Attempts to write a record before a conflict with another writer is an error."""
 
 _CURRENT_STATES: Final = frozenset({ReachState.ENGAGED, ReachState.DEGRADED})
+"""States in which the cluster answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """One source in one cluster, as its last pass has left it. `commit` is the one being worked on, `state` the worst `DisplayState` of its sets.
+    """State of one source in one cluster after the last pass there.
 
-    `waits_for` is the worst cause of what is not settled, as `Reason: message`, and `until` the earliest end of a hold; empty and None where
-    nothing waits.
+    `commit` is the commit that is applied, or being applied. `state` is the worst `DisplayState` of the source's sets.
+    `waits_for` is the worst cause, as `Reason: message`; empty if nothing waits. `until` is the earliest end of a hold.
     """
 
     commit: str
@@ -52,9 +54,11 @@ class SourceSummary:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """What the hub keeps of a cluster. `uid` is that of its `kube-system`, `state` a `ReachState`, `message` why it is not Engaged.
+    """Record of one cluster.
 
-    `declared` is the `Cluster` as Git said it last: `{file, line, manifest}`. `forgotten` says who gave up the removal of a cluster, and why.
+    `uid` is the UID of its namespace `kube-system`. `state` is a `ReachState`. `message` says why it is not Engaged.
+    `declared` is the last `Cluster` object of Git, as `{file, line, manifest}`. `forgotten` is not empty if a person
+    has given up the removal of the cluster: it has the person and the reason.
     """
 
     uid: str
@@ -67,16 +71,16 @@ class ClusterRecord:
 
     @property
     def is_current(self) -> bool:
-        """Return whether the cluster answers, so that what was recorded of its sources still holds."""
+        """Return whether the cluster answers, so that the recorded summaries of its sources are up to date."""
         return self.state in _CURRENT_STATES
 
     @property
     def spec(self) -> ClusterSpec | None:
-        """The cluster as Git said it last; None where it was never recorded, or can no longer be read."""
+        """Return the cluster as Git declared it last; None if no declaration is recorded, or if it is invalid now."""
         return next(clusters_in(stored_documents({"rules": [self.declared]} if self.declared else {})), None)
 
     def data(self) -> dict[str, str]:
-        """As stored; equal records give equal text."""
+        """Return the `data` of the ConfigMap. Equal records have equal text."""
         sources = {name: _summary_row(summary) for name, summary in self.sources.items()}
         return {
             "uid": self.uid,
@@ -90,29 +94,32 @@ class ClusterRecord:
 
 
 NEW_RECORD: Final = ClusterRecord("", "", None, "")
-"""The record of a cluster that the hub has not met."""
+"""Record of a cluster that was never engaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredClusterRecord:
-    """A record as the hub has it; `live` is the ConfigMap, over whose version the next one is written."""
+    """A record and its ConfigMap `live`, whose version the next write replaces."""
 
     record: ClusterRecord
     live: Object
 
 
 def declared_document(spec: ClusterSpec) -> Mapping[str, Any]:
-    """Return a cluster of Git as its record stores it."""
+    """Return the field `declared` of a cluster's record."""
     return {"file": spec.origin.file, "line": spec.origin.line, "manifest": spec.manifest}
 
 
 def cluster_record_key(name: ClusterName) -> ObjectKey:
-    """ConfigMap `cluster-eu-1`; of `provider#eu-1` it is `cluster-provider.eu-1`, since a name has no `#`."""
+    """Return the key of ConfigMap `cluster-eu-1`; for `provider#eu-1` of `cluster-provider.eu-1`.
+
+    The name of an object cannot contain `#`.
+    """
     return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{_PREFIX}{name.replace('#', '.')}")
 
 
 async def read_cluster_records(hub: Reader) -> dict[ClusterName, StoredClusterRecord]:
-    """Return all that the hub keeps, by name. Raises ClusterError."""
+    """Return the records of all clusters, by name. Raises: ClusterError."""
     selector = f"{well_known.RECORD}={CLUSTER_RECORD}"
     found = await hub.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=selector)
     named = ((_name_of(live), live) for live in found)
@@ -120,7 +127,7 @@ async def read_cluster_records(hub: Reader) -> dict[ClusterName, StoredClusterRe
 
 
 async def read_cluster_record(hub: Reader, name: ClusterName) -> StoredClusterRecord | None:
-    """Return the record of one cluster; None where the hub has not met it. Raises ClusterError."""
+    """Return the record of one cluster; None if there is none. Raises: ClusterError."""
     live = await hub.get(cluster_record_key(name))
     return None if live is None else StoredClusterRecord(_parse(live), live)
 
@@ -128,7 +135,7 @@ async def read_cluster_record(hub: Reader, name: ClusterName) -> StoredClusterRe
 async def write_cluster_record(
     hub: Cluster, name: ClusterName, record: ClusterRecord, before: StoredClusterRecord | None
 ) -> StoredClusterRecord:
-    """Write it over the version that was read, None where there was none; what else stands there stays. Raises StaleWrite, ClusterError."""
+    """Replace the record `before`, or create the record if it is None. Raises: StaleWrite, ClusterError."""
     live = before.live if before else None
     written = await write_hub_record(hub, cluster_record_key(name), CLUSTER_RECORD, record.data(), live)
     return StoredClusterRecord(_parse(written), written)
@@ -137,12 +144,16 @@ async def write_cluster_record(
 async def write_hub_record(
     hub: Cluster, key: ObjectKey, kind: str, data: Mapping[str, str], before: Object | None
 ) -> Object:
-    """Write `data` into a record of a hub, over the version that was read; None where there was none. Raises StaleWrite, ClusterError."""
+    """Set `data` in the ConfigMap of a record whose version is `before`; create the ConfigMap if that is None.
+
+    `kind` is the value of the label `internal.levelgate.dev/record`. Other keys of the ConfigMap remain.
+    Raises: StaleWrite if another process has written or deleted the record, ClusterError.
+    """
     if before is None:
         await ensure_namespace(hub)
         before = await hub.apply(record_configmap(key, kind), manager=HUB_MANAGER)
         if before.get("data"):
-            raise StaleWrite(f"{key}: somebody else has written it; read it again")
+            raise StaleWrite(f"{key}: another process has written it; read it again")
     patch = {"metadata": {"resourceVersion": before["metadata"]["resourceVersion"]}, "data": dict(data)}
     written = await hub.merge(key, patch, manager=HUB_MANAGER)
     if written is None:
@@ -153,9 +164,10 @@ async def write_hub_record(
 async def change_cluster_record(
     hub: Cluster, name: ClusterName, change: Callable[[ClusterRecord | None], ClusterRecord | None]
 ) -> ClusterRecord | None:
-    """Change a record over the version that was read, again where somebody else was faster. Return the record before.
+    """Read a record, write what `change` returns for it, and return the record before.
 
-    `change` gets None where there is no record, and gives None where none is to be written. Raises ClusterError.
+    `change` receives None if there is no record, and returns None to write nothing. After a conflict with another
+    writer it is called again, with the newer record. Raises: ClusterError.
     """
     for remaining in range(MAX_WRITE_TRIES, 0, -1):
         stored = await read_cluster_record(hub, name)
@@ -173,13 +185,13 @@ async def change_cluster_record(
 
 
 def record_configmap(key: ObjectKey, record: str) -> Object:
-    """Return a record of a hub with nothing in it yet."""
+    """Return the ConfigMap of a record, without data. `record` is its kind, as in `write_hub_record`."""
     metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.RECORD: record}}
     return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
 
 
 def _name_of(live: Object) -> ClusterName | None:
-    """Return None of a record that no cluster can have."""
+    """Return the cluster of a record; None if its name is not valid for a cluster."""
     text = str(live["metadata"]["name"]).removeprefix(_PREFIX).replace(".", "#", 1)
     try:
         return parse_cluster_name(text)
@@ -192,7 +204,7 @@ def _sort_key(named: tuple[ClusterName | None, Object]) -> str:
 
 
 def _parse(live: Object) -> ClusterRecord:
-    """Read a record; what cannot be read of it counts as missing, since the hub writes it again."""
+    """Read a record. A field that cannot be read counts as missing, since the hub writes it again."""
     data = live.get("data") or {}
     return ClusterRecord(
         uid=str(data.get("uid", "")),

@@ -1,7 +1,7 @@
-"""What a `Cluster` says, as a value, and its reader.
+"""Value of a `Cluster` object in Git, and its reader.
 
-A cluster is read wholly or not at all; all its mistakes are reported together, each with the line it stands on. Git holds references to credentials,
-never credentials: a message repeats nothing that could be one.
+Invariants: a `Cluster` is read completely or not at all. All its mistakes are reported together, each with its line.
+People paste credentials into the wrong field, so no message repeats a value that could be a credential.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from renderer.label_selector import LabelSelector, SelectorError
 from renderer.schema.validation import enum_form, object_form
 
 PAUSED_MESSAGE: Final = "paused in Git; nothing is read or written there"
-"""What people are told of a paused cluster."""
+"""Message of a paused cluster, in its record, in logs and in reports."""
 
 
 class OnRemove(StrEnum):
-    """What becomes of a cluster's objects when Git no longer declares the cluster."""
+    """Fate of our objects in a cluster that Git no longer declares."""
 
     ORPHAN = "Orphan"
     DELETE = "Delete"
 
     @property
     def outcome(self) -> str:
-        """What happens there, for people."""
+        """Return the fate as a clause of a message."""
         return "what lives there is deleted" if self is OnRemove.DELETE else "what lives there stays"
 
 
@@ -52,24 +52,28 @@ class SecretAccess:
 
 @dataclass(frozen=True, slots=True)
 class FileAccess:
-    """A kubeconfig in a file of this name in the operator's directory; a plain name, which leads nowhere else."""
+    """A kubeconfig in a file of the operator's directory. The name has no path, so it cannot lead out of there."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileAccess:
-    """The ClusterProfile of this name (KEP-5339)."""
+    """A ClusterProfile of the hub (KEP-5339)."""
 
     name: str
 
 
 ClusterAccess = SecretAccess | FileAccess | ProfileAccess
+"""Place of a cluster's credentials: exactly one of the fields of `spec.access`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTimeouts:
-    """After which silence of the server a `request` counts as not answered, and the cluster as `unreachable`. None: as of any cluster."""
+    """Silence of the server after which a `request` has failed, and after which the cluster is `unreachable`.
+
+    None stands for the default of all clusters.
+    """
 
     request: timedelta | None
     unreachable: timedelta | None
@@ -77,8 +81,10 @@ class ClusterTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """A `Cluster`, valid. `access` is None for `local` alone. `namespaces` maps those of Git to those of the cluster. `rate` is that of requests;
-    None: as many as come. `manifest` is the whole object, as Git has it.
+    """A valid `Cluster`.
+
+    `access` is None for `local`, and for no other cluster. `namespaces` maps namespaces in Git to namespaces in the
+    cluster. `rate` limits requests; None is no limit. `manifest` is the whole object in Git.
     """
 
     name: ClusterName
@@ -94,12 +100,12 @@ class ClusterSpec:
 
 
 MIN_QPS: Final = 1
-"""With fewer requests a second a cluster would not be told who it is within the time that it has for that."""
+"""Lowest limit of requests per second. Below it, the check of the identity of a cluster would time out."""
 
 MAX_QPS: Final = 10_000
 MIN_TIMEOUT: Final = timedelta(seconds=1)
 MAX_TIMEOUT: Final = timedelta(minutes=5)
-"""As long as all of what is read may take."""
+"""Longest timeout: the time that one complete read may take."""
 
 _TEXT: Final = {"type": "string", "minLength": 1}
 _ANY: Final = {"x-kubernetes-preserve-unknown-fields": True}
@@ -112,24 +118,27 @@ SPEC: Final = object_form(
     timeouts=object_form(request=_TEXT, unreachable=_TEXT),
     onRemove=enum_form(OnRemove),
 )
-"""The form of a cluster's `spec`, as OpenAPI v3; that of `access` is checked where it is read, by messages without values."""
+"""OpenAPI v3 schema of a cluster's `spec`, without `access`.
+
+The reader checks `access` itself, because messages of schema validation repeat values.
+"""
 
 _NOT_FOR_LOCAL: Final = (
-    f"{LOCAL_CLUSTER} is asked by the program's own connection, which the other work of the hub shares; remove it"
+    f"{LOCAL_CLUSTER} uses Levelgate's own connection, which the other work of the hub shares; remove the field"
 )
 _ACCESS: Final = object_form(secretRef=_ANY, file=_ANY, profile=_ANY)
 _SECRET_REF: Final = object_form("name", "key", name=_ANY, key=_ANY)
 _ACCESS_EXAMPLE: Final = "such as secretRef: {name: eu-1, key: value}"
 _CREDENTIAL: Final = re.compile(
-    r"kubeconfig|config|(bearer-?|access-?)?token|password|username|certificate.*|client-?(cert|key|certificate).*|ca-?(cert|data|file)?|"
-    r"(user|auth)(-?provider|info)?|exec|server|insecure.*|credentials?|key|cert",
+    r"kubeconfig|config|(bearer-?|access-?)?token|password|username|certificate.*|client-?(cert|key|certificate).*|"
+    r"ca-?(cert|data|file)?|(user|auth)(-?provider|info)?|exec|server|insecure.*|credentials?|key|cert",
     re.IGNORECASE,
 )
-"""Fields of a kubeconfig, and what people call them."""
+"""Names of kubeconfig fields, and their common misspellings."""
 
 _CREDENTIAL_REFUSED: Final = (
-    "how to get into a cluster does not stand in Git, which many can read and which forgets nothing; put a kubeconfig into a Secret of the hub "
-    "and name it in spec.access.secretRef (what stood here counts as known: replace it)"
+    "credentials are refused in Git, which many people can read and which forgets nothing; put a kubeconfig into a "
+    "Secret of the hub, name it in spec.access.secretRef, and replace the credentials that were here"
 )
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _DATA_KEY: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
@@ -137,14 +146,16 @@ _FILE_NAME: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
 
 
 def read_cluster(declared: DeclaredObject) -> ClusterSpec | list[Problem]:
-    """The cluster of one manifest, or all its mistakes."""
+    """Return the cluster of one manifest, or all its mistakes."""
     reader = _ClusterReader(declared)
     return reader.value_or_problems(reader.read())
 
 
 class _ClusterReader(FieldProblems):
+    """Reader of one `Cluster`. Every method adds the mistakes that it finds to `problems`."""
+
     def read(self) -> ClusterSpec | None:
-        """None with at least one problem noted."""
+        """Return the cluster; None if there is a mistake."""
         spec = self._read_form()
         name = self._read_name()
         labels = self._read_labels()
@@ -170,7 +181,7 @@ class _ClusterReader(FieldProblems):
         )
 
     def _read_form(self) -> dict[str, Any]:
-        """The spec without the fields that are wrong, so that the others can be looked at."""
+        """Return the spec without the fields that violate the schema, so that the others can still be checked."""
         manifest = self.declared.manifest
         if manifest["apiVersion"] != OWN_API_VERSION:
             self.add_problem("apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}")
@@ -210,18 +221,22 @@ class _ClusterReader(FieldProblems):
         path = "spec.access"
         if name == LOCAL_CLUSTER:
             if access is not None:
-                message = f"{LOCAL_CLUSTER} is the cluster that the program itself works on; remove access, or choose another name"
-                self.add_problem(path, message)
-            return None
-        if access is None:
+                self.add_problem(
+                    path, f"{LOCAL_CLUSTER} is the hub's own cluster; remove access, or choose another name"
+                )
+        elif access is None:
             if not self.has_problem_at(path):
                 self.add_problem(path, f"is required and not given; say how the cluster is reached, {_ACCESS_EXAMPLE}")
-            return None
-        if not isinstance(access, dict):
+        elif not isinstance(access, dict):
             self.add_problem(path, f"must be an object, {_ACCESS_EXAMPLE}")
-            return None
+        else:
+            return self._read_access_fields(path, access)
+        return None
+
+    def _read_access_fields(self, path: str, access: Mapping[str, Any]) -> ClusterAccess | None:
         given = self._known_fields(path, _ACCESS, access)
         if len(given) != 1:
+            # A misspelled field is a mistake of its own: it is not reported a second time as a missing one.
             if given or not access.keys() - _ACCESS["properties"].keys():
                 counted = " and ".join(sorted(given)) or "nothing"
                 self.add_problem(path, f"has {counted}; give exactly one of secretRef, file and profile")
@@ -240,12 +255,12 @@ class _ClusterReader(FieldProblems):
         return None
 
     def _refuse_for_local(self, spec: Mapping[str, Any]) -> None:
-        """Note fields that nothing obeys for `local`: it is worked on as long as the program runs, declared or not."""
+        """Refuse fields without an effect on `local`, which is reconciled as long as the hub runs, declared or not."""
         if spec.get("paused"):
             message = f"{LOCAL_CLUSTER} cannot be paused here; run `levelgate suspend --all`, or remove the field"
             self.add_problem("spec.paused", message)
         if "onRemove" in spec:
-            message = f"{LOCAL_CLUSTER} cannot be removed; remove the field, and say in placements what goes there"
+            message = f"{LOCAL_CLUSTER} cannot be removed; remove the field, and select its objects with placements"
             self.add_problem("spec.onRemove", message)
         for field_name in sorted(spec.keys() & {"qps", "burst", "timeouts"}):
             self.add_problem(f"spec.{field_name}", _NOT_FOR_LOCAL)
@@ -262,7 +277,7 @@ class _ClusterReader(FieldProblems):
         return SecretAccess(name, key) if name and key else None
 
     def _known_fields(self, path: str, form: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of its fields that there are; the others are noted, by their names alone."""
+        """Return the fields of `value` that `form` has. Each other field is a problem, which repeats its name only."""
         for name in value:
             if name not in form["properties"] and _CREDENTIAL.fullmatch(name):
                 self.add_problem(f"{path}.{name}", _CREDENTIAL_REFUSED)
@@ -272,7 +287,10 @@ class _ClusterReader(FieldProblems):
         return {name: item for name, item in value.items() if name in form["properties"] and item is not None}
 
     def _plain(self, path: str, value: Any, form: re.Pattern[str], what: str) -> str:
-        """A name of this form; the empty text where it is none, which is noted without it: people paste credentials into the wrong field."""
+        """Return `value` if it is a name that matches `form`, else the empty text.
+
+        The problem says `what` is expected, and does not repeat the value.
+        """
         if isinstance(value, str) and form.fullmatch(value) and value not in {".", ".."}:
             return value
         rule = (
@@ -294,10 +312,12 @@ class _ClusterReader(FieldProblems):
         return dict(written)
 
     def _read_rate(self, spec: Mapping[str, Any]) -> Rate | None:
-        """A burst that is not given is twice as many as a second allows, as in client-go's own defaults."""
+        """Read `qps` and `burst`. The default burst is twice `qps`, as in client-go, whose defaults are 5 and 10."""
         if "qps" not in spec:
             if "burst" in spec and not self.has_problem_at("spec.qps"):
-                self.add_problem("spec.burst", "how many requests may exceed qps at once; set qps too, or remove it")
+                self.add_problem(
+                    "spec.burst", "is the number of requests that may exceed qps; set qps too, or remove it"
+                )
             return None
         per_second = float(spec["qps"])
         return Rate(per_second, int(spec.get("burst", math.ceil(2 * per_second))))

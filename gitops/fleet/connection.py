@@ -1,4 +1,4 @@
-"""A connection to one cluster of a fleet, within the limits that Git sets for it."""
+"""Connection to one cluster of a fleet, within the limits of its `Cluster`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def access_source(spec: ClusterSpec, settings: AccessSettings, hub: Reader) -> AccessSource:
-    """Return the credentials of a cluster other than `local`."""
-    assert spec.access is not None, f"{spec.name} is reached by the program's own connection"
+    """Return the source of credentials of a cluster other than `local`."""
+    assert spec.access is not None, f"{spec.name} is reached by Levelgate's own connection"
     return AccessSource(spec.name, spec.access, settings, hub)
 
 
@@ -24,7 +24,11 @@ def access_source(spec: ClusterSpec, settings: AccessSettings, hub: Reader) -> A
 async def connect_cluster(
     spec: ClusterSpec, source: AccessSource, *, concurrency: int, unreachable_seconds: float
 ) -> AsyncIterator[KubeCluster]:
-    """The cluster, by these credentials of its. Raises ConfigurationError: AccessRefused where somebody has to act."""
+    """Connect to the cluster for the block, with credentials of `source`.
+
+    Send at most `concurrency` requests at once, and retry an unreachable server for `unreachable_seconds`.
+    Raises: AccessRefused if a person has to act, else ConfigurationError.
+    """
     from applier.kube import connect_to
 
     request_timeout = spec.timeouts.request

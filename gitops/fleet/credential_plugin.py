@@ -1,7 +1,10 @@
-"""Credentials from a program that the operator has configured (KEP-541), for the clusters of an inventory (KEP-5339).
+"""Credentials from a program of the operator (KEP-541), for the clusters of an inventory (KEP-5339).
 
-Invariants: which program runs, with which arguments and variables, stands in the operator's file alone; a ClusterProfile says only where the
-cluster is. It gets a bounded time and a bounded answer, and nothing of either is repeated in errors. Its children end with it.
+Invariants:
+
+- The program, its arguments and its variables come from `levelgate.yaml` only. A ClusterProfile only names the server.
+- The time and the output of the program are bounded. No error message repeats its output.
+- The child processes of the program end with it.
 """
 
 from __future__ import annotations
@@ -27,12 +30,15 @@ MAX_OUTPUT_BYTES: Final = 256 * 1024
 
 EXEC_API_VERSION: Final = "client.authentication.k8s.io/v1"
 EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
-"""Name of the extension of a cluster that is handed to the program as its `config` (client-go)."""
+"""Name of the cluster extension that the program receives as its `config`. Source: client-go."""
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialPlugin:
-    """A program of the operator's, by the `name` of the access provider that clusters offer (`google`). `environment` is added to our own."""
+    """A program of the operator that returns credentials.
+
+    `name` is that of the access provider in a ClusterProfile, such as `google`. `environment` is added to our own.
+    """
 
     name: str
     command: str
@@ -42,7 +48,7 @@ class CredentialPlugin:
 
 @dataclass(frozen=True, slots=True)
 class PluginCredentials:
-    """The fields of a kubeconfig's user, and until when they are good where the program says so."""
+    """User of a kubeconfig, as its fields, and the end of its credentials if the program has told it."""
 
     user: Mapping[str, str] = field(repr=False)
     expires_at: datetime | None
@@ -51,7 +57,10 @@ class PluginCredentials:
 async def run_plugin(
     plugin: CredentialPlugin, cluster: Mapping[str, Any], *, max_seconds: float = MAX_RUN_SECONDS
 ) -> PluginCredentials:
-    """Ask the program for credentials of this cluster: the fields of a kubeconfig's cluster. Raises AccessRefused."""
+    """Run the program, and return its credentials for `cluster`, the fields of a kubeconfig's cluster.
+
+    Raises: AccessRefused.
+    """
     information = orjson.dumps(_exec_credential(cluster)).decode()
     environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": information}
     title = f"credential plugin {plugin.name} ({plugin.command})"
@@ -67,7 +76,7 @@ async def run_plugin(
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "a zero byte in its arguments"
-        raise AccessRefused(f"{title} cannot be started: {reason}; look at `fleet` in levelgate.yaml") from None
+        raise AccessRefused(f"{title} cannot be started: {reason}; correct fleet.plugins in levelgate.yaml") from None
     try:
         async with asyncio.timeout(max_seconds):
             output = await _read_output(process, title)
@@ -92,17 +101,18 @@ async def _read_output(process: asyncio.subprocess.Process, title: str) -> bytes
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End whatever is left of a program, with all that it has started."""
+    """End the program and all its child processes."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    process._transport.close()  # type: ignore[attr-defined]  # or its pipe stays open where somebody else has it, too
+    # A child that left the process group may still hold the pipe, which would then stay open here.
+    process._transport.close()  # type: ignore[attr-defined]
     await process.wait()
 
 
 def _exec_credential(cluster: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the program is told (`KUBERNETES_EXEC_INFO`)."""
+    """Return the ExecCredential that the program receives in `KUBERNETES_EXEC_INFO`."""
     fields = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
-    told = {name: cluster[name] for name in fields if cluster.get(name)}
+    described = {name: cluster[name] for name in fields if cluster.get(name)}
     extensions = cluster.get("extensions")
     config = [
         extension.get("extension")
@@ -110,8 +120,9 @@ def _exec_credential(cluster: Mapping[str, Any]) -> Mapping[str, Any]:
         if isinstance(extension, dict) and extension.get("name") == EXEC_EXTENSION
     ]
     if config:
-        told["config"] = config[-1]
-    return {"apiVersion": EXEC_API_VERSION, "kind": "ExecCredential", "spec": {"interactive": False, "cluster": told}}
+        described["config"] = config[-1]
+    spec = {"interactive": False, "cluster": described}
+    return {"apiVersion": EXEC_API_VERSION, "kind": "ExecCredential", "spec": spec}
 
 
 def _parse_output(output: bytes, title: str) -> PluginCredentials:
@@ -136,7 +147,7 @@ def _parse_output(output: bytes, title: str) -> PluginCredentials:
 
 
 def _certificate(status: Mapping[str, Any]) -> dict[str, Any]:
-    """As a kubeconfig has it, which is base64 of what the program gives."""
+    """Return the client certificate and its key as kubeconfig fields, in base64; no fields if one is missing."""
     certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
     if not isinstance(certificate, str) or not isinstance(key, str):
         return {}

@@ -1,7 +1,8 @@
-"""The clusters and placements that are in force: those of a source's newest commit, and where that cannot be read those before.
+"""Clusters and placements in force: those of the newest commit, and the last accepted version of each broken one.
 
-Broken input takes no cluster away, and no object from one. What does not validate, is declared twice, or stands in a file that cannot be read keeps
-its last accepted version; so what was accepted is stored, and outlives a restart. Where there is none, it is said which cannot be told.
+Invariant: broken input removes no cluster, and no object from a cluster. An object is broken if it is invalid, declared
+twice, or in an unreadable file. Accepted versions are stored, so a restart keeps them. The names of broken objects
+without an accepted version are reported.
 """
 
 from __future__ import annotations
@@ -24,15 +25,18 @@ from renderer.kinds import CLUSTER, PLACEMENT
 T = TypeVar("T")
 
 _MAY_PLACE: Final = re.compile(rb"levelgate\.dev/v\d|kind\W+(Cluster|Placement)\b")
-"""Annotations of ours stand in files without placements as well, so the prefix alone says nothing."""
+"""Text that a file with a cluster or placement contains: our API version, or one of the two kinds.
+
+Our prefix alone is no sign of them: files without placements contain it too, in annotations.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetObjects:
-    """The clusters and placements of one source.
+    """Clusters and placements of one source that are in force.
 
-    `broken_clusters` and `broken_placements` are those, and files that may hold some, that cannot be read and of which nothing earlier is in force:
-    such a cluster is not removed. `accepted` is what is in force, to be stored.
+    `broken_clusters` and `broken_placements` name the broken objects without an accepted version, and unreadable files
+    that may contain some. While there is a broken cluster, no cluster is removed. `accepted` is the form to be stored.
     """
 
     clusters: Mapping[ClusterName, ClusterSpec]
@@ -44,9 +48,9 @@ class FleetObjects:
 
 
 def read_fleet_objects(catalog: Catalog, stored: StoredRules, *, fleet_source: str) -> FleetObjects:
-    """The clusters and placements of a commit, and of what was `stored` before those that it cannot say. Its problems are those of the commit.
+    """Return the clusters and placements of a commit, and from `stored` the versions that replace its broken ones.
 
-    Only the source of the fleet may declare clusters: whoever writes one decides where the program's credentials go.
+    Only `fleet_source` may declare clusters, because the author of a cluster decides where credentials are sent.
     """
     documents = catalog.destinations
     problems: list[Problem] = []
@@ -70,14 +74,14 @@ def read_fleet_objects(catalog: Catalog, stored: StoredRules, *, fleet_source: s
 
 
 def clusters_in(documents: Iterable[DeclaredObject]) -> Iterator[ClusterSpec]:
-    """Yield the clusters among these documents that can be read."""
+    """Yield the valid clusters among the documents."""
     for document in documents:
         if document.group_kind.kind == CLUSTER and isinstance(cluster := read_cluster(document), ClusterSpec):
             yield cluster
 
 
 def placements_in(documents: Iterable[DeclaredObject]) -> Iterator[Placement]:
-    """Yield the placements among these documents that can be read."""
+    """Yield the valid placements among the documents."""
     for document in documents:
         if document.group_kind.kind == PLACEMENT and isinstance(placement := read_placement(document), Placement):
             yield placement
@@ -85,7 +89,7 @@ def placements_in(documents: Iterable[DeclaredObject]) -> Iterator[Placement]:
 
 @dataclass(frozen=True, slots=True)
 class _Resolved:
-    """What is in force of one kind, by name."""
+    """Objects of one kind that are in force, by name, and the documents that declare them."""
 
     values: Mapping[str, Any]
     documents: Collection[DeclaredObject]
@@ -101,6 +105,10 @@ def _resolve(
     noun: str,
     read: Callable[[DeclaredObject], T | list[Problem]],
 ) -> _Resolved:
+    """Replace the broken objects of one kind by their earlier versions.
+
+    An earlier object that the commit does not declare is kept if its file is unreadable now: it may still be in there.
+    """
     mine = [document for document in documents if document.group_kind.kind == kind]
     parsed = parse_rules(mine, kind, noun, read)
     declared = {document.manifest["metadata"]["name"] for document in mine}
@@ -123,12 +131,12 @@ def _resolve(
 def _refused_clusters(documents: Iterable[DeclaredObject], fleet_source: str) -> Iterator[Problem]:
     for document in documents:
         if document.group_kind.kind == CLUSTER:
-            message = f"only source {fleet_source}, which fleet.source in levelgate.yaml names, declares clusters; move it there"
-            yield Problem(document.origin.file, document.line_of("kind"), "kind", message)
+            rule = f"only source {fleet_source}, which fleet.source in levelgate.yaml names, declares clusters"
+            yield Problem(document.origin.file, document.line_of("kind"), "kind", f"{rule}; move it there")
 
 
 def _unread_files(catalog: Catalog, known_files: Collection[str]) -> Iterator[str]:
-    """Files that cannot be read, may hold a cluster or a placement, and held none that was accepted."""
+    """Yield the unreadable files that may contain a cluster or placement, and from which none was accepted before."""
     for file in catalog.unreadable_files - set(known_files):
         if _MAY_PLACE.search(catalog.contents[file].data):
             yield file

@@ -1,4 +1,7 @@
-"""The hub's record of each source, ConfigMap `fleet-SOURCE`: which clusters and placements are in force, and the numbers of its revisions."""
+"""Records of sources on the hub, one ConfigMap `fleet-SOURCE` each.
+
+A record has the clusters and placements in force, and the numbers of the revisions of the source's definitions.
+"""
 
 from __future__ import annotations
 
@@ -22,52 +25,56 @@ _PREFIX: Final = "fleet-"
 
 @dataclass(frozen=True, slots=True)
 class FleetRecord:
-    """What the hub keeps of a source. `accepted` are the clusters and placements in force, `numbers` None where none was ever recorded."""
+    """Record of one source.
+
+    `accepted` are its clusters and placements in force. `numbers` is None if no revision of it was ever recorded.
+    """
 
     accepted: StoredRules
     numbers: RevisionNumbers | None
 
     def data(self) -> dict[str, str]:
-        """As stored; equal records give equal text."""
+        """Return the `data` of the ConfigMap. Equal records have equal text."""
         numbers = {} if self.numbers is None else {"revisions": dump_json(self.numbers.as_json())}
         return {"accepted": dump_json(self.accepted), **numbers}
 
 
 NEW_FLEET_RECORD: Final = FleetRecord({}, None)
+"""Record of a source for which nothing was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFleetRecord:
-    """A record as the hub has it; `live` is the ConfigMap, over whose version the next one is written."""
+    """A record and its ConfigMap `live`, whose version the next write replaces."""
 
     record: FleetRecord
     live: Object
 
 
 def fleet_record_key(source: str) -> ObjectKey:
-    """ConfigMap `fleet-SOURCE`."""
+    """Return the key of ConfigMap `fleet-SOURCE`."""
     return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{_PREFIX}{source}")
 
 
 async def read_fleet_records(hub: Reader) -> dict[str, StoredFleetRecord]:
-    """Return all of them, by source. Raises ClusterError."""
+    """Return the records of all sources, by source. Raises: ClusterError."""
     selector = f"{well_known.RECORD}={FLEET_RECORD}"
     found = await hub.list(GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=selector)
     return {live["metadata"]["name"].removeprefix(_PREFIX): _parse(live) for live in found}
 
 
 async def read_accepted(hub: Reader) -> dict[str, StoredRules]:
-    """Return the clusters and placements in force, by source. Raises ClusterError."""
+    """Return the clusters and placements in force, by source. Raises: ClusterError."""
     return {source: stored.record.accepted for source, stored in (await read_fleet_records(hub)).items()}
 
 
 async def read_numbers(hub: Reader) -> dict[str, RevisionNumbers]:
-    """Return the numbers of revisions that are on record, by source. Raises ClusterError."""
+    """Return the recorded numbers of revisions, by source. Raises: ClusterError."""
     return recorded_numbers(await read_fleet_records(hub))
 
 
 def recorded_numbers(records: Mapping[str, StoredFleetRecord]) -> dict[str, RevisionNumbers]:
-    """Return the numbers in these records, by source."""
+    """Return the numbers in the records, by source. A source without a number is absent."""
     found = {source: stored.record.numbers for source, stored in records.items()}
     return {source: numbers for source, numbers in found.items() if numbers is not None}
 
@@ -75,7 +82,7 @@ def recorded_numbers(records: Mapping[str, StoredFleetRecord]) -> dict[str, Revi
 async def write_fleet_record(
     hub: Cluster, source: str, record: FleetRecord, before: StoredFleetRecord | None
 ) -> StoredFleetRecord:
-    """Write it over the version that was read, None where there was none. Raises StaleWrite, ClusterError."""
+    """Replace the record `before`, or create the record if it is None. Raises: StaleWrite, ClusterError."""
     live = before.live if before else None
     return _parse(await write_hub_record(hub, fleet_record_key(source), FLEET_RECORD, record.data(), live))
 

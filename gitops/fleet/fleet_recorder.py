@@ -1,6 +1,6 @@
-"""The records of a fleet on the hub: who the clusters are and how they stand, and beside them those of the sources.
+"""Writer of the hub's records of clusters, which collects changes and retries conflicts.
 
-What changes often is written rarely: at most once in `WRITE_INTERVAL_SECONDS` for each record.
+Frequent changes cause few writes: at most one per record in `WRITE_INTERVAL_SECONDS`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ from gitops.fleet.fleet_records import FleetRecords
 from renderer.frozen import dataclass
 
 WRITE_INTERVAL_SECONDS: Final = 2.0
-"""Seconds between two writes of one record, but for who a cluster is, which is written at once."""
+"""Seconds between two writes of one record. Only the identity of a cluster is written at once."""
 
 
 Summarize = Callable[[], Mapping[str, SourceSummary]]
+"""Function that returns the summaries of a cluster's sources."""
 
 
 class RecordChange(TypedDict, total=False):
-    """The fields of a `ClusterRecord` that are to be others. Where `state` stays, so does `since`."""
+    """New values of fields of a `ClusterRecord`. If `state` does not change, `since` is kept."""
 
     uid: str
     state: str
@@ -49,10 +50,10 @@ class RecordChange(TypedDict, total=False):
 
 @dataclass
 class FleetRecorder:
-    """Writes the records of one hub: those of its clusters, and by `sources` those of its sources.
+    """Writer of the records of one hub: those of its clusters, and through `sources` those of its sources.
 
-    Only the process that leads writes them, and people who accept or forget a cluster.
-    Hold `identifying` between the look at the records of all clusters and the write of who one of them is.
+    Only the leading process writes records; `levelgate cluster accept` and `forget` do so too. Hold `identifying` from
+    the read of all records until the identity of one cluster is written, so that no other cluster is identified between.
     """
 
     hub: Cluster
@@ -70,38 +71,41 @@ class FleetRecorder:
         self.sources = FleetRecords(self.hub, self.clock, self.notice, self._wake.set)
 
     async def load(self) -> dict[ClusterName, ClusterRecord]:
-        """Read the records that the hub has. Raises ClusterError."""
+        """Read all records, and return those of the clusters. Raises: ClusterError."""
         self._stored = await read_cluster_records(self.hub)
         await self.sources.load()
         return {name: stored.record for name, stored in self._stored.items()}
 
     @property
     def records(self) -> dict[ClusterName, ClusterRecord]:
-        """The records of the clusters, as far as this process has read or written them, with what is to be written soon."""
+        """Return the records that this process has read or written, with their pending changes."""
         return {name: self.record_of(name) for name in self._stored.keys() | self._changes.keys()}
 
     def record_of(self, name: ClusterName) -> ClusterRecord:
-        """Return the same of one cluster; `NEW_RECORD` where there is nothing."""
+        """Return the record of one cluster with its pending changes; `NEW_RECORD` if it has none."""
         record = self._stored[name].record if name in self._stored else NEW_RECORD
         return _changed(record, self._pending(name))
 
     def update(self, name: ClusterName, change: RecordChange) -> None:
-        """Change the record of a cluster soon."""
+        """Add a pending change to the record of a cluster. `run` writes it soon."""
         self._changes[name] = {**self._changes.get(name, {}), **change}
         self._wake.set()
 
     def update_sources(self, name: ClusterName, summarize: Summarize) -> None:
-        """Say soon what a cluster has of each source. A pass costs nothing by it: `summarize` is called when that is written."""
+        """Add pending summaries of a cluster's sources. `summarize` is called at the write, to keep passes cheap."""
         self._summarize[name] = summarize
         self.update(name, {})
 
     async def write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
-        """Change the record of a cluster now, after what was to be changed soon, and return it. Raises ClusterError."""
+        """Write the pending changes of a cluster's record and then `change`, now. Return the record.
+
+        Raises: ClusterError.
+        """
         async with self._writing:
             return await self._write_with_pending(name, change)
 
     async def _write_with_pending(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
-        """Where the hub does not take it, what was to be written soon still is. Raises ClusterError."""
+        """Write the pending changes and `change`. After a failure, the pending changes remain pending."""
         pending = self._take(name)
         try:
             return await self._write(name, {**pending, **change})
@@ -110,12 +114,12 @@ class FleetRecorder:
             raise
 
     def _pending(self, name: ClusterName) -> RecordChange:
-        """Return what is to be changed soon."""
+        """Return the pending changes of a cluster."""
         change = self._changes.get(name, {})
         return {**change, "sources": self._summarize[name]()} if name in self._summarize else change
 
     def _take(self, name: ClusterName) -> RecordChange:
-        """Return what is to be changed soon, which whoever asks writes."""
+        """Remove the pending changes of a cluster and return them. The caller writes them."""
         change = self._pending(name)
         self._changes.pop(name, None)
         self._summarize.pop(name, None)
@@ -124,7 +128,7 @@ class FleetRecorder:
     async def _write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
         before = NEW_RECORD
         for remaining in range(MAX_WRITE_TRIES, 0, -1):
-            # A record that somebody has deleted is written again as it was: who the cluster is must not be lost with it.
+            # If a person has deleted the record, it is restored: the identity of the cluster must not be lost.
             stored = self._stored.get(name)
             before = stored.record if stored else before
             record = _changed(before, change)
@@ -141,14 +145,14 @@ class FleetRecorder:
         raise AssertionError("unreachable")
 
     async def refresh(self, name: ClusterName) -> ClusterRecord | None:
-        """Read the record of a cluster anew; None where there is none. Raises ClusterError."""
+        """Read the record of a cluster again, and return it; None if there is none. Raises: ClusterError."""
         self._stored.pop(name, None)
         if found := await read_cluster_record(self.hub, name):
             self._stored[name] = found
         return found.record if found else None
 
     async def delete(self, name: ClusterName) -> None:
-        """Forget a cluster. Raises ClusterError."""
+        """Delete the record of a cluster and its pending changes. Raises: ClusterError."""
         async with self._writing:
             self._take(name)
             if (await self.refresh(name)) is not None:
@@ -157,17 +161,17 @@ class FleetRecorder:
                 del self._stored[name]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Write what changes, until `stop` is set; what has changed by then is written, too."""
+        """Write pending changes until `stop` is set, those of that moment included."""
         while not stop.is_set():
             await wait_for_any(self._wake.wait(), stop.wait())
             await self.flush()
             await wait_for_any(self.clock.sleep(WRITE_INTERVAL_SECONDS), stop.wait())
 
     async def flush(self) -> None:
-        """Write what has changed. What the hub does not take is tried again with the next change."""
+        """Write all pending changes. A write that fails is retried with the next change."""
         self._wake.clear()
         for name in list(self._changes):
-            async with self._writing:  # what is deleted meanwhile is not written again
+            async with self._writing:  # a record that is deleted meanwhile has no pending changes any more
                 if name not in self._changes:
                     continue
                 try:

@@ -1,4 +1,7 @@
-"""Keeping the hub's record of each source: what is in force, and the numbers of revisions, which are recorded before a cluster uses them."""
+"""Writer of the hub's records of sources, and issuer of revision numbers.
+
+Invariant: a number is recorded on the hub before a cluster uses it.
+"""
 
 from __future__ import annotations
 
@@ -39,24 +42,24 @@ from renderer.identity import OWN_NAMESPACE, GroupKind
 from renderer.render.model import NewRevision
 
 NUMBERING_INTERVAL_SECONDS: Final = 2.0
-"""Seconds between two writes of new numbers: those that are asked for meanwhile are one write."""
+"""Seconds between two writes of new numbers. All requests in between share one write."""
 
 LEARNING_SECONDS: Final = 10.0
-"""Seconds that the first number of a source waits at most for clusters to say which ones they have."""
+"""Longest wait, in seconds, for the numbers that clusters have, before the first number of a source is issued."""
 
 
 async def read_stored_numbers(cluster: Reader) -> dict[str, RevisionNumbers]:
-    """Return the numbers of the revisions that a cluster has stored, by source. Raises ClusterError."""
+    """Return the numbers of the revisions that a cluster has stored, by source. Raises: ClusterError."""
     selector = f"{well_known.RECORD}={DEFINITION}"
     return numbers_in(await cluster.list(KIND, OWN_NAMESPACE, selector=selector, metadata_only=True))
 
 
 @dataclass
 class FleetRecords:
-    """Writes the records `fleet-SOURCE` of one hub. `on_change` hears that there is something to `flush`.
+    """Writer of the records `fleet-SOURCE` of one hub. It calls `on_change` when there is a change to `flush`.
 
-    `_awaited` are clusters that have not said yet which numbers they have. Until they have, what others said is not recorded: a
-    record with numbers says that they are those of the whole fleet.
+    `_awaited` are the clusters whose numbers are not known yet. While there are any, no learned number is recorded: a
+    record with numbers states that they are the numbers of the whole fleet.
     """
 
     hub: Cluster
@@ -76,17 +79,21 @@ class FleetRecords:
     _numbered_at: float = field(default=-math.inf, init=False)
 
     async def load(self) -> None:
-        """Read the records that the hub has. Raises ClusterError."""
+        """Read all records. Raises: ClusterError."""
         await self._reload()
         self._accepted = self.accepted
 
     @property
     def accepted(self) -> dict[str, StoredRules]:
-        """The clusters and placements in force, by source, as they were stored last."""
+        """Return the stored clusters and placements, by source."""
         return {source: stored.record.accepted for source, stored in self._stored.items()}
 
     def keep(self, accepted: Mapping[str, StoredRules], current: Mapping[str, Mapping[GroupKind, str]]) -> None:
-        """Store soon what is in force now. `current` are the digests of the definitions of Git, by source and kind."""
+        """Set what to store: the clusters and placements, by source. Drop numbers that are not needed any more.
+
+        `current` are the digests of definitions in Git, by source and kind; empty if a definition does not build. Of a
+        kind that left Git, only the highest number is kept.
+        """
         self._accepted, self._current = accepted, current
         self._numbers = {
             source: numbers.without_contents_but_of(current[source]) if source in current else numbers
@@ -95,13 +102,13 @@ class FleetRecords:
         self._flush_if_due()
 
     def expect(self, name: ClusterName) -> None:
-        """This cluster is being engaged, and has not said yet which numbers it has."""
+        """Wait for the numbers of this cluster before the first number of a source is issued."""
         if name not in self._heard:
             self._awaited.add(name)
             self._all_heard.clear()
 
     def hear(self, name: ClusterName, numbers: NumbersBySource) -> None:
-        """A cluster has these numbers; none where it cannot say."""
+        """Add the numbers that a cluster has, and end the wait for it. Pass none if the cluster cannot be read."""
         self._heard.add(name)
         self._awaited.discard(name)
         self._numbers = merge_numbers(self._numbers, numbers)
@@ -110,16 +117,19 @@ class FleetRecords:
             self._flush_if_due()
 
     async def wait_until_heard(self, sources: Iterable[str]) -> None:
-        """Wait until it is known which numbers clusters have, where a source has none on record; at most `LEARNING_SECONDS`."""
+        """Wait for the numbers of all clusters, at most `LEARNING_SECONDS`.
+
+        Return at once if the record of each source has numbers already.
+        """
         if self._awaited and any(self._recorded_numbers(source) is None for source in sources):
             await wait_for_any(self._all_heard.wait(), self.clock.sleep(LEARNING_SECONDS))
             self._awaited.clear()
 
     async def number(self, revisions: Sequence[NewRevision]) -> Mapping[GroupKind, int]:
-        """Return the numbers of these revisions of one cluster, which are on record by then: here, or in a cluster that has them.
+        """Return the numbers of these revisions of one cluster, once they are recorded on the hub or in a cluster.
 
-        Raises StaleWrite where Git says otherwise meanwhile, Invalid where a cluster has a number that no hub gives, ClusterError
-        where the hub does not take the record.
+        Raises: StaleWrite if Git has changed a definition meanwhile; Invalid if the cluster stores a number above
+        `MAX_NUMBER`; ClusterError if the hub does not accept the record.
         """
         if foreign := next((one for one in revisions if one.number > MAX_NUMBER), None):
             raise Invalid(
@@ -139,11 +149,11 @@ class FleetRecords:
             del self._requests[request]
         found = {one.kind: self._find(one) for one in revisions}
         if outdated := sorted(str(kind) for kind, issued in found.items() if not issued):
-            raise StaleWrite(f"Git says otherwise of {', '.join(outdated)} meanwhile; no revision of it gets a number")
+            raise StaleWrite(f"Git has changed {', '.join(outdated)} meanwhile; the outdated revision gets no number")
         return found
 
     async def flush(self) -> None:
-        """Write what has changed. What the hub does not take is tried again with the next change."""
+        """Write all changed records. A write that fails is retried with the next change."""
         for source in self._sources:
             try:
                 await self._write(partial(self._wanted_of, source))
@@ -174,13 +184,14 @@ class FleetRecords:
         return stored.record.numbers if stored else None
 
     def _is_current(self, revision: NewRevision) -> bool:
+        """Return whether Git has this content now. Without a digest of the definition, any content may be current."""
         return self._current.get(revision.source, {}).get(revision.kind) in (None, "", revision.digest)
 
     def _find(self, revision: NewRevision) -> int:
         return find_number(self._numbers, revision, is_current=self._is_current(revision))
 
     def _with_requests(self) -> Mapping[str, FleetRecord]:
-        """Return the records with what is asked for. A content that no commit in force has is given no number any more."""
+        """Return the records with numbers for all requested revisions, except for contents that have left Git."""
         numbers = self._numbers
         asked = [one for revisions in self._requests.values() for one in revisions if self._is_current(one)]
         for one in asked:
@@ -194,7 +205,7 @@ class FleetRecords:
             await self.clock.sleep(due_in)
 
     async def _write(self, wanted: Callable[[], Mapping[str, FleetRecord]]) -> None:
-        """Write records over the version that was read, decided anew where somebody else was faster. Raises ClusterError."""
+        """Write the records that `wanted` returns. After a conflict, read again and call it again."""
         async with self._writing:
             for remaining in range(MAX_WRITE_TRIES, 0, -1):
                 try:

@@ -1,7 +1,7 @@
-"""A kubeconfig that somebody else wrote, and what may stand in it: data, never a program or a file of the machine that Levelgate runs on.
+"""Check of a kubeconfig from an untrusted author: data only, no program, no file of Levelgate's machine.
 
-Invariants: a kubeconfig is taken wholly or not at all, before any request is sent. What it refuses is named by place and field, and nothing that
-stands in it is repeated: it holds secrets. Source: CVE-2022-24817 (Flux ran the `exec` of kubeconfigs in Secrets).
+Invariants: a kubeconfig is accepted completely or refused, before any request is sent. An error names place and field,
+and repeats no value, since values are secrets. Source: CVE-2022-24817 (Flux ran the `exec` of kubeconfigs in Secrets).
 """
 
 from __future__ import annotations
@@ -43,24 +43,28 @@ _REFUSED_FIELDS: Final = {
     "client-key": f"{_FILE} `client-key-data`, in base64",
     "certificate-authority": f"{_FILE} `certificate-authority-data`, in base64",
 }
-"""Field of a kubeconfig to what is wrong with it and what to write."""
+"""Refused fields of a kubeconfig, each with the reason and the remedy."""
 
 Place = Callable[[str], str]
-"""From a path such as `users[0].user` to how messages name it."""
+"""Function from a path such as `users[0].user` to its name in messages, with the line if that is known."""
 
 
 class AccessRefused(ConfigurationError):
-    """The credentials of a cluster may not, or cannot, be used. Nothing was sent; somebody has to change what the text names."""
+    """Credentials of a cluster that are missing or refused. No request was sent; a person has to act on the message."""
 
 
 def parse_kubeconfig(title: str, data: bytes) -> InlineKubeconfig:
-    """The kubeconfig in this text, where nothing in it may do more than say who we are. `title` says where it stands. Raises AccessRefused."""
+    """Return the kubeconfig in `data` if it consists of addresses and credentials only.
+
+    `title` names the place of the text in messages. Raises: AccessRefused.
+    """
     if len(data) > MAX_KUBECONFIG_BYTES:
         raise AccessRefused(
-            f"{title}: a kubeconfig of {len(data):,} bytes is not read; write one of at most {MAX_KUBECONFIG_BYTES:,}, with this cluster alone"
+            f"{title}: the kubeconfig has {len(data):,} bytes, more than {MAX_KUBECONFIG_BYTES:,}, and is not read; "
+            "write one with this cluster alone"
         )
     found, problems = documents.load(title, data)
-    if problems:  # their messages may quote what stands there
+    if problems:  # their messages may quote secrets, so only the line is reported
         line = f", line {problems[0].line}" if problems[0].line else ""
         raise AccessRefused(f"{title}{line}: is not YAML that kubectl would read; write a kubeconfig")
     if len(found) != 1:
@@ -70,7 +74,7 @@ def parse_kubeconfig(title: str, data: bytes) -> InlineKubeconfig:
 
 
 def check_kubeconfig(title: str, document: Mapping[str, Any], place: Place) -> InlineKubeconfig:
-    """The same kubeconfig, as one that may be used. Every entry is checked, also of contexts that are not the current one. Raises AccessRefused."""
+    """Return the document as a kubeconfig if it may be used. Unused entries are checked too. Raises: AccessRefused."""
     for path, cluster in _entries(document, "clusters", "cluster", place):
         check_cluster(cluster, path, place)
     for path, user in _entries(document, "users", "user", place):
@@ -87,7 +91,7 @@ def check_kubeconfig(title: str, document: Mapping[str, Any], place: Place) -> I
 def _entries(
     document: Mapping[str, Any], section: str, field: str, place: Place
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """The contents of a section, each with its path."""
+    """Return the contents of a section, each with its path. `field` holds the content of an entry, such as `user`."""
     entries = document.get(section) or []
     if not isinstance(entries, list):
         raise AccessRefused(
@@ -98,17 +102,20 @@ def _entries(
         path = f"{section}[{index}]"
         content = (entry.get(field) or {}) if isinstance(entry, dict) else None
         if not isinstance(content, dict) or not isinstance(entry.get("name"), str):
-            raise AccessRefused(f"{place(path)}: is not a name with its {field}")
+            raise AccessRefused(f"{place(path)}: is not a name with its {field}; write `name` and `{field}`")
         contents.append((f"{path}.{field}", content))
     return contents
 
 
 def check_cluster(cluster: Mapping[str, Any], path: str, place: Place) -> None:
-    """The address of a server and what its certificate is checked against, as data. Raises AccessRefused."""
+    """Check the `cluster` of a kubeconfig: the address of a server, and the authority of its certificate.
+
+    Raises: AccessRefused.
+    """
     _check_fields(cluster, _CLUSTER_FIELDS, path, place)
     _check_texts(cluster, ("server", "certificate-authority-data", "tls-server-name", "proxy-url"), path, place)
     if not isinstance(cluster.get("insecure-skip-tls-verify", False), bool):
-        raise AccessRefused(f"{place(path)}: `insecure-skip-tls-verify` is neither true nor false")
+        raise AccessRefused(f"{place(path)}: `insecure-skip-tls-verify` is not a boolean; write true or false")
     _check_base64(cluster, ("certificate-authority-data",), path, place)
     _check_server(str(cluster.get("server", "")), place(path))
     if (proxy := cluster.get("proxy-url")) and _split(proxy).scheme not in {"http", "https"}:
@@ -125,14 +132,15 @@ def _check_server(url: str, place: str) -> None:
         )
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise AccessRefused(
-            f"{place}: `server` is asked without TLS, so anybody between could read the credentials; write https://"
+            f"{place}: `server` is reached without TLS, so the network can read the credentials; write https://"
         )
 
 
 def _split(url: str) -> Any:
+    """Return the parts of a URL; empty parts if it is invalid."""
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018 - it raises for what is no number
+        parts.port  # noqa: B018 - raises ValueError for a port that is not a number
     except ValueError:
         return urlsplit("")
     return parts
@@ -147,16 +155,14 @@ def _check_user(user: Mapping[str, Any], path: str, place: Place) -> None:
         raise AccessRefused(f"{place(path)}: has one of `client-certificate-data` and `client-key-data`; write both")
     for field in ("token", "as", "as-uid"):
         if not str(user.get(field, "")).isprintable() or " " in str(user.get(field, "")):
-            raise AccessRefused(
-                f"{place(path)}: `{field}` is more than one word; write it on one line, without anything else"
-            )
+            raise AccessRefused(f"{place(path)}: `{field}` is more than one word; write its value alone, on one line")
 
 
 def _check_context(title: str, document: Mapping[str, Any], context: Mapping[str, Any], place: str) -> InlineKubeconfig:
-    """The kubeconfig, where its context names a cluster and a user with credentials."""
+    """Return the kubeconfig if its context names an existing cluster, and a user with credentials."""
     for field, section in (("cluster", "clusters"), ("user", "users")):
         if context.get(field) not in [entry["name"] for entry in document.get(section) or []]:
-            raise AccessRefused(f"{place}: names no `{field}` that is among the {section}")
+            raise AccessRefused(f"{place}: names no `{field}` that is among the {section}; name one of them")
     user = next(entry.get("user") or {} for entry in document["users"] if entry["name"] == context["user"])
     if not any(user.get(field) for field in ("token", "client-certificate-data", "password")):
         raise AccessRefused(
@@ -170,7 +176,7 @@ def _check_fields(entry: Mapping[str, Any], known: frozenset[str], path: str, pl
         if field in entry:
             raise AccessRefused(f"{place(path)}: `{field}` is refused: it {advice}")
     if not known.issuperset(entry):
-        raise AccessRefused(f"{place(path)}: has a field that is not known; there are {', '.join(sorted(known))}")
+        raise AccessRefused(f"{place(path)}: has a field that is not known; the fields are {', '.join(sorted(known))}")
 
 
 def _check_texts(entry: Mapping[str, Any], fields: tuple[str, ...], path: str, place: Place) -> None:
@@ -184,4 +190,4 @@ def _check_base64(entry: Mapping[str, Any], fields: tuple[str, ...], path: str, 
         try:
             base64.b64decode(entry.get(field, ""), validate=True)
         except (binascii.Error, ValueError):
-            raise AccessRefused(f"{place(path)}: `{field}` is not base64") from None
+            raise AccessRefused(f"{place(path)}: `{field}` is not base64; encode it with `base64 -w0`") from None

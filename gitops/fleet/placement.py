@@ -1,6 +1,7 @@
-"""What a `Placement` says, as a value, and its reader: which objects of a source go to which clusters, and how they differ there.
+"""Value of a `Placement` object in Git, and its reader.
 
-A placement is read wholly or not at all; all its mistakes are reported together, each with the line it stands on.
+A placement sends objects of its source to clusters, with differences for some clusters. It is read completely or not
+at all. All its mistakes are reported together, each with its line.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from renderer.schema.validation import enum_form, object_form
 
 
 class OnUnmatch(StrEnum):
-    """What becomes of an object in a cluster to which it no longer goes, while Git still declares it."""
+    """Fate of an object in a cluster to which it no longer goes, while Git still declares it."""
 
     ORPHAN = "Orphan"
     DELETE = "Delete"
@@ -32,8 +33,10 @@ class OnUnmatch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlainSelector:
-    """Objects that are no instances: AND between fields, OR inside; None selects all. Names may hold `*`. A Namespace is in itself; what else lives
-    outside of namespaces is in none, so that only `kinds`, or nothing at all, selects it.
+    """Selector of plain objects: AND between fields, OR inside of a field; None selects all. Names may contain `*`.
+
+    A Namespace object counts as being in the namespace of its name. Any other cluster-scoped object is in no namespace,
+    so a selector with `namespaces` does not match it.
     """
 
     namespaces: tuple[str, ...] | None
@@ -46,8 +49,10 @@ class PlainSelector:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSelector:
-    """Instances of these definitions (names, with `*`) with these labels, and plain objects; None says nothing. Where something is said of the one,
-    and nothing of the other, there is nothing of the other; where nothing is said at all, it is everything.
+    """Selector of instances, by definition and labels, and of plain objects. Names of definitions may contain `*`.
+
+    None is a field that is not given. Without any field, all objects match. If only fields for instances are given, no
+    plain object matches, and the other way round.
     """
 
     rgds: tuple[str, ...] | None
@@ -63,7 +68,7 @@ class ObjectSelector:
         return self.plain is not None or (self.rgds is None and self.instances is None)
 
     def matches_definition(self, names: frozenset[str]) -> bool:
-        """Whether it names a definition, which may be called by several names where Git defines it twice."""
+        """Return whether the selector matches a definition. It has several `names` if Git defines its kind twice."""
         return self.takes_instances and any(matches_any(self.rgds, name) for name in names)
 
     def matches_instance(self, names: frozenset[str], labels: Mapping[str, str]) -> bool:
@@ -75,7 +80,7 @@ class ObjectSelector:
 
 @dataclass(frozen=True, slots=True)
 class PlacementOverride:
-    """How instances of these definitions (None: of all) differ in some clusters. Plain objects do not."""
+    """Merge patch for instances of the definitions `rgds` (None: of all) in the selected clusters."""
 
     clusters: LabelSelector
     rgds: tuple[str, ...] | None
@@ -87,7 +92,7 @@ class PlacementOverride:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A `Placement`, valid. `count` is how many of the selected clusters get the objects; None: all of them."""
+    """A valid `Placement`. `count` is the number of selected clusters that get the objects; None: all of them."""
 
     name: str
     objects: ObjectSelector
@@ -118,21 +123,24 @@ SPEC: Final = object_form(
     },
     onUnmatch=enum_form(OnUnmatch),
 )
-"""The form of a placement's `spec`, as OpenAPI v3."""
+"""OpenAPI v3 schema of a placement's `spec`."""
 
 _UNSUPPORTED: Final = ("rollout", "pin", "skipUnreachable")
 _IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
+"""Fields that identify an object. A patch must not change them."""
 
 
 def read_placement(declared: DeclaredObject) -> Placement | list[Problem]:
-    """The placement of one manifest, or all its mistakes."""
+    """Return the placement of one manifest, or all its mistakes."""
     reader = _PlacementReader(declared)
     return reader.value_or_problems(reader.read())
 
 
 class _PlacementReader(FieldProblems):
+    """Reader of one `Placement`. Every method adds the mistakes that it finds to `problems`."""
+
     def read(self) -> Placement | None:
-        """None with at least one problem noted."""
+        """Return the placement; None if there is a mistake."""
         spec = self._read_form()
         objects = spec.get("objects", {})
         instances = self._read_labels("spec.objects.instances", objects.get("instances"))
@@ -156,7 +164,7 @@ class _PlacementReader(FieldProblems):
         )
 
     def _read_form(self) -> dict[str, Any]:
-        """The spec without the fields that are wrong, so that the others can be looked at."""
+        """Return the spec without the fields that violate the schema, so that the others can still be checked."""
         manifest = self.declared.manifest
         if manifest["apiVersion"] != OWN_API_VERSION:
             self.add_problem("apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}")
@@ -204,7 +212,7 @@ def _names(written: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
 
 
 def _find_identity_changes(patch: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What of a patch would make another object of one, as (field, message)."""
+    """Yield the fields of a patch that it must not set, as (field, message)."""
     if "metadata" in patch and not isinstance(patch["metadata"], dict):
         yield "metadata", "would remove the name of the object; patch single labels or annotations"
     for steps in _IDENTITY:
@@ -213,9 +221,9 @@ def _find_identity_changes(patch: Mapping[str, Any]) -> Iterator[tuple[str, str]
             value = value.get(step, _ABSENT) if isinstance(value, dict) else _ABSENT
         if value is not _ABSENT:
             hint = "; spec.namespaceMap of the Cluster moves namespaces" if steps[-1] == "namespace" else ""
-            yield ".".join(steps), f"a patch cannot make another object of one; remove it{hint}"
+            yield ".".join(steps), f"a patch cannot change the identity of an object; remove it{hint}"
     if "status" in patch:
-        yield "status", "is written by whoever runs the object, never from Git; remove it"
+        yield "status", "is written by the controller of the object, never from Git; remove it"
 
 
 _ABSENT: Final = object()

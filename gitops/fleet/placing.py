@@ -1,8 +1,11 @@
-"""Which objects of a source go to which clusters, and how they differ there. Pure.
+"""Placing of a source: the objects that each cluster gets, and their patches there. Pure.
 
-Invariants: what cannot be told takes nothing away. While a file or a placement cannot be read, or it cannot be told what a definition makes that goes
-somewhere, what was placed and is still declared stays placed. What an object cannot be without goes with it: its definition, with all that this
-makes of other definitions' kinds; the CRD of its kind; its Namespace. So a cluster without a placement of a kind never gets its CRD.
+Invariants:
+
+- Uncertainty removes nothing. While a file, a placement or a placed definition cannot be read, every object that was
+  placed and is still declared stays placed.
+- An object brings what it needs: its definition with the definitions of all kinds that this one makes, the CRD of its
+  kind, and its Namespace. A cluster without a placement of a kind never gets the CRD of that kind.
 """
 
 from __future__ import annotations
@@ -11,16 +14,15 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import combinations
-from typing import Final
 
 from applier.cluster import LOCAL_CLUSTER, ClusterName
 from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.fleet.placement import ObjectSelector, OnUnmatch, Placement, PlacementOverride
+from gitops.fleet.shares import NO_SHARE, ClusterShare, Placed, find_unmatched_objects, keep_previous
 from gitops.fleet.unmatched import PlacedObjects, find_unmatched_placements
 from renderer.catalog.catalog import Catalog
 from renderer.catalog.projection import (
     ManifestPatch,
-    ProjectedContent,
     close_definitions,
     made_kinds,
     object_keys,
@@ -34,51 +36,6 @@ from renderer.merge_patch import find_contradiction
 from renderer.phrasing import format_count, join_names
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterShare:
-    """What one cluster gets of a source. Clusters that get the same share one value.
-
-    `objects` are instances and plain objects, each with what becomes of it where it no longer goes; `patches` change instances one after the other;
-    `refused` objects stay as they are there, each for a reason; `placements` are those by which the cluster gets anything.
-    """
-
-    objects: Mapping[ObjectKey, OnUnmatch]
-    definitions: frozenset[GroupKind]
-    patches: Mapping[ObjectKey, tuple[ManifestPatch, ...]]
-    refused: Mapping[ObjectKey, str]
-    placements: tuple[str, ...]
-
-    def content(self, *, is_certain: bool) -> ProjectedContent:
-        """As `project` takes it."""
-        return ProjectedContent(
-            self.objects.keys(), self.definitions, self.patches, self.refused, keeps_left_out=not is_certain
-        )
-
-
-NO_SHARE: Final = ClusterShare({}, frozenset(), {}, {}, ())
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """The shares of all clusters, those with nothing included, and of `local`, declared or not.
-
-    `fates` say what becomes of an object where it does not go, as the placements say that select it, whichever clusters they choose.
-    `unmatched` are, by cluster, objects that Git still declares and that no longer go there, until they go there again or leave Git. Where the
-    placing is not `is_certain`, what a share leaves out may belong there: it is kept as it is wherever it lives.
-    """
-
-    by_cluster: Mapping[ClusterName, ClusterShare]
-    fates: Mapping[ObjectKey, OnUnmatch]
-    unmatched: Mapping[ClusterName, Mapping[ObjectKey, OnUnmatch]]
-    is_certain: bool
-    problems: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
-
-
-NOTHING_PLACED: Final = Placed({}, {}, {}, is_certain=True, problems=(), warnings=())
-"""Before anything was placed."""
-
-
 def place(
     catalog: Catalog,
     clusters: Collection[ClusterSpec],
@@ -89,15 +46,16 @@ def place(
     broken: Collection[str],
     definition_names: Mapping[GroupKind, frozenset[str]],
 ) -> Placed:
-    """What each cluster gets of a source by its placements; all onto `local` where there is none.
+    """Place a source by its placements. Without any placement, all of it goes to `local`.
 
     Args:
-        previous: What was placed before; only what is no longer placed, and what cannot be told, depends on it.
-        scopes: Which kinds are namespaced, as `projection.scopes_in` says, over what the clusters have told.
-        broken: Placements, and files that may hold some, that cannot be read, and of which nothing earlier is in force.
-        definition_names: What definitions of other sources are called, by kind.
+        previous: Result of the last placing. It matters for objects that are not placed now, or not with certainty.
+        scopes: Whether each kind is namespaced, from the clusters and from CRDs in Git (`projection.scopes_in`).
+        broken: Placements without any valid version, and unreadable files that may contain a placement.
+        definition_names: Names of the definitions of other sources, by kind.
     """
-    placer = _Placer(catalog, scopes, {**definition_names, **catalog.definition_names})
+    names = {**definition_names, **catalog.definition_names}
+    placer = _Placer(catalog, names, _DeclaredObjects.from_catalog(catalog, scopes))
     ordered = sorted(placements, key=lambda placement: placement.name)
     if not ordered and not broken:
         ordered = [_everything()]
@@ -106,12 +64,13 @@ def place(
         chosen = {placement.name: choose_clusters(placement, clusters) for placement in ordered}
     shares = placer.share_out(clusters, ordered, chosen)
     is_certain = not broken and not catalog.unreadable_files
+    # A definition whose nodes cannot be read may make kinds of other definitions, which would have to go with it.
     opaque = {outline.group_kind for outline in catalog.broken_outlines if outline.node_kinds is None}
     is_certain &= not any(opaque & share.definitions for share in shares.values())
-    declared = frozenset(placer.keys)
+    declared = frozenset(placer.declared.keys)
     if not is_certain:
         shares = {
-            name: _with_previous(share, previous.by_cluster.get(name, NO_SHARE), declared)
+            name: keep_previous(share, previous.by_cluster.get(name, NO_SHARE), declared)
             for name, share in shares.items()
         }
     is_implicit = chosen.keys() == {""}
@@ -119,7 +78,7 @@ def place(
     return Placed(
         by_cluster=shares,
         fates=placer.find_fates(ordered),
-        unmatched={name: _unmatched(share, name, previous, declared) for name, share in shares.items()},
+        unmatched={name: find_unmatched_objects(share, name, previous, declared) for name, share in shares.items()},
         is_certain=is_certain,
         problems=tuple(sorted(placer.problems)),
         warnings=tuple(sorted(warnings)),
@@ -127,10 +86,10 @@ def place(
 
 
 def choose_clusters(placement: Placement, clusters: Iterable[ClusterSpec]) -> frozenset[ClusterName]:
-    """The clusters that get the objects of a placement: those that it selects, or `count` of them.
+    """Return the clusters that get the objects of a placement: those that it selects, or `count` of them.
 
-    By rendezvous hashing: each cluster has a rank of its own for each placement, whatever others there are. So one that joins takes the place of at
-    most one, and one that goes leaves its place to one.
+    Rendezvous hashing ranks each cluster per placement, independently of the other clusters. So a cluster that joins
+    displaces at most one, and a cluster that leaves is replaced by one.
     """
     selected = [one.name for one in clusters if placement.clusters.matches(one.labels)]
     ranked = sorted(selected, key=lambda name: (_rank(placement.name, name), name))
@@ -142,7 +101,7 @@ def _rank(placement: str, cluster: ClusterName) -> bytes:
 
 
 def _everything() -> Placement:
-    """What holds for a source without placements: all of it goes to `local`."""
+    """Return the implicit placement of a source without placements. It has no name."""
     return Placement(
         name="",
         objects=ObjectSelector(None, None, None),
@@ -154,30 +113,10 @@ def _everything() -> Placement:
     )
 
 
-def _unmatched(
-    share: ClusterShare, cluster: ClusterName, previous: Placed, declared: Collection[ObjectKey]
-) -> dict[ObjectKey, OnUnmatch]:
-    before = previous.by_cluster.get(cluster, NO_SHARE).objects
-    left = {**previous.unmatched.get(cluster, {}), **before}
-    return {key: fate for key, fate in left.items() if key in declared and key not in share.objects}
-
-
-def _with_previous(share: ClusterShare, before: ClusterShare, declared: Collection[ObjectKey]) -> ClusterShare:
-    """A share with all that was in it before and is still declared, as it was patched there."""
-    kept = {key: fate for key, fate in before.objects.items() if key in declared and key not in share.objects}
-    if not kept and before.definitions <= share.definitions:
-        return share
-    return ClusterShare(
-        {**share.objects, **kept},
-        share.definitions | before.definitions,
-        {**share.patches, **{key: patches for key, patches in before.patches.items() if key in kept}},
-        {**share.refused, **{key: reason for key, reason in before.refused.items() if key in kept}},
-        tuple(sorted({*share.placements, *before.placements})),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _PlacedOverride:
+    """An override that applies to a cluster, and its place in its placement."""
+
     placement: Placement
     index: int
     override: PlacementOverride
@@ -186,29 +125,49 @@ class _PlacedOverride:
         return f"placement {self.placement.name} ({self.override.patch.origin})"
 
 
+@dataclass(frozen=True, slots=True)
+class _DeclaredObjects:
+    """Objects of one catalog, indexed for placing.
+
+    `keys` are in the order of `catalog.objects`. `namespace_objects` are the Namespaces in Git, by name. `crd_objects`
+    are the CRDs in Git, by the kind that each defines.
+    """
+
+    keys: Sequence[ObjectKey]
+    labels: Mapping[ObjectKey, Mapping[str, str]]
+    namespace_objects: Mapping[str, ObjectKey]
+    crd_objects: Mapping[GroupKind, ObjectKey]
+
+    @classmethod
+    def from_catalog(cls, catalog: Catalog, scopes: Mapping[GroupKind, bool]) -> _DeclaredObjects:
+        """Index the objects of a catalog."""
+        keys = object_keys(catalog, scopes)
+        declared = list(zip(keys, catalog.objects, strict=True))
+        return cls(
+            keys=keys,
+            labels={key: item.manifest["metadata"].get("labels") or {} for key, item in declared},
+            namespace_objects={key.name: key for key in keys if key.group_kind == NAMESPACE},
+            crd_objects={
+                kind: key
+                for key, item in declared
+                if key.group_kind == CRD and (kind := _crd_kind(item.manifest.get("spec")))
+            },
+        )
+
+
 @dataclass
 class _Placer:
-    """Places one catalog. What a placement selects is looked for once, whatever the number of clusters."""
+    """Placing of one catalog. The objects of a placement are selected once, whatever the number of clusters.
+
+    `names` are the names of all known definitions, by kind. `selected` are the objects of each placement, by its name;
+    `share_out` fills it.
+    """
 
     catalog: Catalog
-    scopes: Mapping[GroupKind, bool]
     names: Mapping[GroupKind, frozenset[str]]
-    keys: list[ObjectKey] = field(init=False)
+    declared: _DeclaredObjects
     problems: list[Problem] = field(default_factory=list)
     selected: dict[str, list[ObjectKey]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.keys = object_keys(self.catalog, self.scopes)
-        self.labels = {
-            key: declared.manifest["metadata"].get("labels") or {}
-            for key, declared in zip(self.keys, self.catalog.objects, strict=True)
-        }
-        self.namespace_objects = {key.name: key for key in self.keys if key.group_kind == NAMESPACE}
-        self.crd_objects = {
-            kind: key
-            for key, declared in zip(self.keys, self.catalog.objects, strict=True)
-            if key.group_kind == CRD and (kind := _crd_kind(declared.manifest.get("spec")))
-        }
 
     def share_out(
         self,
@@ -216,9 +175,13 @@ class _Placer:
         placements: Sequence[Placement],
         chosen: Mapping[str, Collection[ClusterName]],
     ) -> dict[ClusterName, ClusterShare]:
-        """The share of each cluster; contradictions of overrides are noted."""
+        """Return the share of each cluster. Overrides that contradict each other become problems.
+
+        `chosen` are the clusters of each placement, by its name.
+        """
+        keys = tuple(dict.fromkeys(self.declared.keys))
         for placement in placements:
-            self.selected[placement.name] = [key for key in dict.fromkeys(self.keys) if self._selects(placement, key)]
+            self.selected[placement.name] = [key for key in keys if self._selects(placement, key)]
         labels = {LOCAL_CLUSTER: {}, **{one.name: one.labels for one in clusters}}
         shares: dict[tuple[tuple[str, ...], tuple[tuple[str, int], ...]], ClusterShare] = {}
         by_cluster: dict[ClusterName, ClusterShare] = {}
@@ -237,7 +200,7 @@ class _Placer:
         return by_cluster
 
     def find_fates(self, placements: Iterable[Placement]) -> dict[ObjectKey, OnUnmatch]:
-        """What these placements say of each object that they select; it stays where one of them says so."""
+        """Return the fate of each selected object: Delete if all placements that select it say so, else Orphan."""
         fates: dict[ObjectKey, OnUnmatch] = {}
         for placement in placements:
             for key in self.selected[placement.name]:
@@ -247,7 +210,7 @@ class _Placer:
 
     def _selects(self, placement: Placement, key: ObjectKey) -> bool:
         if (names := self.names.get(key.group_kind)) is not None:
-            return placement.objects.matches_instance(names, self.labels[key])
+            return placement.objects.matches_instance(names, self.declared.labels[key])
         return placement.objects.matches_plain(key.group_kind, self._namespace_of(key))
 
     def _namespace_of(self, key: ObjectKey) -> str:
@@ -261,6 +224,7 @@ class _Placer:
         objects = self.find_fates(placements)
         kinds: set[GroupKind] = set()
         for placement in placements:
+            # With a label selector, a definition goes along only with an instance that has the labels.
             if placement.objects.instances is None:
                 kinds |= {kind for kind, names in self.names.items() if placement.objects.matches_definition(names)}
         definitions = close_definitions(self.catalog, {*kinds, *(key.group_kind for key in objects)})
@@ -269,18 +233,24 @@ class _Placer:
         return ClusterShare(objects, definitions, patches, refused, tuple(one.name for one in placements))
 
     def _companions(self, objects: Iterable[ObjectKey], definitions: Iterable[GroupKind]) -> Iterator[ObjectKey]:
-        """The Namespaces of objects, and the CRDs in Git of their kinds and of those that definitions make."""
+        """Yield the objects in Git that others need: their Namespaces, and the CRDs of their kinds.
+
+        The kinds that the definitions make count too.
+        """
         kinds = {key.group_kind for key in objects}
         for kind in definitions:
             kinds |= made_kinds(self.catalog, kind)
-        yield from (self.crd_objects[kind] for kind in sorted(kinds & self.crd_objects.keys()))
-        namespaces = {key.namespace for key in objects}
-        yield from (self.namespace_objects[name] for name in sorted(namespaces & self.namespace_objects.keys()))
+        crds, namespaces = self.declared.crd_objects, self.declared.namespace_objects
+        yield from (crds[kind] for kind in sorted(kinds & crds.keys()))
+        yield from (namespaces[name] for name in sorted({key.namespace for key in objects} & namespaces.keys()))
 
     def _patches(
         self, objects: Iterable[ObjectKey], overrides: Sequence[_PlacedOverride], cluster: ClusterName
     ) -> tuple[dict[ObjectKey, tuple[ManifestPatch, ...]], dict[ObjectKey, str]]:
-        """The patches of each instance, and the instances of which two set a field differently."""
+        """Return the patches of each instance, and the refused instances, each with a contradiction of two patches.
+
+        A contradiction becomes one problem, whatever the number of its instances.
+        """
         if not overrides:
             return {}, {}
         selected = {name: frozenset(keys) for name, keys in self.selected.items()}
@@ -314,7 +284,7 @@ class _Placer:
         path = f"spec.overrides[{second.index}].patch"
         message = (
             f"{first} and {second} set {field_path} differently, for {join_names(keys)} in cluster {cluster}; "
-            "what both patch stays as it is there until they agree, or only one of them patches it"
+            "these objects stay as they are there; make both overrides agree, or remove the field from one"
         )
         origin = second.override.patch.origin
         return Problem(origin.file, origin.line, path, message)
@@ -327,12 +297,12 @@ class _Placer:
         *,
         is_certain: bool,
     ) -> Iterator[Problem]:
-        """Objects that no placement selects, selectors that select nothing, and placements with fewer clusters than they count."""
-        companions = set(self.crd_objects.values())
+        """Yield warnings: objects without a placement, selectors without a match, placements with too few clusters."""
+        companions = set(self.declared.crd_objects.values())
         for placement in placements:
             taken = self.selected[placement.name]
             companions |= {*taken, *self._companions(taken, ())}
-        for key, declared in zip(self.keys, self.catalog.objects, strict=True):
+        for key, declared in zip(self.declared.keys, self.catalog.objects, strict=True):
             if is_certain and key not in companions:
                 message = f"no placement selects {key}, so it goes to no cluster; select it, or remove it from Git"
                 yield Problem(declared.origin.file, declared.origin.line, "", message)
@@ -340,7 +310,7 @@ class _Placer:
             definitions=frozenset().union(*self.names.values()),
             labels=tuple(
                 (self.names[key.group_kind], labels)
-                for key, labels in self.labels.items()
+                for key, labels in self.declared.labels.items()
                 if key.group_kind in self.names
             ),
             namespaces=frozenset(self._namespace_of(key) for key in self._plain_keys) - {""},
@@ -358,11 +328,11 @@ class _Placer:
 
     @property
     def _plain_keys(self) -> list[ObjectKey]:
-        return [key for key in self.keys if key.group_kind not in self.names]
+        return [key for key in self.declared.keys if key.group_kind not in self.names]
 
 
 def _crd_kind(spec: object) -> GroupKind | None:
-    """The kind that a CRD in Git defines; None where it does not say."""
+    """Return the kind that the `spec` of a CRD defines; None if it is not readable."""
     match spec:
         case {"group": str(group), "names": {"kind": str(kind)}}:
             return GroupKind(group, kind)

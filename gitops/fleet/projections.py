@@ -1,6 +1,6 @@
-"""What each cluster gets of the sources, made anew where a source, a cluster or a placement has changed.
+"""Projections of the sources: the catalog of each source as each cluster gets it.
 
-Clusters of which shares and namespaces are equal have one projection, so that a hundred of them cost what one does.
+Clusters with equal shares and equal namespace maps share one projection, so that a hundred of them cost as much as one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from applier.plan.deletion_brake import DeletionBrake
 from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.fleet.fleet_objects import FleetObjects, read_fleet_objects
 from gitops.fleet.placement import OnUnmatch
-from gitops.fleet.placing import NO_SHARE, NOTHING_PLACED, Placed, place
+from gitops.fleet.placing import place
+from gitops.fleet.shares import NO_SHARE, NOTHING_PLACED, Placed
 from gitops.reconcile.sources import SourceState
 from gitops.rollouts.source_rules import StoredRules
 from renderer.catalog.catalog import Catalog
@@ -24,13 +25,14 @@ from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
 _NO_BRAKE: Final = DeletionBrake(deletions=sys.maxsize)
+"""Brake that stops no deletion."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SourceProjection:
-    """One source as it was projected last: its catalogs by cluster.
+    """Last projection of one source: its catalogs by cluster.
 
-    `orphaned` are, by cluster, what Git declares for others and is to stay where it lives.
+    `orphaned` are, by cluster, the objects that Git declares for other clusters and that stay where they exist.
     """
 
     placed: Placed
@@ -40,10 +42,10 @@ class _SourceProjection:
 
 @dataclass
 class FleetProjections:
-    """The sources as each cluster of a fleet gets them. `fleet_source` is the one that may declare clusters.
+    """Sources as each cluster of a fleet gets them. Only `fleet_source` may declare clusters.
 
-    `accepted` are the clusters and placements in force, by source, as they are to be stored. `definition_digests` are those of
-    the definitions, by source and kind; empty for one that does not build.
+    `accepted` are the clusters and placements in force, by source, in the form of the record. `definition_digests` are
+    the digests of definitions, by source and kind; empty for a definition that does not build.
     """
 
     fleet_source: str
@@ -57,7 +59,7 @@ class FleetProjections:
     _projected: dict[str, _SourceProjection] = field(default_factory=dict, init=False)
 
     def update(self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool]) -> None:
-        """Project these sources. `scopes` say of kinds that the clusters serve whether they are namespaced."""
+        """Project the sources. `scopes` tells of each served kind whether it is namespaced."""
         self._states = {state.catalog.source: state for state in states}
         self._scopes = scopes
         self._placed_earlier = {}
@@ -78,12 +80,15 @@ class FleetProjections:
 
     @property
     def declares_clusters(self) -> bool:
-        """Return whether it is known which clusters Git declares."""
+        """Return whether the clusters that Git declares are known.
+
+        They are not while the source of the fleet is unread, or is on hold without any cluster or placement in it.
+        """
         state = self._states.get(self.fleet_source)
         return state is not None and not (state.hold and not state.catalog.destinations)
 
     def states_of(self, cluster: ClusterName) -> list[SourceState]:
-        """Return the sources as this cluster gets them, in the order of their names."""
+        """Return the sources as the cluster gets them, sorted by name."""
         return [
             replace(
                 state,
@@ -94,10 +99,10 @@ class FleetProjections:
         ]
 
     def project_earlier(self, catalog: Catalog, cluster: ClusterName) -> Catalog:
-        """Return a source at an earlier commit as this cluster got it: by the placements of that commit, and the clusters there are now."""
+        """Project an earlier commit of a source, by the placements of that commit and the clusters of now."""
         scopes = {**self._scopes, **scopes_in(catalog)}
         key = catalog.source, catalog.commit
-        if key not in self._placed_earlier:  # the same for all clusters
+        if key not in self._placed_earlier:  # one placing serves all clusters
             objects = read_fleet_objects(catalog, self.accepted.get(catalog.source, {}), fleet_source=self.fleet_source)
             self._placed_earlier[key] = place(
                 catalog,
@@ -118,9 +123,10 @@ class FleetProjections:
         )
 
     def empty_states(self, sources: Iterable[str]) -> list[SourceState]:
-        """Return the sources, and these as well, as a cluster gets them that is to have nothing of them any more.
+        """Return the known sources and `sources`, without objects, for a cluster that is to be emptied.
 
-        Git said what becomes of its objects, so neither the brake nor what else holds back an unexpected deletion does. Windows hold.
+        The person who removed the `Cluster` in Git has decided about its objects. So the deletion brake and held
+        commits, which guard against unexpected deletions, do not apply. Windows do.
         """
         return [
             replace(
@@ -156,7 +162,7 @@ class FleetProjections:
             broken=objects.broken_placements,
             definition_names=definition_names,
         )
-        # By the identity of the share: `place` gives equal ones as one value.
+        # The key has the identity of the share, which is cheap: `place` returns equal shares as one value.
         made: dict[tuple[int, tuple[tuple[str, str], ...]], Catalog] = {}
         by_cluster: dict[ClusterName, Catalog] = {}
         orphaned: dict[ClusterName, frozenset[ObjectKey]] = {}
@@ -174,14 +180,14 @@ class FleetProjections:
                     previous=before.by_cluster.get(cluster) if before else None,
                 )
             by_cluster[cluster] = made[key]
-            # What this commit says goes first: it is the same after a restart, and what was placed before is not known then.
+            # The fates of this commit override those of earlier placings, which a restart forgets.
             left = {**placed.unmatched.get(cluster, {}), **placed.fates}
             orphaned[cluster] = frozenset(
                 map_key(one, namespaces, all_scopes)
                 for one in declared
                 if one not in share.objects and left.get(one, OnUnmatch.ORPHAN) is OnUnmatch.ORPHAN
             )
-        # The hub's own cluster tells the problems of the whole source.
+        # The hub's own cluster reports the problems of the whole source.
         problems = {*catalog.problems, *objects.problems, *placed.problems}
         by_cluster[LOCAL_CLUSTER] = replace(by_cluster[LOCAL_CLUSTER], problems=tuple(sorted(problems)))
         return _SourceProjection(placed, by_cluster, orphaned)
@@ -196,7 +202,7 @@ def _definition_names(catalogs: Iterable[Catalog]) -> dict[GroupKind, frozenset[
 
 
 def _definition_digests(state: SourceState, before: Mapping[GroupKind, str]) -> dict[GroupKind, str]:
-    """Return the digests of a source's definitions. What it had `before` counts as there while something cannot be read."""
+    """Return the digests of a source's definitions. While a file is unreadable, those of `before` are kept."""
     catalog = state.catalog
     current = {
         **dict.fromkeys(catalog.broken, ""),
@@ -206,7 +212,7 @@ def _definition_digests(state: SourceState, before: Mapping[GroupKind, str]) -> 
 
 
 def _without_objects(catalog: Catalog) -> Catalog:
-    """Return a commit with its rules alone."""
+    """Return the commit with its windows and policies, and without objects and definitions."""
     return Catalog(
         source=catalog.source,
         commit=catalog.commit,
@@ -218,8 +224,9 @@ def _without_objects(catalog: Catalog) -> Catalog:
 
 
 def removed_clusters(before: Collection[ClusterName], projections: FleetProjections) -> frozenset[ClusterName]:
-    """Return the clusters that Git no longer declares. There are none while the source that declares them was not read, its commit holds nothing
-    at all, or a file that may hold some cannot be read.
+    """Return the clusters among `before` that Git no longer declares.
+
+    Return none while the source of the fleet is unread or empty, or has an unreadable file that may declare clusters.
     """
     if projections.broken_clusters or not projections.declares_clusters:
         return frozenset()

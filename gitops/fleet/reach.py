@@ -1,7 +1,12 @@
-"""Whether a cluster answers: a breaker and five states, as one table of transitions. Pure: times and jitter come in as arguments.
+"""Reachability of a cluster: a circuit breaker with half-open probes. Pure: times and jitter are arguments.
 
-Invariants: whatever has happened, one answer leads back to calls that are sent. While the breaker is open no call is sent but one probe at a time.
-Only silence opens it: a refusal is an answer. Times are seconds of one clock that only goes forward.
+Invariants:
+
+- From every state, one answer closes the breaker.
+- While the breaker is open, no call is sent but one probe at a time.
+- Only silence opens the breaker: a refusal is an answer.
+
+Times are seconds of one clock that never goes back.
 """
 
 from __future__ import annotations
@@ -15,23 +20,28 @@ from applier.backoff import exponential_backoff
 from renderer.frozen import dataclass
 
 MAX_FAILURES: Final = 5
-"""Failures in a row, at least, before the breaker opens."""
+"""Fewest failures in a row that open the breaker."""
 
 MAX_SILENCE_SECONDS: Final = 10.0
-"""Seconds since the first of these failures, without an answer, before it opens: many requests that fail at once are one event."""
+"""Shortest time in seconds from the first of these failures until the breaker opens.
+
+Many requests that fail at the same moment are one event, and must not open it.
+"""
 
 _FIRST_PROBE_SECONDS: Final = 1.0
 _LAST_PROBE_SECONDS: Final = 30.0
-"""Each wait is up to twice as long, by its jitter: from 1 to 60 s."""
+"""Seconds before the first probe, and longest wait between two. Jitter makes each wait up to twice as long."""
 
 SLOW_SECONDS: Final = 10.0
-"""Seconds after which an answer to one read, tries and waits included, is slow."""
+"""Seconds after which the answer to one read is slow, retries and their waits included."""
 
 _MAX_SLOW_ANSWERS: Final = 3
 """Slow answers in a row that make a cluster slow."""
 
 
 class ReachState(StrEnum):
+    """State of a cluster in the fleet, as people see it."""
+
     ENGAGED = "Engaged"
     DEGRADED = "Degraded"
     UNREACHABLE = "Unreachable"
@@ -41,28 +51,41 @@ class ReachState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What is known of one cluster's answers: whether it `has_answered` at all, and `failures` in a row since `silent_since`, which is None where its
-    last call was answered.
-
-    The breaker is open from `opened_at` on; by then `failed_probes` have failed, and the next one is due at `probe_at`. `is_probing`: one is under
-    way. `slow_answers` in a row; `troubles` are what cannot be read though the cluster answers: a subject (`Secret`) and what is wrong with it.
-    The breaker opens after `max_silence_seconds`, which never change.
-    """
+    """Reachability of one cluster, from the calls made so far."""
 
     has_answered: bool
+    """True from the first answer on."""
+
     silent_since: float | None
+    """Time of the first of the `failures`; None if the last call was answered."""
+
     failures: int = 0
+    """Calls without an answer since the last answer."""
+
     opened_at: float | None = None
+    """Time at which the breaker opened; None if it is closed."""
+
     failed_probes: int = 0
+    """Probes that have failed since the breaker opened."""
+
     probe_at: float = 0.0
+    """Time at which the next probe is due."""
+
     is_probing: bool = False
+    """True while a probe is in flight."""
+
     slow_answers: int = 0
+    """Slow answers in a row."""
+
     troubles: Mapping[str, str] = field(default_factory=dict)
+    """Subjects that cannot be read although the cluster answers, such as a kind, each with the error."""
+
     max_silence_seconds: float = MAX_SILENCE_SECONDS
+    """Silence that opens the breaker. It never changes."""
 
     @property
     def is_open(self) -> bool:
-        """Are calls not sent?"""
+        """Return whether the breaker is open, so that no call is sent."""
         return self.opened_at is not None
 
     @property
@@ -71,12 +94,12 @@ class Reach:
 
 
 def begin_reach(now: float, *, max_silence_seconds: float = MAX_SILENCE_SECONDS) -> Reach:
-    """Of a cluster that was not asked yet: it may be asked, and does not count as reachable before its first answer."""
+    """Return the state before the first call. Calls are sent; the cluster counts as unreachable until it answers."""
     return Reach(has_answered=False, silent_since=now, max_silence_seconds=max_silence_seconds)
 
 
 def record_answer(reach: Reach, *, seconds: float = 0.0) -> Reach:
-    """The server has answered, with whatever it was, after so many seconds. What cannot be read still cannot."""
+    """Return the state after an answer, a refusal included, which took `seconds`. Troubles remain."""
     return Reach(
         has_answered=True,
         silent_since=None,
@@ -88,7 +111,8 @@ def record_answer(reach: Reach, *, seconds: float = 0.0) -> Reach:
 
 
 def record_failure(reach: Reach, now: float, *, jitter: float) -> Reach:
-    """A call was not answered. `jitter` is in [0, 1). While the breaker is open this tells nothing new: it is a call from before."""
+    """Return the state after a call without an answer. `jitter` is in [0, 1)."""
+    # Such a call was sent before the breaker opened, so it tells nothing new.
     if reach.is_open:
         return reach
     silent_since = now if reach.silent_since is None or not reach.failures else reach.silent_since
@@ -99,14 +123,14 @@ def record_failure(reach: Reach, now: float, *, jitter: float) -> Reach:
 
 
 def begin_probe(reach: Reach, now: float) -> Reach | None:
-    """The state in which the one request of a half-open breaker is under way; None where none may be sent now."""
+    """Return the state with the probe of the half-open breaker in flight; None if no probe may be sent now."""
     if not reach.is_open or reach.is_probing or now < reach.probe_at:
         return None
     return replace(reach, is_probing=True)
 
 
 def end_probe(reach: Reach, now: float, *, is_answered: bool, jitter: float) -> Reach:
-    """The probe has ended. Where another call was answered meanwhile, its failure is that of any call."""
+    """Return the state after a probe. If another call has closed the breaker, the probe counts as a common call."""
     ended = replace(reach, is_probing=False)
     if is_answered:
         return record_answer(ended)
@@ -117,24 +141,24 @@ def end_probe(reach: Reach, now: float, *, is_answered: bool, jitter: float) -> 
 
 
 def probe_wait(failed_probes: int, jitter: float) -> float:
-    """Seconds until the next probe: 1 to 2, doubled by each that failed, at most 30 to 60."""
+    """Return the seconds until the next probe: 1 to 2, doubled after each failed probe, at most 30 to 60."""
     return exponential_backoff(failed_probes, _FIRST_PROBE_SECONDS, _LAST_PROBE_SECONDS) * (1.0 + jitter)
 
 
 def record_trouble(reach: Reach, subject: str, message: str) -> Reach:
-    """The cluster answers, and this cannot be read."""
+    """Return the state in which `subject` cannot be read, although the cluster answers."""
     return replace(reach, troubles={**reach.troubles, subject: message})
 
 
 def clear_trouble(reach: Reach, subject: str) -> Reach:
-    """It can be read again."""
+    """Return the state in which `subject` can be read again."""
     if subject not in reach.troubles:
         return reach
     return replace(reach, troubles={name: text for name, text in reach.troubles.items() if name != subject})
 
 
 def reach_state(reach: Reach, *, is_paused: bool, is_removed: bool) -> ReachState:
-    """What people see: what somebody has ordered goes before what was found."""
+    """Return the state that people see. A removal or pause in Git overrides what the calls have shown."""
     if is_removed:
         return ReachState.REMOVED
     if is_paused:
@@ -145,6 +169,9 @@ def reach_state(reach: Reach, *, is_paused: bool, is_removed: bool) -> ReachStat
 
 
 def describe_troubles(reach: Reach) -> tuple[str, ...]:
-    """Why a cluster is degraded, one sentence for each cause. A sentence stays as long as its cause: every other one is told and recorded anew."""
+    """Return why a cluster is degraded, one clause per cause.
+
+    A clause does not change while its cause lasts, because each new text is logged and recorded.
+    """
     slow = (f"its last answers took more than {SLOW_SECONDS:g} s each",) if reach.is_slow else ()
     return (*(f"{subject}: {message}" for subject, message in sorted(reach.troubles.items())), *slow)

@@ -1,7 +1,8 @@
-"""A cluster that is asked only while it answers: calls fail at once while it does not, and each call tells whether it does.
+"""Circuit breaker around a cluster. While the cluster is silent, calls fail at once.
 
-What counts: a call that ends without an HTTP status has found no answer, whatever else is an answer. What is raised before anything is sent (a write
-that the Lease forbids, a manifest that is no JSON) and an answer from memory (discovery) tell nothing.
+Each call reports whether the cluster answers. A call that fails without an HTTP status had no answer; every other
+failure is an answer. Two outcomes tell nothing: an error before anything is sent, such as a write that the Lease
+forbids, and a result from memory, such as discovery.
 """
 
 from __future__ import annotations
@@ -28,16 +29,19 @@ from renderer.identity import GroupKind, ObjectKey
 T = TypeVar("T")
 
 PROBE_SECONDS: Final = 10.0
-"""Seconds that a probe may take."""
+"""Timeout of a probe in seconds."""
 
 _DISCOVERY: Final = "discovery"
+"""Subject of the trouble that the API server does not tell the kinds of some groups."""
 
 
 @dataclass
 class ReachMonitor:
-    """How one cluster answers, as all its users see it. `probe` asks it for anything, once, and raises ClusterError or ConfigurationError where it
-    does not answer. `on_change` is told when the state may be another one. `delayed_requests` counts those that waited for their turn here: such a
-    call says nothing of how slow the server is. `max_silence_seconds`: see `Reach`.
+    """Reachability of one cluster, shared by all users of its connection.
+
+    `probe` sends one request without retries, and raises ClusterError or ConfigurationError if it fails. `on_change` is
+    called after each change of the state. `delayed_requests` counts the requests that waited for flow control; the
+    duration of such a call does not tell how slow the server is. `max_silence_seconds`: see `Reach`.
     """
 
     name: ClusterName
@@ -56,7 +60,7 @@ class ReachMonitor:
 
     @property
     def unreachable_since(self) -> datetime | None:
-        """When it began not to answer, by the machine's clock as it is now; None where it answers."""
+        """Return since when the cluster has been silent; None if it answers. The wall clock of now is used."""
         begun = self.reach.silent_since
         is_silent = self.reach.is_open or not self.reach.has_answered
         if not is_silent or begun is None:
@@ -64,24 +68,24 @@ class ReachMonitor:
         return self.clock.now() - timedelta(seconds=self.elapsed() - begun)
 
     def check(self) -> None:
-        """Raises Unavailable while the breaker is open: nothing is sent."""
+        """Raise Unavailable while the breaker is open."""
         if self.reach.is_open and (since := self.unreachable_since):
             raise Unavailable(
-                f"cluster {self.name} has not answered since {timestamp(since)}; it is tried again by itself, "
-                "and nothing else is sent there until it answers"
+                f"cluster {self.name} has not answered since {timestamp(since)}; Levelgate tries it again by itself, "
+                "and sends nothing else there until it answers"
             )
 
     async def keep_probing(self) -> NoReturn:
-        """Until cancelled: probe the cluster while it does not answer."""
+        """Probe the cluster while the breaker is open, until cancelled."""
         while True:
             await self._opened.wait()
             if (wait_seconds := self.reach.probe_at - self.elapsed()) > 0:
                 await self.clock.sleep(wait_seconds)
             if not await self.probe_if_due():
-                await self.clock.sleep(1.0)  # somebody else has sent one
+                await self.clock.sleep(1.0)  # another caller has a probe in flight
 
     async def probe_if_due(self) -> bool:
-        """Send the one request of a half-open breaker, where it is time for it and none is under way. False where none was sent."""
+        """Send a probe if one is due and none is in flight. Return whether one was sent."""
         if (probing := reach.begin_probe(self.reach, self.elapsed())) is None:
             return False
         self._set(probing)
@@ -94,13 +98,18 @@ class ReachMonitor:
             is_answered = not _is_silence(error)
         except (ConfigurationError, TimeoutError):
             pass
-        finally:  # also where it is broken off: or none would ever be sent again
+        finally:  # after a cancellation too: otherwise no probe would ever be sent again
             self._set(reach.end_probe(self.reach, self.elapsed(), is_answered=is_answered, jitter=self.rng()))
         return True
 
     async def observe(self, call: Awaitable[T], *, subject: str = "", tells_answer: bool = True) -> T:
-        """The outcome of a call, which is sent and watched. `subject` is what is known to be readable by it, or not. `tells_answer`: it
-        cannot end well without an answer. Raises what the call raises, and Unavailable where credentials can no longer be read.
+        """Await a call, record whether the cluster has answered, and return the outcome.
+
+        Args:
+            subject: What the call reads. It becomes a trouble if it is refused, and none any more if it succeeds.
+            tells_answer: Whether a success proves an answer of the server.
+
+        Raises: what the call raises; Unavailable if the credentials cannot be read any more.
         """
         begun, delayed = self.elapsed(), self.delayed_requests()
         try:
@@ -118,16 +127,16 @@ class ReachMonitor:
         return outcome
 
     def record_answer(self, seconds: float = 0.0) -> None:
+        """Record an answer that took `seconds`."""
         self._set(reach.record_answer(self.reach, seconds=seconds))
 
     def record_silence(self) -> None:
+        """Record a call without an answer."""
         self._set(reach.record_failure(self.reach, self.elapsed(), jitter=self.rng()))
 
     def note_discovery(self, discovery: Discovery) -> None:
-        """Groups of which it is not known what they have cannot be read."""
-        message = (
-            "the API server of " + ", ".join(sorted(discovery.stale_groups)) + " does not answer; see its APIService"
-        )
+        """Record the API groups whose aggregated server does not tell its kinds as a trouble."""
+        message = f"the API server of {', '.join(sorted(discovery.stale_groups))} does not answer; see its APIService"
         changed = (
             reach.record_trouble(self.reach, _DISCOVERY, message)
             if discovery.stale_groups
@@ -136,7 +145,7 @@ class ReachMonitor:
         self._set(changed)
 
     def _answer_seconds(self, begun: float, delayed: int) -> float:
-        """Return how long a call took that `begun` when so many requests had waited; none where one has waited since."""
+        """Return the seconds since `begun`; 0 if a request has waited for flow control since `delayed` was counted."""
         return self.elapsed() - begun if self.delayed_requests() == delayed else 0.0
 
     def _record_error(self, error: ClusterError, seconds: float, subject: str) -> None:
@@ -146,7 +155,7 @@ class ReachMonitor:
             self.record_answer(seconds)
             if subject == _DISCOVERY or (subject and isinstance(error, Denied | Unavailable)):
                 self._set(reach.record_trouble(self.reach, subject, str(error)))
-            elif subject:  # there is none to be read, or it can be read now and not then
+            elif subject:  # an answer such as 404 shows that the subject may be read
                 self._set(reach.clear_trouble(self.reach, subject))
 
     def _set(self, changed: Reach) -> None:
@@ -158,13 +167,16 @@ class ReachMonitor:
 
 
 def _is_silence(error: ClusterError) -> bool:
+    """Return whether the error means that the server has sent no answer."""
     return isinstance(error, Unavailable | UnknownOutcome) and not error.status
 
 
 @dataclass
 class ReachableCluster:
-    """See `applier.cluster.Cluster`. While the breaker of `monitor` is open every call raises Unavailable, and none is sent. `tells_troubles`: what
-    may not be listed or watched is missing to us, and not only to the user in whose name it is asked for.
+    """`applier.cluster.Cluster` behind the breaker of `monitor`: while it is open, every call raises Unavailable.
+
+    With `tells_troubles`, a kind that may not be listed or watched becomes a trouble of the cluster. For a cluster seen
+    as another user it does not: only that user lacks the right.
     """
 
     cluster: Cluster
@@ -219,6 +231,7 @@ class ReachableCluster:
         )
 
     def _subject(self, kind: GroupKind, namespace: str) -> str:
+        """Return the name of a kind in `Reach.troubles`; empty if refusals are not recorded."""
         place = f" in namespace {namespace}" if namespace else ""
         return f"{kind}{place}" if self.tells_troubles else ""
 
@@ -246,7 +259,7 @@ class ReachableCluster:
         return self._watch(subject)
 
     async def _observe_events(self, events: AsyncIterator[WatchEvent]) -> AsyncGenerator[WatchEvent, None]:
-        """What happens, as long as it does: an event is an answer, and the break of a watch is none."""
+        """Yield the events of a watch. Each is an answer. A watch that breaks off counts as silence."""
         while True:
             try:
                 event = await anext(events)

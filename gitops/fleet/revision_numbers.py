@@ -1,6 +1,7 @@
-"""Numbers of definition revisions for a whole fleet: one number for one content of a definition, whichever cluster asks for it first.
+"""Numbers of definition revisions, the same in all clusters of a fleet: one number for one content of a definition.
 
-A number is never issued twice, so there are gaps: in a cluster that a revision never came to, and where a definition has changed again meanwhile.
+Invariant: no number is issued twice. So the numbers in a cluster have gaps: for revisions that never reached it, and
+for contents that Git replaced before any cluster used them.
 """
 
 from __future__ import annotations
@@ -18,39 +19,39 @@ from renderer.identity import GroupKind
 from renderer.render.model import NewRevision
 
 MAX_CONTENTS: Final = MAX_UNUSED_REVISIONS + 1
-"""Contents of one definition of which the numbers are kept: the newest, and as many as a cluster keeps beside it."""
+"""Contents of one definition whose numbers are kept: the newest one, and as many others as a cluster keeps."""
 
 MAX_NUMBER: Final = 1_000_000_000
-"""Highest number that is taken over from a cluster: a definition that changes each second for thirty years has as many.
+"""Highest number that the hub learns from a cluster. A definition that changes each second reaches it in thirty years.
 
-Numbers are shared, so a cluster with a number near the end of what a server stores would stop all others.
+Numbers are shared. Without this limit, a cluster with a number near the largest integer would stop the whole fleet.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RevisionNumbers:
-    """The numbers of one source's revisions, `{kind: {digest: number}}`. Of a content that came back the newest number counts.
+    """Numbers of one source's revisions, `{kind: {digest: number}}`.
 
-    Of each kind the newest `MAX_CONTENTS` are kept, so the highest number stays.
+    A content that came back has its newest number. Per kind, the `MAX_CONTENTS` highest numbers are kept.
     """
 
     by_kind: Mapping[GroupKind, Mapping[str, int]] = field(default_factory=dict)
 
     def highest(self, kind: GroupKind) -> int:
-        """Return the highest number of a kind; 0 where there is none."""
+        """Return the highest number of a kind; 0 if there is none."""
         return max(self.by_kind.get(kind, {}).values(), default=0)
 
     def number_of(self, kind: GroupKind, digest: str) -> int:
-        """Return the number of a content; 0 where it has none."""
+        """Return the number of a content; 0 if it has none."""
         return self.by_kind.get(kind, {}).get(digest, 0)
 
     def with_number(self, kind: GroupKind, digest: str, issued: int) -> RevisionNumbers:
-        """Return these numbers with one more."""
+        """Return these numbers with `issued` for one more content. A higher number of that content stays."""
         contents = {**self.by_kind.get(kind, {}), digest: max(issued, self.number_of(kind, digest))}
         return RevisionNumbers({**self.by_kind, kind: _newest(contents, MAX_CONTENTS)})
 
     def merged(self, others: RevisionNumbers) -> RevisionNumbers:
-        """Return these numbers and those."""
+        """Return the union of both. For a content with two numbers, the higher one counts."""
         found = dict(self.by_kind)
         for kind, contents in others.by_kind.items():
             known = found.get(kind, {})
@@ -59,7 +60,7 @@ class RevisionNumbers:
         return RevisionNumbers(found)
 
     def without_contents_but_of(self, defined: Iterable[GroupKind]) -> RevisionNumbers:
-        """Return these numbers, of kinds that are not `defined` any more the highest alone."""
+        """Return these numbers. Of a kind that is not `defined` any more, only the highest is kept."""
         kept = frozenset(defined)
         return RevisionNumbers(
             {
@@ -69,7 +70,7 @@ class RevisionNumbers:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `parse_numbers` reads."""
+        """Return the form that `parse_numbers` reads."""
         return {"/".join(kind): dict(contents) for kind, contents in self.by_kind.items()}
 
 
@@ -79,7 +80,7 @@ NumbersBySource = Mapping[str, RevisionNumbers]
 
 
 def parse_numbers(value: Mapping[str, Any]) -> RevisionNumbers:
-    """Read what `as_json` made; what cannot be read of it counts as missing, since clusters tell it again."""
+    """Read the form of `as_json`. Skip unreadable entries: the hub learns their numbers from clusters again."""
     found: dict[GroupKind, Mapping[str, int]] = {}
     for name, contents in value.items():
         kind = name.split("/")
@@ -90,7 +91,7 @@ def parse_numbers(value: Mapping[str, Any]) -> RevisionNumbers:
 
 
 def numbers_in(records: Iterable[Object]) -> dict[str, RevisionNumbers]:
-    """Return the numbers that a cluster has, by source, from the metadata of its stored revisions."""
+    """Return the numbers in the metadata of stored revisions, ControllerRevisions of one cluster, by source."""
     found: dict[str, dict[GroupKind, dict[str, int]]] = {}
     for source, kind, digest, issued in _stored_numbers(records):
         contents = found.setdefault(source, {}).setdefault(kind, {})
@@ -102,6 +103,7 @@ def numbers_in(records: Iterable[Object]) -> dict[str, RevisionNumbers]:
 
 
 def _stored_numbers(records: Iterable[Object]) -> Iterator[tuple[str, GroupKind, str, int]]:
+    """Yield source, kind, digest and number of each stored revision whose number the hub may learn."""
     for record in records:
         kind = annotation(record, well_known.RECORD_OF).split("/")
         source, digest = annotation(record, well_known.RECORD_SOURCE), annotation(record, well_known.HASH)
@@ -117,10 +119,10 @@ def merge_numbers(first: NumbersBySource, second: NumbersBySource) -> dict[str, 
 
 
 def find_number(numbers: NumbersBySource, revision: NewRevision, *, is_current: bool) -> int:
-    """Return the number that a content has; 0 where it needs a new one.
+    """Return the number of a revision's content; 0 if it needs a new one.
 
-    `revision` has the lowest number that its cluster can take. A content that `is_current` in Git and not the newest has come
-    back: it gets a new number, as in a single cluster.
+    `revision.number` is the lowest number that is free in its cluster, so a lower one does not fit. A content that
+    `is_current` in Git, but is not the newest, has come back: it needs a new number, as in a single cluster.
     """
     known = max((one.number_of(revision.kind, revision.digest) for one in numbers.values()), default=0)
     newest = numbers.get(revision.source, NO_NUMBERS).highest(revision.kind)
@@ -128,10 +130,10 @@ def find_number(numbers: NumbersBySource, revision: NewRevision, *, is_current: 
 
 
 def issue_number(numbers: NumbersBySource, revision: NewRevision) -> NumbersBySource:
-    """Return the numbers with one of a revision that is current in Git.
+    """Return the numbers with one for a revision that is current in Git.
 
-    It is the one that its content has, else one above all of its kind, and as high as its cluster needs. A kind that another
-    source defines from now on goes on with its numbers.
+    It is the number of its content. If there is none, it is above all numbers of the kind, and not below
+    `revision.number`. Numbers of all sources count, so a kind continues its numbers when another source defines it.
     """
     issued = find_number(numbers, revision, is_current=True) or max(
         1 + max((one.highest(revision.kind) for one in numbers.values()), default=0), revision.number
@@ -143,4 +145,5 @@ def issue_number(numbers: NumbersBySource, revision: NewRevision) -> NumbersBySo
 
 
 def _newest(contents: Mapping[str, int], limit: int) -> Mapping[str, int]:
+    """Return the `limit` contents with the highest numbers."""
     return dict(sorted(contents.items(), key=lambda item: (-item[1], item[0]))[:limit])

@@ -1,4 +1,4 @@
-"""Selectors of placements that fit nothing: what they hold nothing of nobody notices, and most often a name is misspelled."""
+"""Warnings about selectors of placements that match nothing, most often because of a misspelled name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from renderer.kinds import PLACEMENT
 
 @dataclass(frozen=True, slots=True)
 class PlacedObjects:
-    """What a source holds that placements name: `labels` are those of its instances, each with the names of its definition; `namespaces` and `kinds`
-    are those of plain objects. Where it is not `is_certain` there may be more.
+    """Names and labels of a source's objects that a placement could select.
+
+    `labels` are those of instances, each with the names of its definition. `namespaces` and `kinds` are those of plain
+    objects. If it is not `is_certain`, unreadable files may contain more.
     """
 
     definitions: frozenset[str]
@@ -28,7 +30,7 @@ class PlacedObjects:
     is_certain: bool
 
     def labels_of(self, rgds: tuple[str, ...] | None) -> list[Labels]:
-        """The labels of the instances of these definitions; of all where none is named."""
+        """Return the labels of the instances of these definitions; None stands for all definitions."""
         return [labels for names, labels in self.labels if any(matches_any(rgds, name) for name in names)]
 
 
@@ -38,7 +40,10 @@ def find_unmatched_placements(
     held: PlacedObjects,
     clusters: Collection[ClusterSpec],
 ) -> Iterator[UnmatchedSelector]:
-    """Selectors of objects and of clusters, and entries of them, that fit nothing; `documents` tell their lines."""
+    """Yield the selectors, and entries of selectors, that match no object or no cluster.
+
+    `documents` are the objects in Git that give each problem its line.
+    """
     declared_by_name: Mapping[str, DeclaredObject] = {
         document.manifest["metadata"]["name"]: document
         for document in documents
@@ -47,13 +52,13 @@ def find_unmatched_placements(
     labels_of_clusters = [cluster.labels for cluster in clusters]
     for placement in placements:
         declared = declared_by_name.get(placement.name)
-        for path, message in _missing(placement, held, labels_of_clusters):
+        for path, message in _find_missing(placement, held, labels_of_clusters):
             line = declared.line_of(path) if declared else placement.origin.line
             problem = Problem(placement.origin.file, line, path, f"placement {placement.name}: {message}")
             yield UnmatchedSelector((PLACEMENT, placement.name), problem)
 
 
-def _missing(placement: Placement, held: PlacedObjects, clusters: Collection[Labels]) -> Iterator[tuple[str, str]]:
+def _find_missing(placement: Placement, held: PlacedObjects, clusters: Collection[Labels]) -> Iterator[tuple[str, str]]:
     objects, plain = placement.objects, placement.objects.plain
     yield from _missing_names("spec.objects.rgds", objects.rgds, held.definitions, held)
     instances = held.labels_of(objects.rgds)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from applier.cluster import LOCAL_CLUSTER, ClusterName
 from gitops.errors import SourceError
 from gitops.fleet.cluster_spec import OnRemove
-from gitops.fleet.placing import NO_SHARE
 from gitops.fleet.projections import FleetProjections
+from gitops.fleet.shares import NO_SHARE
 from gitops.reconcile.sources import SourceState
 from gitops.rollouts.source_rules import resolve_rules
 from gitops.simulate.commits import CommitSeries, collect_problems

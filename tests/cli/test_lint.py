@@ -394,7 +394,7 @@ def test_clusters_and_placements_are_checked_with_what_they_place(
     assert [line.partition("; ")[0] for line in out[:-1] if not line.startswith("d.yaml")] == [
         "p.yaml:6: warning: spec.clusters: placement p: no cluster has the label regoin=eu",
         "q.yaml:1: warning: no placement selects ConfigMap/default/q, so it goes to no cluster",
-        "us.yaml:5: spec.token: how to get into a cluster does not stand in Git, which many can read and which forgets nothing",
+        "us.yaml:5: spec.token: credentials are refused in Git, which many people can read and which forgets nothing",
     ]
     assert out[-1].startswith("6 files: 1 error, ")
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.fleet.fleet_objects import FleetObjects, read_fleet_objects
-from gitops.fleet.placing import NOTHING_PLACED, Placed, place
+from gitops.fleet.placing import place
+from gitops.fleet.shares import NOTHING_PLACED, Placed
 from renderer.catalog.catalog import Catalog, load
 from renderer.catalog.projection import project, scopes_in
 from renderer.identity import ObjectKey

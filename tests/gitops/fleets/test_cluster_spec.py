@@ -113,7 +113,7 @@ def test_what_a_cluster_need_not_say() -> None:
         ),
         (
             f"{ACCESS}  burst: 3\n",
-            "c.yaml:7: spec.burst: how many requests may exceed qps at once; set qps too, or remove it",
+            "c.yaml:7: spec.burst: is the number of requests that may exceed qps; set qps too, or remove it",
         ),
         (f"{ACCESS}  qps: 0.5\n", "c.yaml:7: spec.qps: 0.5 is below the minimum 1"),
         (f"{ACCESS}  qps: 20000\n", "c.yaml:7: spec.qps: 20000 is above the maximum 10000"),
@@ -171,7 +171,7 @@ def test_a_file_is_a_plain_name(name: str) -> None:
 )
 def test_credentials_are_refused_for_a_reason_and_not_repeated(text: str) -> None:
     said = mistakes(text)
-    assert any("does not stand in Git, which many can read and which forgets nothing" in one for one in said)
+    assert any("are refused in Git, which many people can read and which forgets nothing" in one for one in said)
     assert TOKEN not in "".join(said)
 
 
@@ -201,9 +201,7 @@ def test_local_is_reached_by_the_program_itself() -> None:
     local = HEAD.replace("eu-1", "local")
     assert spec("  paused: false\n", local).access is None
     (said,) = mistakes(ACCESS, local)
-    assert said.startswith(
-        "c.yaml:6: spec.access: local is the cluster that the program itself works on; remove access"
-    )
+    assert said.startswith("c.yaml:6: spec.access: local is the hub's own cluster; remove access")
 
 
 def test_what_nothing_obeys_for_local_is_refused() -> None:
@@ -227,5 +225,5 @@ def test_a_burst_is_twice_what_a_second_allows_unless_it_is_given() -> None:
 def test_the_hubs_own_cluster_has_no_limits_of_its_own(field: str) -> None:
     (said,) = mistakes(f"  {field}\n", HEAD.replace("eu-1", "local"))
     assert said.endswith(
-        "local is asked by the program's own connection, which the other work of the hub shares; remove it"
+        "local uses Levelgate's own connection, which the other work of the hub shares; remove the field"
     )

@@ -175,7 +175,7 @@ async def test_what_git_no_longer_says_gets_no_number(hub: Hub) -> None:
     records = hub.records(SleeplessClock())
     await records.load()
     records.keep({}, {hub.source: {WEB: "b"}})
-    with pytest.raises(StaleWrite, match="Git says otherwise"):
+    with pytest.raises(StaleWrite, match="Git has changed"):
         await records.number([hub.revision("a")])
     assert await records.number([hub.revision("b")]) == {WEB: 1}
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from applier.cluster import LOCAL_CLUSTER, parse_cluster_name
 from gitops.fleet.cluster_spec import ClusterSpec
 from gitops.fleet.placement import OnUnmatch
-from gitops.fleet.placing import NOTHING_PLACED, choose_clusters, place
+from gitops.fleet.placing import choose_clusters, place
 from gitops.fleet.projections import FleetProjections
+from gitops.fleet.shares import NOTHING_PLACED
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.projection import digest, scopes_in
 from renderer.identity import GroupKind
@@ -201,7 +202,7 @@ def test_overrides_that_contradict_are_named_both_and_the_object_stays_as_it_is(
     assert str(problem) == (
         "b.yaml:1: spec.overrides[0].patch: placement a (a.yaml:1) and placement b (b.yaml:1) set spec.text differently, "
         f"for {key}, {key_of('y', 'Link', 'default', GROUP)} in cluster us; "
-        "what both patch stays as it is there until they agree, or only one of them patches it"
+        "these objects stay as they are there; make both overrides agree, or remove the field from one"
     )
     assert "set spec.text differently" in placed.by_cluster[US].refused[key]
     assert key not in placed.by_cluster[US].patches

@@ -1,0 +1,86 @@
+"""Shares of the clusters in one source: the objects that each cluster gets, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from applier.cluster import ClusterName
+from gitops.fleet.placement import OnUnmatch
+from renderer.catalog.projection import ManifestPatch, ProjectedContent
+from renderer.errors import Problem
+from renderer.frozen import dataclass
+from renderer.identity import GroupKind, ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterShare:
+    """Share of one cluster in a source. Clusters with equal shares have the same value.
+
+    `objects` are instances and plain objects, each with its fate once it no longer goes to the cluster. The `patches`
+    of an instance are applied in order. A `refused` object stays as it is in the cluster, for the given reason.
+    `placements` are the names of the placements that select the cluster.
+    """
+
+    objects: Mapping[ObjectKey, OnUnmatch]
+    definitions: frozenset[GroupKind]
+    patches: Mapping[ObjectKey, tuple[ManifestPatch, ...]]
+    refused: Mapping[ObjectKey, str]
+    placements: tuple[str, ...]
+
+    def content(self, *, is_certain: bool) -> ProjectedContent:
+        """Return the share in the form that `project` reads."""
+        return ProjectedContent(
+            self.objects.keys(), self.definitions, self.patches, self.refused, keeps_left_out=not is_certain
+        )
+
+
+NO_SHARE: Final = ClusterShare({}, frozenset(), {}, {}, ())
+"""Share of a cluster that gets nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Result of placing one source."""
+
+    by_cluster: Mapping[ClusterName, ClusterShare]
+    """Share of each declared cluster, empty shares included, and of `local`, declared or not."""
+
+    fates: Mapping[ObjectKey, OnUnmatch]
+    """Fate of each selected object in clusters to which it does not go."""
+
+    unmatched: Mapping[ClusterName, Mapping[ObjectKey, OnUnmatch]]
+    """Objects in Git that went to a cluster before and no longer do, until they go there again or leave Git."""
+
+    is_certain: bool
+    """False if an object that a share leaves out may belong to it. Such an object is kept wherever it exists."""
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+NOTHING_PLACED: Final = Placed({}, {}, {}, is_certain=True, problems=(), warnings=())
+"""State before the first placing."""
+
+
+def find_unmatched_objects(
+    share: ClusterShare, cluster: ClusterName, previous: Placed, declared: Collection[ObjectKey]
+) -> dict[ObjectKey, OnUnmatch]:
+    """Return the declared objects that went to the cluster before, and do not now."""
+    before = previous.by_cluster.get(cluster, NO_SHARE).objects
+    left = {**previous.unmatched.get(cluster, {}), **before}
+    return {key: fate for key, fate in left.items() if key in declared and key not in share.objects}
+
+
+def keep_previous(share: ClusterShare, before: ClusterShare, declared: Collection[ObjectKey]) -> ClusterShare:
+    """Return the share with the declared objects of the share before added, each with its patches of then."""
+    kept = {key: fate for key, fate in before.objects.items() if key in declared and key not in share.objects}
+    if not kept and before.definitions <= share.definitions:
+        return share
+    return ClusterShare(
+        {**share.objects, **kept},
+        share.definitions | before.definitions,
+        {**share.patches, **{key: patches for key, patches in before.patches.items() if key in kept}},
+        {**share.refused, **{key: reason for key, reason in before.refused.items() if key in kept}},
+        tuple(sorted({*share.placements, *before.placements})),
+    )
