@@ -1,1 +1,1 @@
-"""What starts passes and never ends: timers, hints and events, the queue between them and the work, and what is read of Git."""
+"""Daemon: timers, hints and watch events, the queue that they feed, the workers, and the reader of Git."""

@@ -1,6 +1,6 @@
-"""The work on one cluster, around the clock: keys from its queue, passes over them, and when to look again.
+"""Loop that reconciles one cluster: it takes keys from the cluster's queue, and runs passes over them.
 
-Whoever reads the sources gives their states; every cluster has its own queue and its own loop.
+Every cluster has its own queue and loop. The loop reads no source; it receives the states of the sources.
 """
 
 from __future__ import annotations
@@ -23,27 +23,36 @@ from gitops.reconcile.sources import SourceState
 from renderer.frozen import dataclass
 
 SHUTDOWN_TIMEOUT_SECONDS: Final = 5.0
-"""Seconds that the end waits for passes and writes that the server has not answered."""
+"""Longest wait in seconds, at the end, for passes and pending writes."""
 
 
 @dataclass(kw_only=True)
 class ClusterLoop:
-    """One cluster that sources are brought to. `states` gives what was read last of the sources.
-
-    `on_pass` hears of every pass, `notice` of what goes wrong with the cluster. `event_router` maps events of the cluster
-    to keys; None: nothing is watched. At most `max_concurrent` passes over instances run side by side;
-    a whole pass is run within `whole_pass_turn`. `elapsed` gives the seconds of a clock that never goes back.
-    """
+    """Loop of one cluster."""
 
     reconciler: Reconciler
     clock: Clock
     elapsed: Callable[[], float]
+    """Seconds of a clock that never goes back."""
+
     states: Callable[[], Sequence[SourceState]]
+    """Function that returns the last states of the sources."""
+
     on_pass: Callable[[ReconcileResult], None]
+    """Receiver of the result of each pass."""
+
     notice: Callable[[str, str], None]
+    """Receiver of notices about the cluster, as (subject, text)."""
+
     max_concurrent: int
+    """Most partial passes that run side by side."""
+
     whole_pass_turn: Callable[[], AbstractAsyncContextManager[None]]
+    """Context manager in which each full pass runs."""
+
     event_router: EventRouter | None = None
+    """Map from watch events of the cluster to keys; None if nothing is watched."""
+
     _wake_event: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -62,29 +71,29 @@ class ClusterLoop:
         self._workers = Workers(self.queue, self._dispatcher.do, self._wake_event.set, limit=self.max_concurrent)
 
     def enqueue(self, roots: Roots, priority: int = PRIORITY_CHANGE) -> None:
-        """Look at these objects of sources, or (None) at everything.
+        """Enqueue roots for a partial pass, or everything (None) for a full one.
 
-        Whole passes that change nothing take at most half of the time.
+        Full passes that change nothing take at most half of the time.
         """
         self._dispatcher.wake(roots, priority)
 
     def resync(self) -> None:
-        """Look at everything anew, and search for members that were left behind as well."""
+        """Enqueue a full pass that also searches for members that were left behind."""
         self.reconciler.left_behind.is_due = True
         self.enqueue(None, PRIORITY_RESYNC)
 
     def on_timer(self) -> None:
-        """Look at whom the time alone concerns now; at everything where it is nobody in particular."""
+        """Enqueue the roots that are affected by the time alone; everything if no root in particular is."""
         self.enqueue(self.reconciler.advance_clock() or None, PRIORITY_WINDOW)
 
     def sources_changed(self) -> None:
-        """Look at what the sources say otherwise now."""
+        """Enqueue the roots that differ in the new states of the sources."""
         self._dispatcher.sources_changed()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run a whole pass at the start and at every hint, and passes over the objects that an event or a commit touches.
+        """Run a full pass at the start and at each hint, and partial passes for events and commits.
 
-        Once `stop` is set, the rounds under way are finished and no other begins. Raises what ends the process.
+        Once `stop` is set, finish the current rounds and begin no other. Raise the error that ends the process.
         """
         self.reconciler.run_in_background(
             self._dispatcher.requeue_write, lambda _: self.enqueue(None), self._dispatcher.answered
@@ -108,6 +117,6 @@ class ClusterLoop:
             await self.reconciler.close(0.0)
 
     async def wait_until_idle(self) -> None:
-        """Wait until the passes and writes under way now are over; others may have begun meanwhile."""
+        """Wait until the current passes and writes are finished. Others may have begun in between."""
         await self._workers.idle()
         await self.reconciler.wait_until_idle()

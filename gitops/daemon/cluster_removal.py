@@ -1,16 +1,119 @@
-"""What a cluster has of us while it is removed: whether all that is to go has gone."""
+"""Removal of a cluster that Git no longer declares: of our objects there, of the hub's mark, and of the hub's record.
+
+The record goes last, so that a restart of the hub continues the removal.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import field
+from typing import Final, NoReturn
+
+from applier.cluster import Cluster, ClusterName
+from applier.errors import ClusterError
 from applier.plan.prune import PruneOutcome
+from gitops.daemon.cluster_standing import StandingReporter
+from gitops.daemon.fleet_environment import FleetEnvironment
+from gitops.errors import GitopsError
+from gitops.fleet.cluster_record import ClusterRecord, declared_document
+from gitops.fleet.cluster_spec import ClusterSpec, OnRemove
+from gitops.fleet.identity import release_cluster
+from gitops.fleet.reach import ReachState
+from gitops.fleet.reachable_cluster import ReachMonitor
 from gitops.reconcile.context import ReconcileResult
+from gitops.records.installation import INSTALLATION, claiming_hub
+from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
+
+CHECK_SECONDS: Final = 5.0
+"""Seconds between two checks whether a person has given up the removal."""
+
+
+class RemovalGivenUp(GitopsError):
+    """Decision of a person to give up the removal of a cluster. The text has the person and the reason."""
+
+
+@dataclass
+class ClusterRemoval:
+    """Removal of one cluster. `drained` is set once nothing that is to go is left in the cluster."""
+
+    spec: ClusterSpec
+    environment: FleetEnvironment
+    reporter: StandingReporter
+    drained: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    @property
+    def name(self) -> ClusterName:
+        return self.spec.name
+
+    @property
+    def keeps_objects(self) -> bool:
+        """Return whether our objects stay in the cluster, so that only the mark is removed."""
+        return self.spec.on_remove is OnRemove.ORPHAN
+
+    async def begin(self) -> ClusterRecord | None:
+        """Record that the cluster is being removed. Return its record; None if it is removed already.
+
+        Raises: RemovalGivenUp, ClusterError.
+        """
+        recorder = self.environment.recorder
+        if (record := await recorder.refresh(self.name)) is None:
+            return None
+        _raise_if_given_up(record)
+        if self.reporter.standing.state is not ReachState.REMOVED:
+            self.reporter.report(ReachState.REMOVED, f"no longer declared in Git; {self.spec.on_remove.outcome}")
+        declared = declared_document(self.spec)
+        await recorder.write(self.name, {**self.reporter.standing.recorded, "declared": declared})
+        return record
+
+    async def wait_until_given_up(self, monitor: ReachMonitor) -> NoReturn:
+        """Wait until the removal cannot go on: a cluster may answer, and still keep what is to go.
+
+        Raises: Unavailable if the cluster does not answer now, RemovalGivenUp.
+        """
+        while True:
+            await self.environment.clock.sleep(CHECK_SECONDS)
+            monitor.check()
+            if record := await self.environment.recorder.refresh(self.name):
+                _raise_if_given_up(record)
+
+    async def release(self, cluster: Cluster) -> None:
+        """Remove this hub's mark from the cluster. The mark of another hub stays."""
+        if claiming_hub(await cluster.get(INSTALLATION)) == self.environment.hub_id:
+            await release_cluster(cluster)
+
+    async def finish(self) -> None:
+        """Delete the record of the removed cluster. Raises: ClusterError."""
+        await self.environment.recorder.delete(self.name)
+        self.reporter.observer.print_notice("cluster", "removed")
+
+    async def give_up(self, reason: str) -> None:
+        """Delete the record, and leave the cluster as it is. `reason` is the text of RemovalGivenUp."""
+        notice = self.reporter.observer.print_notice
+        notice("cluster", f"its removal was given up: {reason}; what lives there stays")
+        try:
+            await self.environment.recorder.delete(self.name)
+        except ClusterError as error:
+            notice("cluster", f"its record stays until the next start: {error}")
+
+    def stand_back(self, message: str) -> None:
+        """Report why the removal waits."""
+        give_up = f"`levelgate cluster forget {self.name} --reason ...` gives it up"
+        self.reporter.report(
+            ReachState.REMOVED, f"no longer declared in Git; waits until it answers; {give_up} ({message})"
+        )
+
+
+def _raise_if_given_up(record: ClusterRecord) -> None:
+    if record.forgotten:
+        raise RemovalGivenUp(record.forgotten)
 
 
 def is_drained(result: ReconcileResult) -> bool:
-    """Return whether a pass over everything, which wanted nothing, has found nothing that is still to go.
+    """Return whether a full pass, for which Git declared nothing, has found nothing that is still to be pruned.
 
-    What a person keeps from being pruned stays, with all that it owns, and is not waited for. A kind that cannot be listed may hold more.
+    An object that a person keeps from pruning stays, with all that it owns, and the removal does not wait for it. A
+    kind that cannot be listed may have more objects, so the cluster is not drained.
     """
     if result.touched is not None or result.holds_pruning or result.observed.unreadable or result.propagation.stopped:
         return False

@@ -1,7 +1,7 @@
-"""Acceptance of a new commit of a source: take it, or hold it until a person agrees.
+"""Acceptance of a new commit of a source: apply it, or hold it until a person approves it.
 
-A commit may require that its plan is the one that a person has read. The plan is then computed again against the live
-cluster, and its hash is compared. The command line, or the trailer `Levelgate-Plan` of the commit, names the expected hash.
+A commit may require the plan that a person has read. The plan is then computed again against the live cluster, and its
+hash is compared. The expected hash comes from the command line, or from the trailer `Levelgate-Plan` of the commit.
 """
 
 from __future__ import annotations
@@ -25,30 +25,36 @@ PLAN_TRAILER = "Levelgate-Plan"
 
 
 class PlanHashMismatch(GitopsError):
-    """The plan is not the one that was agreed to; nothing was written."""
+    """Difference between the plan of a commit and the plan that was agreed to. Nothing was written."""
 
 
 async def require_plan_hash(
     cluster: Cluster, state: SourceState, required_hash: str, *, clock: Clock, cluster_name: str
 ) -> None:
-    """Raises PlanHashMismatch where the plan of this source is another one, ClusterError where the cluster cannot be read."""
-    from gitops.plan import planner  # a plan is made for a few commits only, and costs start-up
+    """Check that the plan of the source has this hash.
+
+    Raises: PlanHashMismatch if it has another one, ClusterError if the cluster cannot be read.
+    """
+    from gitops.plan import planner  # few commits need a plan, and the import slows down the start
     from gitops.plan.report import is_same
 
     plan = await planner.plan_against_cluster(cluster, state, clock=clock, cluster_name=cluster_name)
     if not is_same(required_hash, plan.hash):
         source = plan.source
         raise PlanHashMismatch(
-            f"source {source}: the plan is {plan.hash} now, not {required_hash}: Git or the cluster has moved, and nothing was written; "
-            f"read it with `levelgate plan` and --source {source}, and require its hash"
+            f"source {source}: the plan is {plan.hash} now, not {required_hash}: Git or the cluster has changed, and "
+            f"nothing was written; read it with `levelgate plan` and --source {source}, and require its hash"
         )
 
 
 async def plan_mismatch(
     cluster: Cluster, state: SourceState, trailer_hash: str, *, clock: Clock, cluster_name: str
 ) -> HeldCommit | None:
-    """Why the commit of this state may not be taken: the plan that its trailer says (`said`) is not its plan. Raises ClusterError."""
-    from gitops.plan import planner  # a plan is made for a few commits only, and costs start-up
+    """Return the commit of this state as held if its plan is not the plan with `trailer_hash`; None if it is.
+
+    Raises: ClusterError.
+    """
+    from gitops.plan import planner  # few commits need a plan, and the import slows down the start
     from gitops.plan.report import is_same
 
     plan = await planner.plan_against_cluster(cluster, state, clock=clock, cluster_name=cluster_name)
@@ -61,14 +67,20 @@ async def plan_mismatch(
 
 @dataclass(frozen=True, slots=True)
 class CommitAcceptance:
-    """One source: as it was read last, if it was (`known`), its record in the cluster, and what the configuration says of it."""
+    """Acceptance of commits of one source."""
 
     name: str
     mirror: Mirror
     last_state: SourceState | None
+    """State that was read last; None after a start."""
+
     record: Object | None
+    """Record of the source in the cluster."""
+
     config: SourceConfig | None
     governors: frozenset[str]
+    """Sources whose windows and policies govern all sources."""
+
     cluster: Cluster
     cluster_name: str
     clock: Clock
@@ -76,12 +88,13 @@ class CommitAcceptance:
     notice: Callable[[str, str], None]
 
     async def find_held_commit(self, current_commit: AcceptedCommit, new_commit: AcceptedCommit) -> HeldCommit | None:
-        """What a person has to agree to before the source goes on; None: nothing. Raises SourceError and ClusterError."""
+        """Return `new_commit` as held if a person has to approve it, else None. Raises: SourceError, ClusterError."""
         run, mirror, record = self.server_limits.run, self.mirror, self.record
         held_commit = await run(mirror, objection, mirror, current_commit, new_commit, record)
         unpinned = (
             self.last_state.unpinned if self.last_state else SourceRecord.from_object(record or {}).commit_before_pin
         )
+        # A pin may have moved the source off its branch. The new commit then has to follow the commit before the pin.
         if held_commit and unpinned:
             held_commit = await run(
                 mirror, objection, mirror, current_commit._replace(commit=unpinned), new_commit, record
@@ -97,7 +110,10 @@ class CommitAcceptance:
     async def read_state(
         self, current_commit: AcceptedCommit, new_commit: AcceptedCommit, held_commit: HeldCommit | None
     ) -> SourceState:
-        """The source at the commit that it has come to, or as it was before, with the offer of that one. Raises SourceError where it was nowhere."""
+        """Return the source at `new_commit`; at its current commit with the held one as an offer, if there is one.
+
+        Raises: SourceError if the source has no current commit.
+        """
         state = self.last_state
         if held_commit is None or state is None:
             target_commit = current_commit if held_commit else new_commit
@@ -107,8 +123,10 @@ class CommitAcceptance:
         return replace(state, offer=held_commit, pin=None, unpinned="")
 
     async def _read_commit(self, commit: str, held_commit: HeldCommit | None) -> SourceState:
-        """The source at this commit. Where a person has to agree before it goes on to the one that is offered, and the copy is lost, it stays there
-        unread.
+        """Return the source at `commit`.
+
+        With a held commit, `commit` is the current one. If no copy has it any more, the source stays there without
+        content, so that nothing is written.
         """
         if held_commit and not commit:
             raise SourceError(str(self.mirror.target), held_commit.why, advice=self._advice(held_commit))
@@ -123,7 +141,7 @@ class CommitAcceptance:
         return state_of(self.name, self.mirror.target, snapshot, self.last_state.catalog if self.last_state else None)
 
     async def _find_plan_mismatch(self, config: SourceConfig, commit: str) -> HeldCommit | None:
-        """Why a commit that has to be one that somebody planned may not be taken; an approval of the commit stands for its plan."""
+        """Return the commit as held if its plan is not the required one. An approved commit needs no plan."""
         target = self.mirror.target
         if is_approved(self.record, commit, target.path):
             return None

@@ -1,7 +1,7 @@
-"""What tells that credentials of clusters may have changed: one watch of the hub's Secrets for all clusters, one of the directory with kubeconfigs.
+"""Hints that credentials of clusters may have changed, from the hub's Secrets and from the kubeconfig directory.
 
-A hint carries no data: whoever gets one reads the credentials. One may be missing where something cannot be watched, so who listens asks whether that
-is so, and looks by time.
+A hint has no data; its receiver reads the credentials. Hints may be missing for a place that cannot be watched, so a
+listener asks `tells_changes`, and polls if it is false.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind
 
 CLUSTER_SECRETS: Final = WatchTarget(GroupKind("", "Secret"), OWN_NAMESPACE, selector=f"{CLUSTER_LABEL}=true")
-"""The Secrets with kubeconfigs of clusters."""
+"""Secrets with kubeconfigs of clusters."""
 
 
 @dataclass
 class CredentialWatch:
-    """Watches Secrets of the `hub`, and the `directory` if there is one, as long as `follow`; `notice` hears what cannot be watched."""
+    """Watch of Secrets of the `hub`, and of the kubeconfig `directory` if there is one.
+
+    It is active during `follow`. `notice` receives a text for each place that cannot be watched.
+    """
 
     hub: Cluster
     directory: Path | None
@@ -38,7 +41,7 @@ class CredentialWatch:
 
     @contextmanager
     def listen(self, access: ClusterAccess) -> Iterator[asyncio.Event]:
-        """Set an event whenever these credentials may have changed, as long as the context lasts. Who has noticed clears it."""
+        """Yield an event that is set whenever these credentials may have changed. The listener clears it."""
         event = asyncio.Event()
         self._listeners[event] = access
         try:
@@ -47,11 +50,15 @@ class CredentialWatch:
             del self._listeners[event]
 
     def tells_changes(self, access: ClusterAccess) -> bool:
-        """Return whether each change is told. A directory of the machine may be of a kind that tells none, and links in it may lead out."""
+        """Return whether a hint follows each change.
+
+        Files give no guarantee: their file system may report no changes, and links may lead out of the directory.
+        """
         return isinstance(access, SecretAccess) and not self._is_refused
 
     @asynccontextmanager
     async def follow(self) -> AsyncIterator[None]:
+        """Watch the Secrets and the directory for the block."""
         with ExitStack() as stack:
             if self.directory is not None:
                 stack.enter_context(DirectoryWatch(self.directory, self._files_changed, warn=self.notice))
@@ -67,12 +74,13 @@ class CredentialWatch:
         self._wake(lambda access: isinstance(access, FileAccess))
 
     def _begun(self, _: WatchTarget) -> None:
-        """What happened before it began is not told."""
+        """Wake all listeners of Secrets: a watch that begins does not tell changes of before."""
         self._is_refused = False
         self._wake(lambda access: isinstance(access, SecretAccess))
 
     def _failed(self, _: WatchTarget, error: ClusterError) -> None:
-        """A hub that does not answer cannot be read either. One that refuses the watch is looked at by time from now on."""
+        """Fall back to polling if the hub refuses the watch."""
+        # A hub that does not answer could not be polled either.
         if error.status and not self._is_refused:
             self._is_refused = True
             self.notice(f"Secrets with credentials of clusters cannot be watched, and are read once a minute: {error}")

@@ -1,6 +1,6 @@
-"""What keeps a follower going: timers, hints of the file system, and a configuration that may change meanwhile.
+"""Triggers of a follower: timers, watches of local repositories, and a configuration that may change at run time.
 
-Runs on one event loop.
+Everything runs on one event loop.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 _FIRST_FACTS_TIMEOUT_SECONDS: Final = 2.0
-"""Seconds that the first pass waits for external facts; a later answer wakes the next one."""
+"""Longest wait of the first pass for external facts, in seconds. A later answer starts another pass."""
+
 _DELIVERY_TIMEOUT_SECONDS: Final = 2.0
-"""Seconds that the end waits for receivers of notifications."""
+"""Longest wait for receivers of notifications at the end, in seconds."""
 
 
 @dataclass
 class Daemon:
-    """Follows the sources of what is in force of `configuration`; `follower` was made for what is when this is made."""
+    """Long-running process around one `follower`.
+
+    `follower` must have been created from the configuration that is in force when the daemon is created.
+    """
 
     follower: Follower
     fact_poller: ExternalFactPoller
@@ -53,7 +57,7 @@ class Daemon:
         self._config = self.live_config.config
 
     async def run(self) -> None:
-        """Until the follower is stopped."""
+        """Run until the follower is stopped."""
         async with Timers() as timers:
             self._timers = timers
             with ExitStack() as stack:
@@ -85,7 +89,7 @@ class Daemon:
                 await self._delivery.finish(_DELIVERY_TIMEOUT_SECONDS)
 
     def _set_cluster_timer(self, fleet: Fleet, name: ClusterName, moment: datetime | None) -> None:
-        """When to look at another cluster of a fleet because of the time alone."""
+        """Set or cancel the timer of one cluster of the fleet."""
         if moment is None:
             self._timers.cancel(f"gates {name}")
         else:
@@ -93,11 +97,11 @@ class Daemon:
 
     def _on_pass(self, report: Callable[[ReconcileResult], None], result: ReconcileResult) -> None:
         report(result)
-        if result.touched is None:  # who halts is decided there
+        if result.touched is None:  # only full passes decide halts
             self._proposer.propose_pending(result)
 
     def _apply_config(self) -> None:
-        """Go by what is in force now."""
+        """Apply the configuration that is in force now."""
         config, previous = self.live_config.config, self._config
         self._config = config
         if config != previous:
@@ -120,7 +124,7 @@ class Daemon:
         self.follower.configure({**mirrors, **kept_mirrors}, {source.name: source for source in config.sources})
 
     def _configure_polling(self) -> None:
-        """A timer for each server, and a watch for each local repository, of the sources that there are now."""
+        """Set one poll timer per server, and one watch per local repository, for the configured sources."""
         sources = group_by_location(self._config)
         intervals = {location: min(source.interval for source in group) for location, group in sources.items()}
         for location in self._intervals.keys() - intervals.keys():
@@ -143,7 +147,7 @@ class Daemon:
             self._watches[location].enter_context(watch)
 
     def _configure_external_facts(self) -> None:
-        """A timer for each external fact that there is now; one that is new or declared otherwise is asked for at once."""
+        """Set one timer per configured external fact. A new or changed fact is requested at once."""
         previous = dict(self.fact_poller.declared)
         self.fact_poller.declare(self._config.externals)
         for name in previous.keys() - self.fact_poller.declared.keys():
@@ -156,7 +160,7 @@ class Daemon:
                 self._start_fact_request(external)
 
     def _start_fact_request(self, external: ExternalFactSource) -> None:
-        """In a task of its own: whoever does not answer holds up nobody."""
+        """Request a fact in its own task, unless one is running, so that a slow server delays nothing else."""
         self._fact_requests = {pending: task for pending, task in self._fact_requests.items() if not task.done()}
         if external not in self._fact_requests:
             self._fact_requests[external] = asyncio.create_task(self._request_fact(external))
@@ -176,7 +180,7 @@ class Daemon:
 
 
 def group_by_location(config: Config) -> Mapping[str, list[SourceConfig]]:
-    """The sources by the server or directory that is asked for them."""
+    """Return the sources by the location (server or directory) that is polled for them."""
     sources_by_location: dict[str, list[SourceConfig]] = {}
     for source in config.sources:
         sources_by_location.setdefault(source.target.location, []).append(source)

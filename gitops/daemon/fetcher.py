@@ -1,7 +1,7 @@
-"""What is read of the sources: servers are asked for those that are due, each server once for all of these, and a commit is taken that may be taken.
+"""Fetcher of the sources: one request per Git server for all due sources, then a fetch of each new commit.
 
-A source that cannot be fetched keeps its last good catalog, after a start the one that was accepted, where the copy still has it; otherwise it is
-left out, which touches nothing of it.
+A source that cannot be fetched keeps its last good catalog. After a start, that is the catalog of the accepted commit,
+if the local copy still has it. A source without any catalog is left out, so that none of its objects is changed.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ from renderer.frozen import dataclass
 
 @dataclass
 class Fetcher:
-    """The sources of one cluster. `notice` hears of commits and of what cannot be read. `has_moved`: something was read since a pass was run.
-    `stage` hears of what is asked of Git.
-    """
+    """Fetcher of all sources. Every mapping has the name of the source as its key."""
 
     mirrors: Mapping[str, Mirror]
     configs: Mapping[str, SourceConfig]
@@ -43,9 +41,17 @@ class Fetcher:
     cluster_name: str
     clock: Clock
     notice: Callable[[str, str], None]
+    """Receiver of notices about commits and errors, as (source, text)."""
+
     stage: Stage = no_stage
+    """Measurement of requests to Git."""
+
     has_new_state: bool = False
+    """True from the read of a new state until the caller resets it."""
+
     errors: dict[str, SourceError] = field(default_factory=dict)
+    """Error of the last fetch of each source that failed."""
+
     _due_sources: set[str] = field(default_factory=set)
     _fetching_sources: set[str] = field(default_factory=set)
     _states: dict[str, SourceState] = field(default_factory=dict)
@@ -60,24 +66,25 @@ class Fetcher:
         self._records = SourceRecords(self.cluster, self.clock)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> set[str]:
-        """Read these from now on; answers which of them are to be read anew."""
+        """Fetch these sources from now on. Return the names of those with a new mirror, which are to be polled."""
         new = {name for name, mirror in mirrors.items() if self.mirrors.get(name) is not mirror}
         self.mirrors, self.configs = mirrors, configs
         self.errors = {name: error for name, error in self.errors.items() if name in mirrors}
         return new
 
     def mark_due(self, names: Iterable[str]) -> None:
-        """They are due."""
+        """Poll these sources with the next `start_fetches`."""
         self._due_sources |= set(names)
 
     async def fetch(self) -> list[SourceState]:
-        """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
+        """Poll the due sources, and return the newest readable state of every source, sorted by name."""
         await asyncio.gather(*self.start_fetches())
         return self.states
 
     def start_fetches(self) -> list[Coroutine[None, None, None]]:
-        """What is to be asked now, each server apart: one that hangs keeps its own sources waiting and no others. Who is still being asked stays due.
-        Each of them has to be awaited.
+        """Return one coroutine per server with due sources, so that a server that hangs delays its own sources only.
+
+        The caller has to await each. A source whose server is still polled remains due.
         """
         self._due_sources &= self.mirrors.keys()
         servers: dict[Hashable, dict[str, Mirror]] = {}
@@ -90,7 +97,7 @@ class Fetcher:
         return fetches
 
     async def _poll_server(self, due_mirrors: Mapping[str, Mirror]) -> None:
-        """Ask one server for all of these, but for those that are pinned."""
+        """Poll one server for its due sources, but for those in backoff. Of pinned ones, read the pinned commit."""
         try:
             requested = {
                 name: self._pending_requests[name] for name in due_mirrors.keys() & self._pending_requests.keys()
@@ -115,7 +122,7 @@ class Fetcher:
 
     @property
     def states(self) -> list[SourceState]:
-        """The newest that was read of every source, under what the configuration says now, in the order of their names."""
+        """Return the newest state of every source under the current configuration, sorted by name."""
         states = {
             name: replace(state, synced=self._answered_requests.get(name, {}))
             for name, state in sorted(self._states.items())
@@ -128,13 +135,13 @@ class Fetcher:
 
     @property
     def _governors(self) -> frozenset[str]:
-        """Sources whose windows and policies govern all."""
+        """Return the sources whose windows and policies govern all sources."""
         return frozenset(name for name, config in self.configs.items() if config.governs_all)
 
     def take_requests(self, result: ReconcileResult) -> set[str]:
-        """What people say of sources, as this pass has seen it; answers which are due because of that."""
+        """Take the sync requests and pins that a pass has seen on source records. Return the sources to poll now."""
         due_sources = set[str]()
-        if result.touched is None:  # an offer may have been approved, or what was against it may be over
+        if result.touched is None:  # a held commit may have been approved, or its obstacle may be gone
             due_sources |= {name for name, state in self._states.items() if state.offer}
         for name, source_requests in find_sync_requests(result.sets).items():
             seen_requests = {**self._answered_requests.get(name, {}), **self._pending_requests.get(name, {})}
@@ -146,16 +153,16 @@ class Fetcher:
 
     @property
     def unread(self) -> list[str]:
-        """Sources of which nothing has been read since the start."""
+        """Return the sources that have not been read since the start."""
         return sorted(self.mirrors.keys() - self._states.keys())
 
     @property
     def next_pin_expiry(self) -> datetime | None:
-        """When the next pin ends by itself."""
+        """Return when the next pin expires; None if no pin has an end."""
         return self._records.next_pin_expiry
 
     def _mark_requests_answered(self, requested: SyncRequests) -> None:
-        """People who wanted sources to be looked at have been heard, where the server has answered."""
+        """Mark sync requests as answered, except for sources whose server failed."""
         for name in requested.keys() - self.errors.keys():
             self._answered_requests.setdefault(name, {}).update(requested[name])
             self.has_new_state = True
@@ -163,7 +170,7 @@ class Fetcher:
                 del self._pending_requests[name]
 
     async def _fetch_changed(self, mirrors: Mapping[str, Mirror]) -> None:
-        """Ask one server for all of these, and read what has moved."""
+        """Ask one server for the refs of these sources, and read the sources whose commit has changed."""
         mirror = next(iter(mirrors.values()))
         credential_states = mirror.credential_states
         names = sorted({name for source_mirror in mirrors.values() for name in source_mirror.ref_names})
@@ -196,13 +203,14 @@ class Fetcher:
         except SourceError as error:
             await self._record_failure(name, mirror, error)
         except ClusterError:
-            self._due_sources.add(name)  # the pass will say what is wrong with the cluster
+            self._due_sources.add(name)  # the next pass reports the error of the cluster
 
     async def _accept_tip(self, name: str, mirror: Mirror, tip: Tip, last_state: SourceState | None) -> None:
-        """Read the commit, unless it takes a person's word to go there: then what was read last stays."""
+        """Fetch the commit of a tip and read it. If a person has to approve it first, the source stays as it is."""
         record = await self._records.get_record(name)
         if last_state is None and not await self._server_limits.run(mirror, mirror.has_commit, tip.commit):
-            await self._use_accepted_commit(name, mirror)  # who knows how long it takes to come
+            # The fetch may take long. Until it ends, the source is healed from the accepted commit.
+            await self._use_accepted_commit(name, mirror)
         is_new = last_state is None or self._mirrors_read[name] is not mirror
         current_commit = AcceptedCommit("")
         if last_state is None:
@@ -234,7 +242,10 @@ class Fetcher:
         self._store_state(name, mirror, await acceptance.read_state(current_commit, new_commit, held_commit))
 
     async def _read_pinned(self, name: str, mirror: Mirror, pin: Pin) -> None:
-        """Read the commit that somebody has pinned the source to, which is its own approval; the server is asked only if it is not here."""
+        """Read the commit to which a person has pinned the source. The pin counts as its approval.
+
+        The server is asked only if the local copy does not have the commit.
+        """
         last_state = self._states.get(name)
         try:
             commit = await self._server_limits.run(mirror, mirror.find_commit, pin.commit)
@@ -261,7 +272,7 @@ class Fetcher:
             )
 
     async def _commit_before_pin(self, name: str, mirror: Mirror, last_state: SourceState | None) -> AcceptedCommit:
-        """Where the source was when it was pinned; what this process does not know, the record tells."""
+        """Return the commit of the source before the pin, from memory or from the record in the cluster."""
         if last_state:
             return AcceptedCommit(last_state.unpinned or last_state.catalog.commit, last_state.version)
         record = await self._records.get_record(name)
@@ -284,9 +295,10 @@ class Fetcher:
         self.errors[name] = error
 
     async def read_earlier(self, name: str, commit: str) -> Catalog | None:
-        """Return the source at an earlier commit, whose id may be short; None where the copy does not have it.
+        """Return the source at an earlier commit, whose id may be short; None if the local copy does not have it.
 
-        The last two of a source are kept: what was brought about, and what has begun since. Asks nobody.
+        Healing needs at most two per source, so two are kept: the commit that was applied completely, and the one that
+        is being applied. No request is sent.
         """
         kept = self._earlier.setdefault(name, {})
         if commit not in kept and (mirror := self.mirrors.get(name)):
@@ -299,7 +311,7 @@ class Fetcher:
         return kept.get(commit)
 
     async def use_accepted_commits(self) -> None:
-        """After a start: without those that have not answered yet, with what was accepted of them."""
+        """Continue with the accepted commits of the sources whose servers have not answered since the start."""
         late = [name for name in self.unread if name not in self.errors]
         await asyncio.gather(*(self._use_accepted_commit(name, self.mirrors[name]) for name in late))
         for name in late:
@@ -307,7 +319,7 @@ class Fetcher:
             self.notice(name, f"not read yet, its server has not answered; continuing with {basis}")
 
     async def _use_accepted_commit(self, name: str, mirror: Mirror) -> None:
-        """After a start: with what was accepted, as long as nothing newer is to be had, so that it is healed."""
+        """Read the accepted commit of a source after a start, so that it is healed until a newer commit is read."""
         with suppress(SourceError, ClusterError):
             record = await self._records.get_record(name)
             accepted_commit = accepted(record, mirror.target)

@@ -1,7 +1,7 @@
-"""Hints that a local repository, or a file, has changed, sooner than the next poll would see it.
+"""Hints that a local repository, a file or a directory has changed, sooner than the next poll.
 
-The only module that imports watchdog, whose threads hand each change to the event loop. A hint carries no data and may be missing or too many;
-whoever gets one looks itself. So the poll goes on whatever happens here.
+A hint has no data. It may be missing or superfluous, so polling goes on beside it. This is the only module that imports
+watchdog, whose threads pass each change to the event loop.
 """
 
 from __future__ import annotations
@@ -22,12 +22,17 @@ _log = logging.getLogger(__name__)
 
 _TRAILING_SECONDS = 0.05
 _CEILING_SECONDS = 1.0
+
 CHECK_INTERVAL_SECONDS: Final = 5.0
 MAX_CHECK_INTERVAL_SECONDS: Final = 300.0
-"""Seconds between two looks at whether a watch has ended; the interval doubles with each failure in a row after some."""
+"""Shortest and longest interval in seconds between two checks whether a watch has ended."""
+
 FAILURES_WITHOUT_BACKOFF: Final = 5
+"""Failures in a row after which each further one doubles the interval."""
+
 STABLE_SECONDS: Final = 60.0
-"""A watch that has lasted for so long is sound: that is told, and if it ends, it is begun again as soon as the first time."""
+"""Age in seconds from which a watch counts as sound: that is reported, and earlier failures no longer count."""
+
 _WATCHED_FILES = frozenset({"HEAD", "packed-refs"})
 _WATCHED_DIRECTORIES = ("refs", "reftable")
 _SILENT_FILE_SYSTEMS = (
@@ -45,18 +50,19 @@ _SILENT_FILE_SYSTEMS = (
 )
 
 _Directories: TypeAlias = Mapping[tuple[Path, bool], tuple[int, int]]
-"""Device and inode of each directory to watch; True stands for all below it, too."""
+"""Device and inode of each directory to watch, by its path and whether the directories below it are watched too."""
 
 
 class _PathWatch:
-    """Watch of the directories around `path`, open as long as its context. Enter and leave it on the event loop.
+    """Watch of the directories around `path`, active within its context. Enter and leave it on the event loop.
 
-    `changed` is called on the loop when the watched directories have been quiet for 50 ms, at the latest 1 s after the first change. Where each
-    change `is_whole` by itself, it is called at once for the first of them, too. A watch that ends is begun again, and then `changed` is
-    called, since changes may have been missed. `warn` is told once for each reason that the path is not watched, and that it is watched again.
+    `on_change` is called on the loop once the directories have been quiet for 50 ms, at the latest 1 s after the first
+    change. A watch that ends is restarted, and `on_change` is called then, since changes may have been missed. `warn`
+    receives each reason for which the path is not watched once, and a text when the path is watched again.
     """
 
     fires_on_first = False
+    """True if `on_change` is called at once for the first change of a burst: each change is complete by itself."""
 
     def __init__(self, path: Path, on_change: Callable[[], None], *, warn: Callable[[str], None]) -> None:
         self._path = path
@@ -69,11 +75,11 @@ class _PathWatch:
         self._reported_reason = ""
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
-        """Yield each directory to watch, and True if all below it is watched too. Raises OSError."""
+        """Yield each directory to watch, and whether the directories below it are watched too. Raises: OSError."""
         raise NotImplementedError
 
     def is_relevant(self, path: Path) -> bool:
-        """Return True if a change of this file can mean anything."""
+        """Return whether a change of this file is to be reported."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -100,7 +106,7 @@ class _PathWatch:
         self._debounce.stop()
 
     async def _restart_when_ended(self) -> None:
-        """Begin the watch again whenever it has ended, ever more rarely where that does not last. Never returns."""
+        """Restart the watch whenever it has ended, with backoff. Never return."""
         while True:
             excess = max(0, self._failures - FAILURES_WITHOUT_BACKOFF)
             await asyncio.sleep(exponential_backoff(excess, CHECK_INTERVAL_SECONDS, MAX_CHECK_INTERVAL_SECONDS))
@@ -117,9 +123,9 @@ class _PathWatch:
                 self._debounce.poke()
 
     def _has_ended(self, identities: _Directories) -> bool:
-        """Return True if the watch has to be begun again, and tell why. Other directories are no fault: a link was moved."""
+        """Return whether the watch has to be restarted, and report why."""
         if identities.keys() != self._watched.keys():
-            return True
+            return True  # a link was moved, which is not a failure
         if identities != self._watched:
             self._record_failure("its directory was replaced")
         elif not all(thread.is_alive() for thread in self._threads):
@@ -138,7 +144,7 @@ class _PathWatch:
             self._warn(f"{self._path} is not watched ({reason}); it is still polled")
 
     def _identify_directories(self) -> _Directories:
-        """Return the directories to watch with their identities. Raises OSError if one cannot be watched."""
+        """Return the directories to watch with their identities. Raises: OSError if one cannot be watched."""
         identities = {}
         for directory, is_deep in self.directories():
             if kind := _silent_file_system_type(directory):
@@ -184,21 +190,21 @@ class _PathWatch:
             return
         try:
             observer.stop()
-        except OSError:  # its descriptor is no longer valid, which is why it has ended
+        except OSError:  # the descriptor is invalid, which is why the watch has ended
             _log.debug("a watch of %s did not end properly", self._path, exc_info=True)
         observer.join()
 
     def _on_event(self, event: Any) -> None:
-        """Take an event, in a thread of watchdog."""
+        """Handle an event, in a thread of watchdog."""
         paths = (os.fsdecode(path) for path in (event.src_path, event.dest_path) if path)
         if any(self.is_relevant(Path(path)) for path in paths):
             self._loop.call_soon_threadsafe(self._debounce.poke)
 
 
 class RefWatch(_PathWatch):
-    """Watches `HEAD`, `packed-refs` and the refs of the repository at `path`, bare or with a work tree. Git renames each of them into its place."""
+    """Watch of `HEAD`, `packed-refs` and the refs of the repository at `path`, bare or with a work tree."""
 
-    fires_on_first = True
+    fires_on_first = True  # Git moves each of these files into place with one rename
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
         self._git_directory = git_directory(self._path)
@@ -212,7 +218,10 @@ class RefWatch(_PathWatch):
 
 
 class FileWatch(_PathWatch):
-    """Watches one file, and everything beside it: a mounted ConfigMap changes by a link beside the file that is moved to other contents."""
+    """Watch of one file and all files beside it.
+
+    A mounted ConfigMap changes by a link beside the file, which then leads to other contents.
+    """
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
         parents = {self._path.absolute().parent, self._path.resolve().parent}
@@ -223,7 +232,7 @@ class FileWatch(_PathWatch):
 
 
 class DirectoryWatch(_PathWatch):
-    """Watches the entries of one directory, such as a mounted Secret, whose files change by a link beside them."""
+    """Watch of the entries of one directory. The files of a mounted Secret change by a link beside them."""
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
         yield self._path, False
@@ -233,8 +242,11 @@ class DirectoryWatch(_PathWatch):
 
 
 class Debounce:
-    """One call of `action` per burst of pokes: after `trailing` quiet seconds, at most `ceiling` after the first. With `leading` it is called at the
-    first one, and only for those that follow it in this way. All on the event loop, by its time, which no clock that is set disturbs.
+    """Debouncer: one call of `action` per burst of pokes.
+
+    The call follows `trailing` quiet seconds after the last poke, at the latest `ceiling` seconds after the first. With
+    `leading`, `action` is called for the first poke at once, and once more if others follow. All calls are made on the
+    event loop, by its monotonic time.
     """
 
     def __init__(
@@ -258,7 +270,7 @@ class Debounce:
         self._stopped = False
 
     def poke(self) -> None:
-        """Note a change."""
+        """Report a change."""
         if self._stopped:
             return
         self._last_poke = self._loop.time()
@@ -267,7 +279,7 @@ class Debounce:
             self._timer = self._loop.call_at(self._fire_time(self._first_poke), self._fire, self._first_poke)
 
     def stop(self) -> None:
-        """Drop a burst that has not been reported yet, and all that comes."""
+        """Drop the current burst and all later pokes."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -287,7 +299,7 @@ class Debounce:
 
 
 def git_directory(path: Path) -> Path:
-    """The directory with the refs of the repository at `path`. Raises `FileNotFoundError` if there is none."""
+    """Return the directory with the refs of the repository at `path`. Raises: FileNotFoundError if there is none."""
     dot_git = path / ".git"
     if dot_git.is_file():
         linked = path / dot_git.read_text().partition("gitdir:")[2].strip()
@@ -300,7 +312,7 @@ def git_directory(path: Path) -> Path:
 
 
 def is_ref(path: Path, directory: Path) -> bool:
-    """Whether a change of this file below the Git directory `top` can mean that a ref moved."""
+    """Return whether a change of the file `path` can mean that a ref of the Git directory `directory` moved."""
     try:
         parts = path.relative_to(directory).parts
     except ValueError:
@@ -311,7 +323,7 @@ def is_ref(path: Path, directory: Path) -> bool:
 
 
 def _silent_file_system_type(path: Path, *, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """The type of the file system that `path` is on, if changes made elsewhere are not reported on it; else empty."""
+    """Return the type of the file system of `path` if it does not report changes by other machines; else empty."""
     try:
         lines = mounts.read_text().splitlines()
     except OSError:

@@ -1,6 +1,6 @@
-"""The clusters of a fleet: one member for each that Git declares, and what each gets of the sources.
+"""Work on all clusters of a fleet: one member for each cluster that Git declares, with its projection of the sources.
 
-The hub's own cluster, `local`, is worked on as a single cluster is; it only gets its part of the sources.
+The hub's own cluster, `local`, has no member. It is reconciled like a single cluster, from its projection.
 """
 
 from __future__ import annotations
@@ -31,29 +31,34 @@ from renderer.identity import GroupKind
 
 
 async def _read_none(_source: str, _commit: str) -> None:
-    """Know no commit before: nothing has been read yet."""
+    """Return no earlier commit, before the reader of sources is set."""
 
 
 @dataclass
 class Fleet:
-    """`observe` gives who hears of a cluster; `scopes` say of the kinds that are served whether they are namespaced.
-
-    `set_timer` hears when `on_timer` of a cluster is to be called; None: not at all. `read_earlier` reads sources at commits before.
-    """
+    """Members of a fleet."""
 
     environment: FleetEnvironment
     projections: FleetProjections
     observe: Callable[[ClusterName], ClusterObserver]
+    """Function that returns the observer of a cluster."""
+
     scopes: Callable[[], Mapping[GroupKind, bool]]
+    """Function that returns of each served kind whether it is namespaced."""
+
     set_timer: Callable[[ClusterName, datetime | None], None] = field(default=lambda _name, _moment: None, init=False)
+    """Receiver of the time at which `on_timer` of a cluster is to be called; None for no time."""
+
     read_earlier: EarlierCatalogs = field(default=_read_none, init=False)
+    """Reader of a source at an earlier commit."""
+
     members: dict[ClusterName, FleetMember] = field(default_factory=dict, init=False)
     _recorded: Mapping[ClusterName, ClusterSpec] = field(default_factory=dict, init=False)
     _tasks: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
     _ending: dict[ClusterName, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
     async def restore(self) -> None:
-        """Take up what the hub has on record: the clusters and placements in force, and the numbers of revisions. Raises ClusterError."""
+        """Load the records of the hub: clusters and placements in force, and revision numbers. Raises: ClusterError."""
         records = await self.environment.recorder.load()
         self._recorded = {
             name: record.spec for name, record in records.items() if name != LOCAL_CLUSTER and record.spec is not None
@@ -63,13 +68,15 @@ class Fleet:
         sources.hear(LOCAL_CLUSTER, await read_stored_numbers(self.environment.hub))
 
     def update(self, states: Sequence[SourceState]) -> None:
-        """Go by what the sources say now: engage clusters that are new, and tell the others what has changed."""
+        """Apply new states of the sources: engage new clusters, remove old ones, and wake the others."""
         self._project(states, self.scopes())
         known = {**self._recorded, **{name: member.spec for name, member in self.members.items()}}
         for name in removed_clusters(known, self.projections):
             if (member := self.members.get(name)) is None or not member.is_removed:
                 self._begin(known[name], after=self._end(name), is_removed=True)
-        if self.projections.declares_clusters:  # from here on members know better, but where some cannot be told yet
+        # Once Git has told its clusters, members replace the records of before. A record without a member is kept: a
+        # broken file may still declare the cluster.
+        if self.projections.declares_clusters:
             self._recorded = {name: self._recorded[name] for name in self._recorded if name not in self.members}
         for name, spec in self.projections.clusters.items():
             if name == LOCAL_CLUSTER:
@@ -83,16 +90,16 @@ class Fleet:
 
     @property
     def local_states(self) -> list[SourceState]:
-        """The sources as the hub's own cluster gets them."""
+        """Return the sources as the hub's own cluster gets them."""
         return self.projections.states_of(LOCAL_CLUSTER)
 
     async def read_projected(self, cluster: ClusterName, source: str, commit: str) -> Catalog | None:
-        """Return the source at an earlier commit as this cluster got it; None where that cannot be read now."""
+        """Return a source at an earlier commit as the cluster got it; None if that commit cannot be read."""
         catalog = await self.read_earlier(source, commit)
         return self.projections.project_earlier(catalog, cluster) if catalog else None
 
     def on_local_pass(self, result: ReconcileResult) -> None:
-        """Record what a pass over the hub's own cluster has left, where Git places something there."""
+        """Record the result of a pass over the hub's own cluster, if Git places objects there or declares it."""
         is_used = any(result.ledger.of_source(state.catalog.source) for state in result.sources)
         if is_used or LOCAL_CLUSTER in self.projections.clusters:
             recorder, now = self.environment.recorder, self.environment.clock.now()
@@ -101,22 +108,22 @@ class Fleet:
             recorder.update_sources(LOCAL_CLUSTER, partial(summarize_sources, result))
 
     def take_local_turn(self) -> AbstractAsyncContextManager[None]:
-        """Wait for a turn to run a whole pass over the hub's own cluster, and hold it for the block."""
-        # Its answers are not counted: the hub's cluster is small, and does not need longer than a silent one.
+        """Hold a turn for a full pass over the hub's own cluster for the block."""
+        # The count of responses never changes, so the turn ends early. That is enough for the few objects of the hub.
         return self.environment.turns.take(lambda: 0)
 
     def resync(self) -> None:
-        """Look at everything anew in all clusters, as in the hub's own."""
+        """Enqueue a full pass in every cluster but the hub's own."""
         for member in self.members.values():
             member.resync()
 
     def on_timer(self, name: ClusterName) -> None:
-        """A moment that `set_timer` was told of: look at whom it concerns in this cluster."""
+        """Enqueue the roots of a cluster that are affected by the time alone. `set_timer` received this time."""
         if member := self.members.get(name):
             member.on_timer()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Keep the records, and watch credentials, until `stop` is set; then wait until the rounds under way in all clusters are finished."""
+        """Write records and watch credentials until `stop` is set. Then finish the current rounds in all clusters."""
         try:
             async with self.environment.credentials.follow():
                 await self.environment.recorder.run(stop)
@@ -129,7 +136,10 @@ class Fleet:
     async def begin_once(
         self, states: Sequence[SourceState], run: SingleRun
     ) -> dict[ClusterName, asyncio.Task[ReconcileResult]]:
-        """Begin one run in each cluster that is engaged, after what the hub serves says which kinds are namespaced. Raises ClusterError."""
+        """Start a single run in each cluster that is neither paused nor the hub's own. Return the task of each.
+
+        The kinds that the hub serves tell which are namespaced. Raises: ClusterError if the hub cannot be read.
+        """
         discovery = await self.environment.hub.discover()
         self._project(states, {kind: found.namespaced for kind, found in discovery.resources.items()})
         self.members = {
@@ -143,7 +153,7 @@ class Fleet:
         }
 
     async def end_once(self, tasks: Mapping[ClusterName, asyncio.Task[ReconcileResult]]) -> FleetRun:
-        """Wait for these, write the records, and say what has become of each cluster."""
+        """Wait for the runs, write the records, and return the outcome of each cluster."""
         ended = await asyncio.gather(*tasks.values(), return_exceptions=True)
         await self.environment.recorder.flush()
         outcomes = dict(zip(tasks, ended, strict=True))
@@ -168,7 +178,7 @@ class Fleet:
     def _create_member(self, spec: ClusterSpec, *, is_removed: bool = False) -> FleetMember:
         if not (is_removed or spec.is_paused):
             self.environment.recorder.sources.expect(spec.name)
-        return FleetMember(
+        member = FleetMember(
             spec,
             self.environment,
             states=self.projections.empty_states if is_removed else partial(self._states_of, spec.name),
@@ -177,18 +187,21 @@ class Fleet:
             earlier=partial(self.read_projected, spec.name),
             is_removed=is_removed,
         )
+        if not is_removed:
+            member.declare(spec)
+        return member
 
     def _states_of(self, name: ClusterName, recorded_sources: Collection[str]) -> list[SourceState]:
-        """What Git says; what a cluster once had of sources that are gone is theirs."""
+        """Return the sources in Git. Objects of sources that are not configured any more stay as they are."""
         return self.projections.states_of(name)
 
     def _forget(self, member: FleetMember) -> None:
-        """A member that has removed its cluster is none any more."""
+        """Drop a member whose cluster is removed."""
         if self.members.get(member.name) is member:
             del self.members[member.name], self._tasks[member.name]
 
     def _end(self, name: ClusterName) -> asyncio.Task[None] | None:
-        """Let the member of a cluster stop. Return its task, which lasts until it has; None where there is none."""
+        """Stop the member of a cluster. Return its task, which ends when it has stopped; None if there is none."""
         if (member := self.members.pop(name, None)) is None:
             return self._ending.get(name)
         member.stop()
@@ -202,7 +215,7 @@ class Fleet:
 
 
 def _connects_alike(before: ClusterSpec, after: ClusterSpec) -> bool:
-    """Return whether what changed of a cluster needs no new connection."""
+    """Return whether the change of a declaration needs no new connection."""
     return (before.access, before.rate, before.timeouts, before.is_paused) == (
         after.access,
         after.rate,

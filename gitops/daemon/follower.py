@@ -1,7 +1,6 @@
-"""Follow sources: fetch what moved, run passes while they change something, wait for what is in flight, wake by timer and by hint.
+"""Follower of sources: it polls Git, and hands new states to the loop of the cluster, or to all clusters of a fleet.
 
-A source that cannot be fetched keeps its last good catalog; one that was never fetched is left out, which touches nothing of it. Servers are
-asked for the sources that are due, each server once for all of these.
+`fetcher` says what becomes of sources that cannot be read.
 """
 
 from __future__ import annotations
@@ -35,28 +34,36 @@ from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 FIRST_FETCH_TIMEOUT_SECONDS = 5.0
-"""Seconds that the first pass waits for all servers; what comes later is taken up by another one."""
+"""Longest wait of the first pass for all Git servers, in seconds. A later answer causes another pass."""
 
 
 @dataclass
 class Follower:
-    """The sources of one cluster; `configs` is what the configuration says of them, where it says more than where they are.
-
-    `notice` hears of commits and of what cannot be read, `on_pass` of every pass. `set_timer` is told when the next pass is
-    due although nothing else happens (None: never). `stage` hears of what is asked of Git. `max_concurrent` and `elapsed`
-    are those of the `ClusterLoop` that works on the cluster. Once `stop` is set the rounds under way are finished and no other
-    begins.
-    """
+    """Follower of the sources of one cluster, or of a fleet. Without a fleet, the cluster gets all of each source."""
 
     mirrors: Mapping[str, Mirror]
     reconciler: Reconciler
+    """Reconciler of the process's own cluster."""
+
     clock: Clock
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """Event that ends the work once the current rounds are finished."""
+
     notice: Callable[[str, str], None] = lambda _source, _text: None
+    """Receiver of notices about commits and errors, as (source, text)."""
+
     on_pass: Callable[[ReconcileResult], None] = lambda _: None
+    """Receiver of the result of each pass over the process's own cluster."""
+
     set_timer: Callable[[datetime | None], None] = lambda _: None
+    """Receiver of the time at which `on_timer` is to be called; None for no time."""
+
     configs: Mapping[str, SourceConfig] = field(default_factory=dict)
+    """Settings of sources in the configuration, by name. A source may have none."""
+
     stage: Stage = no_stage
+    """Measurement of requests to Git."""
+
     max_concurrent: int = 1
     fleet: Fleet | None = None
     elapsed: Callable[[], float] = time.monotonic
@@ -89,7 +96,7 @@ class Follower:
 
     @property
     def event_router(self) -> EventRouter | None:
-        """What maps events of the cluster to work; None where nothing is watched."""
+        """Return the map from watch events to keys; None if nothing is watched."""
         return self.cluster_loop.event_router
 
     @event_router.setter
@@ -101,12 +108,14 @@ class Follower:
 
     @property
     def queue(self) -> WorkQueue[QueueKey]:
-        """What is to be looked at."""
+        """Return the work queue of the process's own cluster."""
         return self.cluster_loop.queue
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> None:
-        """Follow these from the next pass on. A source that is not among them is left out, which touches nothing of it; one with another mirror
-        than before is read anew, and keeps what was read of it until that succeeds.
+        """Follow these sources from the next pass on.
+
+        Objects of a source that is not among them stay as they are. A source with a new mirror is read again, and keeps
+        its last state until that succeeds.
         """
         self.poll(*self._fetcher.configure(mirrors, configs))
         self.mirrors, self.configs = mirrors, configs
@@ -115,32 +124,32 @@ class Follower:
             self.fleet.update(self._fetcher.states)
 
     def poll(self, *names: str) -> None:
-        """Ask the servers soon where these sources stand. What cannot be watched is looked at, too."""
+        """Poll these sources soon. If a kind of the cluster cannot be watched, enqueue a full pass too."""
         self._fetcher.mark_due(names)
         if self.event_router is not None and self.event_router.is_blind:
             self.reconcile_all()
         self._wake_event.set()
 
     async def fetch(self) -> list[SourceState]:
-        """The newest readable state of every source, in the order of their names; who is not due is not asked for."""
+        """Poll the due sources, and return the newest readable state of every source, sorted by name."""
         return await self._fetcher.fetch()
 
     @property
     def errors(self) -> Mapping[str, SourceError]:
-        """Why sources could not be read at the last fetch, by their names."""
+        """Return the error of the last fetch of each source that failed."""
         return dict(self._fetcher.errors)
 
     @property
     def unread(self) -> list[str]:
-        """Sources of which nothing has been read since the start."""
+        """Return the sources that have not been read since the start."""
         return self._fetcher.unread
 
     async def run_once(
         self, *, wait: timedelta, check_state: Callable[[SourceState], Coroutine[None, None, None]] | None = None
     ) -> ReconcileResult:
-        """Passes until another would find nothing more and nothing is in flight, or until that has lasted for `wait`. All sources are asked, once.
+        """Poll all sources once, do a single run over the process's own cluster, and return its last pass.
 
-        `check_state` raises where a source may not be worked on as it is now.
+        `wait`: see `SingleRun`. `check_state` raises if the state of a source must not be applied.
         """
         self.poll(*self.mirrors)
         states = await self.fetch()
@@ -152,7 +161,10 @@ class Follower:
         )
 
     async def run_fleet_once(self, *, wait: timedelta) -> FleetRun:
-        """Do the same in each cluster of the fleet, side by side, the hub's own among them. Raises ClusterError where the hub itself fails."""
+        """Poll all sources once, and do a single run over each cluster of the fleet, the hub's own included.
+
+        The runs are concurrent. Raises: ClusterError if the hub itself fails.
+        """
         assert self.fleet is not None
         self.poll(*self.mirrors)
         await self.fleet.restore()
@@ -173,21 +185,21 @@ class Follower:
         return SingleRun(wait=wait, clock=self.clock, stop=self.stop)
 
     def reconcile_all(self) -> None:
-        """Look at everything soon: something has changed, or may have."""
+        """Enqueue a full pass over the process's own cluster."""
         self.enqueue(None)
 
     def enqueue(self, roots: Roots, priority: int = PRIORITY_CHANGE) -> None:
-        """Look at these objects of sources, or (None) at everything: at most half of the time goes into whole passes that change nothing."""
+        """Enqueue roots or (None) everything; see `ClusterLoop.enqueue`."""
         self.cluster_loop.enqueue(roots, priority)
 
     def resync(self) -> None:
-        """Look at everything anew, and search for members that were left behind as well."""
+        """Enqueue a full pass in every cluster, with a search for members that were left behind."""
         self.cluster_loop.resync()
         if self.fleet is not None:
             self.fleet.resync()
 
     def on_timer(self) -> None:
-        """A moment that `set_timer` was told of: look at whom it concerns; at everything where a pin has ended."""
+        """Enqueue the roots that are affected by the time alone; everything if a pin has expired."""
         pin_expiry = self._fetcher.next_pin_expiry
         if pin_expiry is not None and pin_expiry <= self.clock.now():
             self.enqueue(None, PRIORITY_WINDOW)
@@ -195,7 +207,7 @@ class Follower:
             self.cluster_loop.on_timer()
 
     async def run_forever(self) -> None:
-        """Ask all sources, then work on the cluster and ask those that `poll` names, until `stop` is set. Raises what ends the process."""
+        """Poll all sources, then follow and reconcile them until `stop`. Raise the error that ends the process."""
         self.reconciler.follows = self.mirrors.keys()
         try:
             await wait_for_any(self._fetch_initially(), self.stop.wait())
@@ -218,7 +230,7 @@ class Follower:
         self._cancel_polls()
 
     async def _fetch_initially(self) -> None:
-        """All servers are asked; who does not answer soon keeps the others waiting no longer."""
+        """Poll all servers, and wait for them for a limited time. Then continue with accepted commits."""
         self.poll(*self.mirrors)
         self._poll_due_sources()
         if self._poll_tasks:
@@ -232,11 +244,11 @@ class Follower:
             task.cancel()
 
     async def wait_until_idle(self) -> None:
-        """Until what is under way now is over, passes and writes; others may have begun meanwhile."""
+        """Wait until the current passes and writes are finished. Others may have begun in between."""
         await self.cluster_loop.wait_until_idle()
 
     def _poll_due_sources(self) -> None:
-        """Servers are asked while passes go on; what has moved is taken up as soon as its server has answered."""
+        """Pass on what finished polls have read, and start polls of due sources. Passes run meanwhile."""
         for poll in [task for task in self._poll_tasks if task.done()]:
             self._poll_tasks.remove(poll)
             poll.result()
@@ -255,7 +267,7 @@ class Follower:
         return task
 
     def _on_background_pass(self, result: ReconcileResult) -> None:
-        """One of those that `forever` runs."""
+        """Report a pass of `run_forever`, and set the timer of the next one."""
         self._report_pass(result)
         if self.fleet is not None:
             self.fleet.on_local_pass(result)

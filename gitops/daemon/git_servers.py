@@ -1,6 +1,6 @@
 """Limits per Git server: backoff after repeated failures, and a small number of threads.
 
-A server that hangs takes no thread of the other servers.
+A server that hangs occupies no thread of other servers.
 """
 
 from __future__ import annotations
@@ -18,23 +18,29 @@ from gitops.source import Mirror
 from renderer.frozen import dataclass
 
 FAILURES_WITHOUT_BACKOFF: Final = 3
+"""Number of the failure in a row that causes the first backoff."""
+
 MAX_BACKOFF_SECONDS: Final = 300.0
 THROTTLED_BACKOFF_SECONDS: Final = 60.0
+"""Backoff in seconds after the first throttled request."""
+
 MAX_RETRY_AFTER_SECONDS: Final = 3600.0
-"""Seconds; see `rest`."""
+"""Longest `Retry-After` of a server that is obeyed, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ServerFailure:
-    """A server that has failed so many times in a row, and when it is asked again; `is_requested_by_server`: that is
-    what it wants itself. `access` is that of the
-    mirror that asked.
-    """
+    """Failures of one server in a row."""
 
     count: int
     until: datetime
+    """End of the backoff."""
+
     is_requested_by_server: bool
+    """Whether the server itself has asked for the backoff, by throttling or by `Retry-After`."""
+
     credential_states: tuple[object, ...]
+    """State of the credentials in the last failed request. Changed credentials permit a retry."""
 
     def is_backing_off(self, now: datetime) -> bool:
         return is_waiting(self.until, timedelta(seconds=MAX_RETRY_AFTER_SECONDS), now)
@@ -42,18 +48,20 @@ class _ServerFailure:
 
 @dataclass(slots=True)
 class GitServerBackoff:
-    """Which servers have failed at their last question, and which sources a person wants to be looked at all the same."""
+    """Backoff of all servers, and the sources for which a person has requested a poll all the same."""
 
     _failures: dict[Hashable, _ServerFailure] = field(default_factory=dict)
     _requested_sources: set[str] = field(default_factory=set)
 
     def note_request(self, source: str) -> None:
-        """A person wants it to be looked at now."""
+        """Permit one poll of the source during a backoff, because a person has requested it."""
         self._requested_sources.add(source)
 
     def is_backing_off(self, source: str, mirror: Mirror, now: datetime) -> bool:
-        """Is its server left alone for a while, after it has failed again and again? A local directory is asked as ever, and so is, once, what a
-        person wants to be looked at now, or with other credentials: unless it is the server that wants to be left alone.
+        """Return whether the source must not be polled now, and use up the request of a person for it.
+
+        A local directory has no backoff. A person's request, or changed credentials, permit a poll during a backoff,
+        unless the server itself has asked for the backoff.
         """
         is_requested, failure = source in self._requested_sources, self._failures.get(mirror.server)
         self._requested_sources.discard(source)
@@ -65,7 +73,7 @@ class GitServerBackoff:
     def record_failure(
         self, mirror: Mirror, credential_states: tuple[object, ...], error: SourceError, now: datetime
     ) -> None:
-        """It was asked with this access, the mirror's when the question was put."""
+        """Record a failed request to the server of a mirror, with the state of the credentials before the request."""
         previous = self._failures.get(mirror.server)
         failure_count = previous.count + 1 if previous else 1
         retry_after, throttled = (
@@ -78,15 +86,15 @@ class GitServerBackoff:
         )
 
     def reset(self, mirror: Mirror) -> None:
-        """It is asked as ever from now on."""
+        """End the backoff of a mirror's server, after a success."""
         self._failures.pop(mirror.server, None)
 
 
 def backoff_seconds(failures: int, *, throttled: bool, retry_after: float | None) -> float:
-    """Return the seconds for which a server is not asked after so many failures in a row.
+    """Return the backoff in seconds after this number of failures in a row.
 
-    None after the first two, then 1, 2, 4 and so on up to five minutes. A server that is `throttled` has a minute at
-    once. `retry_after` is what it says itself (RFC 9110, 10.2.3), heeded up to an hour.
+    It is 0 after the first two, then 1, 2, 4 and so on up to five minutes. A `throttled` request causes a minute at
+    once. `retry_after` is the wish of the server (RFC 9110, 10.2.3), obeyed up to an hour.
     """
     excess = failures - FAILURES_WITHOUT_BACKOFF
     backoff = 0.0 if excess < 0 else exponential_backoff(excess, 1.0, MAX_BACKOFF_SECONDS)
@@ -99,16 +107,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_THREADS_PER_SERVER: Final = 4
-"""Questions at once."""
+"""Requests to one server that run at the same time."""
 
 
 class GitServerLimits:
-    """One to each server."""
+    """Limit of concurrent requests per server."""
 
     def __init__(self) -> None:
         self._semaphores = defaultdict[Hashable, asyncio.Semaphore](lambda: asyncio.Semaphore(MAX_THREADS_PER_SERVER))
 
     async def run(self, mirror: Mirror, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """What `act` answers, in a thread, once it is its turn at the server of this mirror."""
+        """Run a blocking function in a thread, once the mirror's server has a free slot. Return its result."""
         async with self._semaphores[mirror.server]:
             return await asyncio.to_thread(function, *arguments, **named)

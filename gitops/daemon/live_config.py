@@ -1,7 +1,7 @@
-"""The configuration in force: what the file said when it could be taken last.
+"""Configuration in force: the last valid content of `levelgate.yaml`.
 
-It is looked after as long as the process lives, also while another one leads: who takes the lead begins with what is in force then, and a file that
-is refused is told before that. A file that cannot be taken changes nothing: the one before stays, and why is told once.
+A process follows the file even while another process leads. So it starts its term with the current configuration, and
+reports an invalid file before that. An invalid file changes nothing, and is reported once.
 """
 
 from __future__ import annotations
@@ -20,38 +20,43 @@ from gitops.daemon.timers import Timers
 from renderer.frozen import dataclass
 
 NOTICE_SUBJECT: Final = "configuration"
-"""Under this name it is told what becomes of the file."""
+"""Subject of notices about the file."""
 
 _REREAD_INTERVAL: Final = timedelta(minutes=1)
-"""A changed file is seen at once where the file system tells, and else after this."""
+"""Interval of polls of the file, for a file system that reports no changes."""
 
 
 @dataclass
 class LiveConfig:
-    """`config` was read from `file`; None: it came from flags and does not change. `taken` hears that another one is in force. `refused`: why the
-    file as it is now is not taken, empty where it is.
-    """
+    """Configuration in force, and its file."""
 
     config: Config
     file: Path | None
+    """File of the configuration; None if it comes from flags, and never changes."""
+
     notice: Callable[[str, str], None]
+    """Receiver of notices, as (subject, text)."""
+
     on_change: Callable[[], None] = lambda: None
+    """Function that is called after `config` has changed."""
+
     refusal: str = field(default="", init=False)
+    """Error of the current content of the file; empty if it is valid."""
 
     @asynccontextmanager
     async def follow_file(self) -> AsyncIterator[None]:
-        """Take the file as it changes, as long as the context lasts."""
+        """Apply changes of the file for the block."""
         if self.file is None:
             yield
             return
         async with Timers() as timers:
             with FileWatch(self.file, self.reread, warn=partial(self.notice, NOTICE_SUBJECT)):
                 timers.call_every(NOTICE_SUBJECT, _REREAD_INTERVAL, self.reread)
-                self.reread()  # it may have changed since it was read first
+                self.reread()  # the file may have changed since the first read
                 yield
 
     def reread(self) -> None:
-        """Take the file as it is now; where it is wrong, tell it and go on."""
+        """Read the file again. Apply it if it is valid, else report the error once."""
         assert self.file is not None
         try:
             config = read_config(self.file)
@@ -78,12 +83,13 @@ class LiveConfig:
         if _start_only_settings(config) != _start_only_settings(self.config):
             self.notice(
                 NOTICE_SUBJECT,
-                "cluster, applyConcurrency, maxConcurrentReconciles, listen, resync and logFormat take effect at the next start",
+                "cluster, applyConcurrency, maxConcurrentReconciles, listen, resync and logFormat "
+                "take effect at the next start",
             )
 
 
 def _start_only_settings(config: Config) -> tuple[object, ...]:
-    """What a process keeps as it was when it started."""
+    """Return the settings that a running process does not change."""
     return (
         *(config.cluster, config.context, config.apply_concurrency, config.max_concurrent_reconciles),
         *(config.listen, config.resync, config.log_format),

@@ -1,4 +1,4 @@
-"""What people are told of passes, each time that it changes."""
+"""Notices about the results of passes, each only when it changes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from renderer.frozen import dataclass
 
 @dataclass(slots=True)
 class NoticeFilter:
-    """What was told last: why everything is stopped, why nothing of a source is written, and what of it is left behind."""
+    """Filter that remembers the last notices: the suspension, errors of sources, and members that were left behind."""
 
     _last_suspension: str = ""
     _last_left_behind: Mapping[str, str] = field(default_factory=dict)
     _last_messages: Mapping[str, str] = field(default_factory=dict)
 
     def collect_notices(self, result: ReconcileResult) -> Iterator[tuple[str, str]]:
-        """What is new with this pass, each with the source, or the cluster, that it is about."""
+        """Yield the notices that are new with this pass, as (subject, text). The subject is a source, or `cluster`."""
         suspension = result.propagation.stopped.message if result.propagation.stopped else ""
         if suspension != self._last_suspension:
             yield "cluster", suspension or "no longer suspended"
@@ -29,7 +29,7 @@ class NoticeFilter:
             for set_plan in result.sets
             if set_plan.rendered.is_source and set_plan.error and not (suspension or set_plan.error.reason.is_hold)
         }
-        if result.touched is not None:
+        if result.touched is not None:  # a partial pass tells nothing about the other sources
             messages |= {source: message for source, message in self._last_messages.items() if source not in sources}
         previous_messages, self._last_messages = self._last_messages, messages
         yield from (
@@ -37,7 +37,7 @@ class NoticeFilter:
         )
         if result.touched is None:
             left_behind = {source: left.cause.message for source, left in result.left_behind.items() if left.count}
-            told, self._last_left_behind = self._last_left_behind, left_behind
-            yield from ((source, text) for source, text in left_behind.items() if told.get(source) != text)
+            previous, self._last_left_behind = self._last_left_behind, left_behind
+            yield from ((source, text) for source, text in left_behind.items() if previous.get(source) != text)
         for rollout in result.miscounted:
             yield "cluster", f"rollout {rollout} was counted wrongly and has been counted again; please report this"

@@ -1,4 +1,4 @@
-"""`run --once`: passes over a cluster until another would find nothing more, or until that has lasted for long enough."""
+"""Single run (`levelgate run --once`): passes over a cluster until nothing changes any more, or until a time limit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gitops.reconcile.sources import SourceState
 from renderer.frozen import dataclass
 
 MAX_PASSES: Final = 500
-"""It is given up after so many passes: somebody else changes back what they write."""
+"""Passes after which a run ends although each has changed something: another writer reverts the changes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SingleRun:
-    """Waits for what is in flight as long as it changes, and then for `wait`; ends early where `stop` is set."""
+    """Single run. Without a change, it waits for nodes in flight for at most `wait`. It ends early if `stop` is set."""
 
     wait: timedelta
     clock: Clock
@@ -36,9 +36,9 @@ class SingleRun:
         on_pass: Callable[[ReconcileResult], None],
         whole_pass_turn: Callable[[], AbstractAsyncContextManager[None]],
     ) -> ReconcileResult:
-        """Return what the last pass has found; each is run within `whole_pass_turn`.
+        """Run passes, each within `whole_pass_turn`, and return the result of the last one.
 
-        What is refused is sent once, as long as nothing of it changes. Raises ClusterError.
+        A refused write is not retried unless its manifest or its object changes. Raises: ClusterError.
         """
         reconciler.disable_retries()
         waited, delay = 0.0, FIRST_LOOK
@@ -63,10 +63,13 @@ class SingleRun:
 
 @dataclass(frozen=True, slots=True)
 class FleetRun:
-    """What a single run over the clusters of a fleet has come to: the last pass of each, why others were not worked on, and which are left alone on
-    purpose.
-    """
+    """Outcome of a single run over the clusters of a fleet. Each cluster is in exactly one of the mappings."""
 
     results: Mapping[ClusterName, ReconcileResult]
+    """Last pass over each reconciled cluster."""
+
     failures: Mapping[ClusterName, str]
+    """Clusters that could not be reconciled, each with the reason."""
+
     left_alone: Mapping[ClusterName, str]
+    """Clusters that Git excludes, such as paused ones, each with the reason."""

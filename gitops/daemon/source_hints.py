@@ -1,7 +1,7 @@
-"""A word that there is something new of sources, given to the process that leads.
+"""Forwarding of hints about new commits to the leading process.
 
-Of several processes any one may be told, such as by a forge that calls a Service: one that does not lead passes it on, as a person would ask with
-`levelgate reconcile`, by an annotation on the record of the source.
+A forge calls a Service, so its webhook reaches any of several processes. One that does not lead forwards the hint like
+`levelgate reconcile`: by an annotation on the record of the source.
 """
 
 from __future__ import annotations
@@ -20,21 +20,30 @@ from renderer.identity import source_parent
 
 @dataclass(frozen=True, slots=True)
 class SyncHintForwarder:
-    """`leads` says whether this process does, `poll` asks where sources stand. `cluster` takes writes of a process that does not lead, too."""
+    """Forwarder of hints about sources."""
 
     cluster: Cluster
+    """Cluster that accepts writes even if this process does not lead."""
+
     clock: Clock
     leads: Callable[[], bool]
+    """Function that returns whether this process leads."""
+
     poll: Callable[..., None]
+    """Function that polls the named sources soon, used if this process leads."""
 
     async def take(self, *sources: str) -> None:
-        """Ask for these soon. A source without a record is asked for when its turn comes. Raises ClusterError where it cannot be passed on."""
+        """Poll these sources soon, here or in the leading process.
+
+        The hint of a source without a record is not forwarded, and the source waits for its regular poll. During a
+        suspension no hint is forwarded. Raises: ClusterError.
+        """
         if self.leads():
             self.poll(*sorted(set(sources)))
             return
         if await describe_suspension(self.cluster, self.clock.now()):
             return
-        said = {"metadata": {"annotations": {well_known.SYNC_REQUESTED_AT: micro_timestamp(self.clock.now())}}}
+        request = {"metadata": {"annotations": {well_known.SYNC_REQUESTED_AT: micro_timestamp(self.clock.now())}}}
         await asyncio.gather(
-            *(self.cluster.merge(source_parent(name), said, manager=STATUS_MANAGER) for name in sources)
+            *(self.cluster.merge(source_parent(name), request, manager=STATUS_MANAGER) for name in sources)
         )

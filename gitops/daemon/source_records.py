@@ -1,6 +1,7 @@
-"""What the records of sources in the cluster say before a pass has read them, and what is told there where no pass is run.
+"""Access of the fetcher to the records of sources in the cluster, outside of passes.
 
-A person's word counts from the start: a source that is pinned is not fetched otherwise first.
+Records are read before the first pass, so that a pin counts from the start: no other commit of a pinned source is
+applied first.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NUMBER: Final = re.compile(r"\d+")
 
 @dataclass(slots=True)
 class SourceRecords:
-    """Of the sources of one cluster."""
+    """Records of the sources of one cluster."""
 
     cluster: Cluster
     clock: Clock
@@ -42,37 +43,40 @@ class SourceRecords:
     _reported: dict[str, UnreadableSource | None] = field(default_factory=dict)
 
     async def load_missing(self, sources: Iterable[str]) -> None:
-        """Look up those that no pass has seen yet."""
+        """Read the records of these sources that neither a pass nor this method has read yet."""
         for name in sources:
             if name not in self._pins:
                 try:
                     record = self._first_lookups[name] = await self.cluster.get(source_parent(name))
                 except ClusterError:
-                    continue  # the pass will say what is wrong with the cluster
+                    continue  # the next pass reports the error of the cluster
                 self._pins[name] = pin_of(record, self.clock.now())
                 self._reported[name] = UnreadableSource.from_record(record) if record else None
 
     async def get_record(self, source: str) -> Object | None:
-        """As it was looked up before anything else, once, else as it is now. Raises ClusterError."""
+        """Return the record of a source: the first time as `load_missing` has read it, then as it is now.
+
+        Raises: ClusterError.
+        """
         if source in self._first_lookups:
             return self._first_lookups.pop(source)
         return await self.cluster.get(source_parent(source))
 
     def pin(self, source: str) -> Pin | None:
-        """The one that held when it was last looked at."""
+        """Return the last known pin of a source."""
         return self._pins.get(source)
 
     @property
     def next_pin_expiry(self) -> datetime | None:
-        """When the next pin ends by itself."""
+        """Return when the next pin expires; None if no pin has an end."""
         return min((pin.until for pin in self._pins.values() if pin and pin.until), default=None)
 
     def find_changed_pins(self, sources: Iterable[str], result: ReconcileResult) -> set[str]:
-        """Those of which this pass has seen that a pin began, ended or was changed."""
+        """Return the sources whose pin began, ended or changed, as this pass has seen it."""
         changed_sources = set[str]()
         for name in self._pins.keys() & set(sources):
             if not result.observed.is_known(source_parent(name)):
-                del self._pins[name]  # a pass without this source has not looked; who asks its server does
+                del self._pins[name]  # this pass has not read the record, so the next poll does
                 continue
             pin = pin_of(result.observed.objects.get(source_parent(name)), self.clock.now())
             if pin != self._pins[name]:
@@ -81,7 +85,10 @@ class SourceRecords:
         return changed_sources
 
     async def expire_approval(self, source: str, record: Object | None, previous_commit: str, commit: str) -> None:
-        """An approval of a commit ends when the source goes on from it: who sets the server back to it asks again. Raises ClusterError."""
+        """Remove the approval of a commit when the source leaves that commit. Raises: ClusterError.
+
+        If the branch is set back to the commit later, a person has to approve it again.
+        """
         approval = annotation(record, well_known.APPROVED_COMMIT) if record else ""
         if (
             previous_commit == commit
@@ -92,13 +99,16 @@ class SourceRecords:
         await self._annotate(source, well_known.APPROVED_COMMIT, None)
 
     async def report_error(self, source: str, error: SourceError | None) -> None:
-        """Say that a source cannot be read, or that it can again: whoever asks the cluster is to know how old the news is."""
+        """Record that a source cannot be read, and since when, or (None) that it can be read again.
+
+        So `levelgate status` can tell how old the state of the source is.
+        """
         previous = self._reported.get(source)
         since = previous.since if previous else timestamp(self.clock.now())
         unreadable = UnreadableSource(since, str(error)[:MAX_MESSAGE_CHARACTERS]) if error else None
         if unreadable == previous or (unreadable and previous and is_same_message(unreadable.why, previous.why)):
             return
-        with suppress(ClusterError):  # it is tried again when the server is asked the next time
+        with suppress(ClusterError):  # the next poll tries again
             if await describe_suspension(self.cluster, self.clock.now()):
                 return
             if unreadable:
@@ -107,7 +117,7 @@ class SourceRecords:
                 self._reported[source] = unreadable
 
     async def _ensure_parent(self, source: str) -> None:
-        """There is an object that tells of the source, and that people can answer, also before anything of it was taken."""
+        """Create the record of a source that was never applied, so that people see its error and can annotate it."""
         key = source_parent(source)
         if await self.cluster.get(key, metadata_only=True) is None:
             await ensure_namespace(self.cluster)
@@ -119,5 +129,8 @@ class SourceRecords:
 
 
 def is_same_message(first: str, second: str) -> bool:
-    """Do they say the same, but for numbers? How many bytes were missing is no news, and news costs a write and a pass."""
+    """Return whether two messages differ at most in numbers.
+
+    A different count of missing bytes, for example, is no reason for another write and the pass that it causes.
+    """
     return _NUMBER.sub("0", first) == _NUMBER.sub("0", second)

@@ -1,4 +1,4 @@
-"""What a pass has left of each source in one cluster, in one line for people."""
+"""Summaries of the sources of one cluster after a pass, for the hub's record of the cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gitops.records.display_state import DisplayState
 
 
 def summarize_sources(result: ReconcileResult) -> dict[str, SourceSummary]:
-    """Return the summary of each source of a pass, by name; a source of which nothing is there or wanted has none."""
+    """Return the summary of each source of a pass, by name. A source without any set in the cluster has none."""
     summaries = {}
     for state in result.sources:
         source = state.catalog.source

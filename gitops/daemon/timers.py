@@ -1,7 +1,7 @@
-"""Every timer of the daemon: polls with jitter, and single wake-ups such as the edge of a window.
+"""Timers of the daemon: polls with jitter, and single wake-ups such as the edge of a window.
 
-The only module that imports apscheduler. Times are computed elsewhere (windows by cron arithmetic that is right);
-here is only "call me then". Actions run on the event loop, one after another, and must not block.
+Other modules compute the times, those of windows with their own cron arithmetic. Actions run on the event loop, one
+after another, and must not block. This is the only module that imports apscheduler.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any, Final, Self
 _log = logging.getLogger(__name__)
 
 _CLOCK_CHECK_SECONDS: Final = 30.0
-"""Seconds; apscheduler sleeps until the next timer as the clock was when it fell asleep."""
+"""Seconds between two checks of the wall clock. apscheduler does not notice if the clock is set while it sleeps."""
 
 
 class Timers:
-    """Named timers on the running event loop. Use with `async with`; timers run between entry and exit.
+    """Named timers on the running event loop, active within `async with`.
 
-    A name stands for one timer: a new one of that name replaces it. Late timers run once, however many turns were
-    missed. A clock that is set forward or back is followed within half a minute: `at` means the new time, and what
-    comes back at intervals does not wait until the clock is where it was.
+    A new timer replaces the one of the same name. A late timer runs once, however many of its times were missed. If the
+    wall clock is set, the timers follow within half a minute: `call_at` by the new time, `call_every` without a longer
+    wait than its interval.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Timers:
         await asyncio.sleep(0)  # the scheduler stops in a callback of the loop
 
     def call_every(self, name: str, interval: timedelta, action: Callable[[], None], *, jitter: float = 0.1) -> None:
-        """Call `action` after each `interval`, the first time after one; each turn later by up to `jitter` of it."""
+        """Call `action` after each `interval`, later by a random part of up to `jitter` times the interval."""
         from apscheduler.triggers.interval import IntervalTrigger
 
         seconds = interval.total_seconds()
@@ -60,7 +60,7 @@ class Timers:
         self._max_intervals[name] = interval * (1 + jitter)
 
     def call_at(self, name: str, when: datetime, action: Callable[[], None]) -> None:
-        """Call `action` once at `when` (with a zone), or at once if that has passed."""
+        """Call `action` once at `when`, which has a time zone; immediately if that has passed."""
         from apscheduler.triggers.date import DateTrigger
 
         if when.tzinfo is None:
@@ -68,7 +68,7 @@ class Timers:
         self._add_job(name, DateTrigger(when.astimezone(UTC)), action)
 
     def cancel(self, name: str) -> None:
-        """Forget the timer; it need not exist."""
+        """Cancel a timer, if there is one."""
         from apscheduler.jobstores.base import JobLookupError
 
         self._max_intervals.pop(name, None)
@@ -86,7 +86,7 @@ class Timers:
         self._clock_check = asyncio.get_running_loop().call_later(_CLOCK_CHECK_SECONDS, self._check_clock)
 
     def _add_job(self, name: str, trigger: Any, action: Callable[[], None]) -> None:
-        async def run() -> None:  # a coroutine: plain functions would run in threads
+        async def run() -> None:  # a coroutine, because apscheduler runs plain functions in threads
             try:
                 action()
             except Exception:

@@ -1,6 +1,6 @@
-"""Turns for whole passes over many clusters: a few clusters at a time, so that no pass is as slow as all together.
+"""Turns for full passes over many clusters. Only a few run at a time, so that each is fast.
 
-A turn is not kept by a cluster that does not answer (row S3-7: an unreachable cluster delays its own placement only).
+A cluster that does not answer loses its turn, so that it delays no other cluster.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 WHOLE_PASSES_AT_ONCE: Final = 4
-"""Whole passes that hold a turn at the same time."""
+"""Full passes that hold a turn at the same time."""
 
 SILENT_TURN_SECONDS: Final = 5.0
-"""Seconds without an answer of the cluster after which its pass loses the turn."""
+"""Seconds without a response of the cluster after which its pass loses the turn."""
 
 LONGEST_TURN_SECONDS: Final = 30.0
-"""Seconds after which a pass loses the turn in any case, so that large clusters do not keep small ones waiting."""
+"""Seconds after which every pass loses its turn, so that large clusters do not delay small ones."""
 
 
 class Turns:
-    """Turns for whole passes, `limit` at a time. A pass that loses its turn goes on and no longer counts."""
+    """Turns for full passes, `limit` at a time. A pass that loses its turn continues, but no longer counts."""
 
     def __init__(self, limit: int, silent_seconds: float, longest_seconds: float) -> None:
         self._free = asyncio.Semaphore(limit)
@@ -30,10 +30,10 @@ class Turns:
 
     @asynccontextmanager
     async def take(self, count_answers: Callable[[], int]) -> AsyncIterator[None]:
-        """Wait for a turn and hold it for the block. `count_answers` returns how often the cluster has answered."""
+        """Wait for a turn and hold it for the block. `count_answers` returns the number of responses of the cluster."""
         await self._free.acquire()
         holder = asyncio.ensure_future(self._hold(count_answers))
-        # Not at the end of `_hold`: a task that is cancelled before its first step runs none of it.
+        # Not in `_hold`: a task that is cancelled before its first step runs none of its code.
         holder.add_done_callback(lambda _: self._free.release())
         try:
             yield
@@ -41,7 +41,7 @@ class Turns:
             holder.cancel()
 
     async def _hold(self, count_answers: Callable[[], int]) -> None:
-        """Return when the turn is lost."""
+        """Wait until the turn is lost."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._longest_seconds):
                 last_count = -1

@@ -1,9 +1,13 @@
-"""What is to be worked on next: client-go's queue with priorities, delays and backoff. It knows keys alone and waits for nothing.
+"""Work queue of keys with priorities, delays, backoff and fairness, after the one of client-go. It never blocks.
 
-A key is queued (`dirty` and not being worked on), being worked on, both (it runs once more after `done`), or neither. After every operation: what is
-queued is dirty, nothing is queued that is being worked on, nothing is queued twice, and dirty is what is queued or asked for again meanwhile.
+A key is in one of four states: idle, queued, processing, or processing and to be queued again at `done`. Invariants:
 
-Whoever takes keys sleeps until `next_due_at`, or until `changed` is called. Times are seconds of one clock that never goes back.
+- No key is queued twice.
+- No key is queued while it is processing.
+- `dirty` are the keys that are queued, or were added again while they are processing.
+
+A worker sleeps until `next_due_at`, or until `on_change` is called. Times are seconds of one clock that never goes
+back.
 """
 
 from __future__ import annotations
@@ -20,28 +24,29 @@ from gitops.errors import GitopsError
 from renderer.frozen import dataclass
 
 PRIORITY_CHANGE: Final = 0
-"""Something changed, drifted, or was asked for. No priority is higher."""
+"""Priority of a change, a drift or a request of a person. It is the highest."""
 
 PRIORITY_WINDOW: Final = -50
-"""A window opens."""
+"""Priority of roots for which a window opens."""
 
 PRIORITY_RESYNC: Final = -100
-"""The first look at everything, and looks that nothing gave a reason for."""
+"""Priority of the first full pass, and of periodic ones."""
 
 MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.005, 1000.0
-"""Seconds that a key waits after its first failure, and at most. Each failure doubles them; of the upper half chance takes a part."""
+"""Shortest and longest backoff in seconds. Each failure doubles it; a random part of up to half is taken off."""
 
 K = TypeVar("K", bound=Hashable)
 
 
 class KeyNotProcessing(GitopsError):
-    """`done` of a key that nobody works on: whoever calls it has lost count."""
+    """Call of `done` for a key that is not processing: a fault of the caller."""
 
 
 @dataclass(order=True, slots=True)
 class _Entry(Generic[K]):
-    """A place in line, best first: by `since`, the time at which it counts as changed just now. A lower class than that of changes counts as having
-    come later by one second for each step, which is aging.
+    """Queued key, ordered by `effective_time`: the time of the request plus one second per step of lower priority.
+
+    This is aging: a key of low priority is overtaken for a limited time only.
     """
 
     effective_time: float
@@ -59,12 +64,14 @@ class _Delay:
 
 @dataclass
 class WorkQueue(Generic[K]):
-    """`group_of` says which keys share a fair share of the turns (the cluster); `changed` is called when a key can be taken, or will be sooner than
-    before. For metrics: `len()` is its depth, `oldest` the seconds that the longest waiting key has waited.
-    """
+    """Work queue. Its `len()` is the number of queued keys."""
 
     group_of: Callable[[K], Hashable]
+    """Function that returns the group of a key, such as its cluster. Groups with equally urgent keys take turns."""
+
     on_change: Callable[[], None]
+    """Function that is called when a key is queued, or falls due sooner than before."""
+
     now: Callable[[], float]
     random_fraction: Callable[[], float] = random.random
     closed: bool = False
@@ -83,20 +90,23 @@ class WorkQueue(Generic[K]):
 
     @property
     def oldest_age_seconds(self) -> float:
+        """Return how long the oldest queued key has waited, in seconds."""
         return max((self.now() - entry.queued_at for entry in self._queued.values()), default=0.0)
 
     @property
     def processing(self) -> frozenset[K]:
-        """What is being worked on."""
+        """Return the keys that are processing."""
         return frozenset(self._processing)
 
     @property
     def dirty(self) -> frozenset[K]:
+        """Return the keys that are queued, or to be queued again after `done`."""
         return frozenset((*self._queued, *self._dirty_while_processing))
 
     def add(self, key: K, priority: int = PRIORITY_CHANGE) -> None:
-        """It is to be worked on now. One entry however often it is asked for; the highest priority counts. Takes the place of a delay. Ignored
-        once the queue is closed.
+        """Queue a key now, once however often it is added, with the highest of its priorities.
+
+        A pending delay of the key ends. A closed queue ignores the call.
         """
         if self.closed:
             return
@@ -105,7 +115,7 @@ class WorkQueue(Generic[K]):
         self._add(key, priority, self.now())
 
     def add_after(self, key: K, seconds: float, priority: int = PRIORITY_CHANGE) -> None:
-        """The same after a while; the earlier of two delays counts, and nothing if it is to be worked on anyway."""
+        """Queue a key after a delay. Of two delays the earlier one counts. A dirty key is not delayed."""
         if seconds <= 0 or key in self._queued or key in self._dirty_while_processing:
             self.add(key, priority)
             return
@@ -120,21 +130,21 @@ class WorkQueue(Generic[K]):
             self.on_change()
 
     def add_rate_limited(self, key: K) -> None:
-        """The same after it has failed: longer each time, until `forget`."""
+        """Queue a key after a failure, with a backoff that grows until `forget`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         max_delay_seconds = exponential_backoff(failures, MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS)
         self.add_after(key, max_delay_seconds * (1 + self.random_fraction()) / 2)
 
     def forget(self, key: K) -> None:
-        """It has not failed, after all that happened."""
+        """Reset the backoff of a key after a success."""
         self._failures.pop(key, None)
 
     def failure_count(self, key: K) -> int:
         return self._failures.get(key, 0)
 
     def get(self) -> K | None:
-        """What is to be worked on next, held from now on until `done`; None if nothing is due."""
+        """Return the next key, which is processing until `done`; None if no key is due."""
         self._queue_due_delays()
         entry = self._best_entry()
         if entry is None:
@@ -149,7 +159,7 @@ class WorkQueue(Generic[K]):
         return entry.key
 
     def done(self, key: K) -> None:
-        """It has been worked on; what was asked for meanwhile goes to the end of its class. Raises KeyNotProcessing, and then nothing has changed."""
+        """End the processing of a key, and queue it if it was added meanwhile. Raises: KeyNotProcessing."""
         if key not in self._processing:
             raise KeyNotProcessing(f"{key} is not being worked on")
         self._processing.remove(key)
@@ -157,7 +167,7 @@ class WorkQueue(Generic[K]):
             self._add(key, self._dirty_while_processing.pop(key), self.now())
 
     def close(self) -> None:
-        """Nothing is accepted any more; what is queued is still handed out, what is delayed is not."""
+        """Accept no more keys. Queued keys are still handed out, delayed ones are dropped."""
         self.closed = True
         self._delays.clear()
         self._delay_heap.clear()
@@ -165,7 +175,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def next_due_at(self) -> float | None:
-        """When something delayed falls due; None if nothing is delayed."""
+        """Return when the next delayed key falls due; None if no key is delayed."""
         self._drop_outdated_delays()
         return self._delay_heap[0][0] if self._delay_heap else None
 
@@ -184,11 +194,15 @@ class WorkQueue(Generic[K]):
         self.on_change()
 
     def _best_entry(self) -> _Entry[K] | None:
-        """The first in line; of several groups whose firsts are of one class that which had its last turn longest ago."""
+        """Return the entry to hand out next.
+
+        Among groups whose first entries have the same effective priority, the group that was served longest ago comes
+        first.
+        """
         now, heads = self.now(), []
         for group, heap in tuple(self._heaps.items()):
             while heap and self._queued.get(heap[0].key) is not heap[0]:
-                heappop(heap)  # it went to a higher class
+                heappop(heap)  # an entry with a higher priority has replaced it
             if heap:
                 heads.append(heap[0])
             else:
@@ -206,7 +220,7 @@ class WorkQueue(Generic[K]):
             self._add(key, self._delays.pop(key).priority, due_at)
 
     def _drop_outdated_delays(self) -> None:
-        """Of those that fell due earlier, or were asked for at once."""
+        """Drop heap entries of delays that were shortened or ended."""
         while self._delay_heap and (
             (delay := self._delays.get(self._delay_heap[0][2])) is None or delay.due_at != self._delay_heap[0][0]
         ):
@@ -214,5 +228,5 @@ class WorkQueue(Generic[K]):
 
 
 def _effective_priority(entry: _Entry[K], now: float) -> int:
-    """The priority, unless it is a low one that has waited until it counts as a common one."""
+    """Return the priority of an entry. A low one becomes that of changes once the entry has aged enough."""
     return PRIORITY_CHANGE if entry.effective_time <= now else entry.priority

@@ -53,7 +53,7 @@ class FleetRecorder:
     """Writer of the records of one hub: those of its clusters, and through `sources` those of its sources.
 
     Only the leading process writes records; `levelgate cluster accept` and `forget` do so too. Hold `identifying` from
-    the read of all records until the identity of one cluster is written, so that no other cluster is identified between.
+    the read of all records until the identity of one cluster is written: no other may be identified in between.
     """
 
     hub: Cluster

@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 import pytest_asyncio
 
-from gitops.daemon import cluster_engagement, fleet_member
+from gitops.daemon import cluster_engagement, cluster_removal
 from gitops.daemon.fleet import Fleet
 from tests.support.cluster.audit import AuditLog
 from tests.support.cluster.control_plane import ControlPlane
@@ -77,7 +77,7 @@ def _without_mark() -> Any:
 
 
 def _without_release() -> Any:
-    return mock.patch.object(fleet_member, "release_cluster", _nothing)
+    return mock.patch.object(cluster_removal, "release_cluster", _nothing)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,54 @@
+"""Standing of a cluster in the fleet: its state, since when, and why, as people see it."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from datetime import datetime
+
+from applier.cluster import ClusterName
+from gitops.clock import Clock
+from gitops.daemon.fleet_environment import ClusterObserver
+from gitops.fleet.fleet_recorder import FleetRecorder, RecordChange
+from gitops.fleet.reach import ReachState
+from renderer.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStanding:
+    """State of a cluster, since when, and why it is not Engaged."""
+
+    state: ReachState
+    since: datetime
+    message: str
+
+    @property
+    def recorded(self) -> RecordChange:
+        """Return the standing as fields of the cluster's record."""
+        return {"state": str(self.state), "message": self.message, "since": self.since}
+
+
+@dataclass
+class StandingReporter:
+    """Reporter of one cluster's standing. Each change goes to the record on the hub, and to the `observer`."""
+
+    name: ClusterName
+    recorder: FleetRecorder
+    clock: Clock
+    observer: ClusterObserver
+    standing: ClusterStanding = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.standing = ClusterStanding(ReachState.UNREACHABLE, self.clock.now(), "not connected yet")
+
+    def report(self, state: ReachState, message: str) -> None:
+        """Set the standing, and report it if it differs from the one before. `since` changes with the state only."""
+        if (state, message) == (self.standing.state, self.standing.message):
+            return
+        since = self.clock.now() if state != self.standing.state else self.standing.since
+        self.standing = ClusterStanding(state, since, message)
+        self.record()
+        self.observer.print_notice("cluster", f"{state}: {message}" if message else str(state))
+
+    def record(self) -> None:
+        """Put the standing into the record of the cluster soon."""
+        self.recorder.update(self.name, self.standing.recorded)
