@@ -1,4 +1,4 @@
-"""The way into one cluster of a fleet: credentials, identity, the mark of the hub, the Lease."""
+"""Engagement of one cluster of a fleet: credentials, identity, the mark of the hub, and the Lease, in this order."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
     from applier.kube.cluster import KubeCluster
 
 UNREACHABLE_SECONDS: Final = 5.0
-"""Seconds for which a call to a cluster that cannot be reached is tried again."""
+"""Seconds for which a call to an unreachable cluster is retried."""
 
 IDENTIFY_SECONDS: Final = 30.0
-"""Seconds within which a cluster says who it is: one that answers without end would be waited for without end."""
+"""Timeout in seconds for the identity of a cluster. A response without end would otherwise block the member forever."""
 
 CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
-"""Seconds between two looks at credentials of which changes are not told for sure. A token that is refused is read anew at once."""
+"""Seconds between two reads of credentials whose changes may go unreported. A refused token is read again at once."""
 
 
 class NotEngaged(GitopsError):
-    """A cluster may not be written to: it is another one than recorded, or a person has to act."""
+    """Refusal to write to a cluster: it is not the recorded one, or a person has to act."""
 
 
 @dataclass
 class ClusterEngagement:
-    """One engagement of a cluster. `credentials_changed` is set when its credentials may be others than before.
+    """One engagement of a cluster, with the access, limits and timeouts that Git had declared at its begin.
 
-    A change of what Git says of its access, limits or timeouts begins another engagement.
+    `credentials_changed` is set whenever the credentials may have changed.
     """
 
     spec: ClusterSpec
@@ -65,7 +65,7 @@ class ClusterEngagement:
         return self.spec.name
 
     async def connect(self, stack: AsyncExitStack) -> KubeCluster:
-        """Connect to the cluster until the `stack` ends. Raises ConfigurationError, ClusterError."""
+        """Connect to the cluster until `stack` is closed. Raises: ConfigurationError, ClusterError."""
         self.credentials_changed.clear()
         connecting = connect_cluster(
             self.spec,
@@ -84,11 +84,16 @@ class ClusterEngagement:
         on_wait: Callable[[str], None],
         is_patient: bool,
     ) -> ThreadLeadership:
-        """Wait until this process leads in the cluster, which is this hub's and the one that was recorded.
+        """Identify the cluster, mark it for this hub, and wait until this process leads there.
 
-        `on_wait` hears who leads meanwhile; `ended_epoch` is the term of the engagement before, 0 for none. The Lease is given
-        back when the `stack` ends. Raises NotEngaged, ClusterClaimed, ClusterError; NotLeading where it is not patient and
-        another process leads.
+        The Lease is released when `stack` is closed.
+
+        Args:
+            ended_epoch: Term of the engagement before; 0 for none.
+            on_wait: Receiver of the name of the process that leads meanwhile.
+            is_patient: Whether to wait for another process that leads.
+
+        Raises: NotEngaged, ClusterClaimed, ClusterError; NotLeading if it is not patient and another process leads.
         """
         environment = self.environment
         await self.identify(cluster)
@@ -110,7 +115,7 @@ class ClusterEngagement:
         return leadership
 
     async def identify(self, cluster: Cluster) -> None:
-        """Record who the cluster is. Raises NotEngaged where it is another one than recorded, or has another name as well."""
+        """Check and record the identity of the cluster. Raises: NotEngaged if it is not the expected one."""
         try:
             async with asyncio.timeout(IDENTIFY_SECONDS):
                 seen_uid = await read_cluster_uid(cluster)
@@ -118,7 +123,7 @@ class ClusterEngagement:
             raise NotEngaged(
                 f"cluster {self.name} did not say who it is within {IDENTIFY_SECONDS:g} s; check what its credentials lead to"
             ) from None
-        # Two names of one cluster are told apart only by who is recorded first.
+        # If two members reach one cluster at once, the second finds the record of the first.
         async with self.environment.recorder.identifying:
             await self._record_identity(seen_uid)
 
@@ -130,9 +135,9 @@ class ClusterEngagement:
         await self.environment.recorder.write(self.name, {"uid": seen_uid, "forgotten": ""})
 
     async def renew_credentials(self, renew: Callable[[], Coroutine[Any, Any, bool]]) -> NoReturn:
-        """Take rotated credentials into the running connection, again and again.
+        """Renew the credentials of the running connection whenever they may have changed.
 
-        Where they cannot be read, those that there are stay in use. Raises NotEngaged where they are of another server.
+        If they cannot be read, the current ones stay in use. Raises: NotEngaged if they are for another server.
         """
         is_read = True
         while True:
@@ -140,7 +145,7 @@ class ClusterEngagement:
             self.credentials_changed.clear()
             try:
                 is_same_server = await renew()
-            except AccessRefused:  # somebody has to change them, and that is told
+            except AccessRefused:  # a person has to change them, and that change sets the event
                 is_read = True
             except ConfigurationError:
                 is_read = False
@@ -155,14 +160,14 @@ class ClusterEngagement:
         if is_read and self.environment.credentials.tells_changes(self.spec.access):
             await changed
         else:
-            # Drawn, so that those of all clusters are not read at one moment.
+            # A random interval, so that the credentials of all clusters are not read at the same moment.
             seconds = CREDENTIALS_INTERVAL_SECONDS * random.uniform(0.75, 1.25)
             await wait_for_any(changed, self.environment.clock.sleep(seconds))
 
 
 @dataclass(frozen=True, slots=True)
 class _LoadedInLoop:
-    """Credentials that are read in the event loop that works, for a connection in another thread."""
+    """Credentials for a connection in another thread. They are read in the event loop `loop`, which owns `source`."""
 
     source: AccessSource
     loop: asyncio.AbstractEventLoop

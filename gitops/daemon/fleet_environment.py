@@ -1,4 +1,4 @@
-"""What all clusters of a fleet share, and who is told of the work on one."""
+"""Environment that all clusters of a fleet share, and the protocol of observers of one cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class FleetEnvironment:
-    """What all clusters of a fleet share: the hub and its id (the UID of its `kube-system`), credentials, clock, and what a reconciler takes."""
+    """Environment of all members of a fleet: the hub, credentials, the clock, and settings of reconcilers.
+
+    `hub_id` is the UID of the hub's namespace `kube-system`. `concurrency` limits requests of one cluster,
+    `max_concurrent` its partial passes.
+    """
 
     hub: Cluster
     hub_id: str
@@ -40,7 +44,7 @@ class FleetEnvironment:
 
 
 class ClusterObserver(Protocol):
-    """Who is told of the work on one cluster."""
+    """Observer of the work on one cluster, such as a log or the status page."""
 
     def report_pass(self, reconcile_result: ReconcileResult) -> None: ...
 

@@ -1,7 +1,9 @@
-"""Who a cluster is, and whose: the UID of its namespace `kube-system`, and the mark of the hub in the cluster itself.
+"""Identity of a cluster (the UID of its namespace `kube-system`), and the mark of its hub in the cluster itself.
 
-Invariants: nothing is written to a cluster that is not the one that was recorded, or that is another one of ours by a second name, or that belongs to
-another hub. The mark is written over the version that was read; who loses a race reads again.
+Invariants:
+
+- Nothing is written to a cluster that is not the recorded one, that has a second name, or that belongs to another hub.
+- A write of the mark replaces exactly the version that was read. After a conflict, the mark is read again.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ _KUBE_SYSTEM: Final = ObjectKey("", "Namespace", "", "kube-system")
 
 
 class UnknownIdentity(GitopsError):
-    """The cluster does not say who it is."""
+    """Missing identity: the cluster has no namespace `kube-system`."""
 
 
 class ClusterClaimed(GitopsError):
-    """The cluster belongs to another hub, `hub_id`: nothing is written to it."""
+    """Refusal to write to a cluster that belongs to the hub with the id `hub_id`."""
 
     def __init__(self, name: ClusterName, hub_id: str) -> None:
         super().__init__(
@@ -45,12 +47,12 @@ class ClusterClaimed(GitopsError):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedIdentity:
-    """It is the cluster that was recorded, or a new one."""
+    """Judgement that the cluster is the recorded one, or a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrongCluster:
-    """The credentials lead to another cluster than before."""
+    """Judgement that the credentials lead to another cluster than before."""
 
     name: ClusterName
     recorded_uid: str
@@ -67,7 +69,7 @@ class WrongCluster:
 
 @dataclass(frozen=True, slots=True)
 class SameCluster:
-    """The credentials lead to a cluster that has another name already."""
+    """Judgement that the credentials lead to a cluster that already has another name."""
 
     name: ClusterName
     other_name: ClusterName
@@ -83,7 +85,7 @@ class SameCluster:
 
 @dataclass(frozen=True, slots=True)
 class HubItself:
-    """The credentials lead to the hub's own cluster, which is worked on as `local` already."""
+    """Judgement that the credentials lead to the hub's own cluster, which already has the name `local`."""
 
     name: ClusterName
 
@@ -101,8 +103,10 @@ IdentityJudgement = AcceptedIdentity | WrongCluster | SameCluster | HubItself
 def judge_identity(
     name: ClusterName, *, recorded_uid: str, seen_uid: str, other_uids: Mapping[ClusterName, str]
 ) -> IdentityJudgement:
-    """May this cluster be written to, as far as its identity goes? `recorded_uid` is empty at the first engagement; `other_uids` are those recorded
-    of other clusters. What was recorded was accepted, be it by a person.
+    """Judge whether the cluster may be written to, as far as its identity is concerned.
+
+    `recorded_uid` is empty at the first engagement. `other_uids` are the recorded UIDs of other clusters. The recorded
+    UID itself is always accepted: a person may have confirmed that two names are meant.
     """
     if recorded_uid == seen_uid:
         return AcceptedIdentity()
@@ -115,7 +119,7 @@ def judge_identity(
 def judge_recorded(
     name: ClusterName, seen_uid: str, records: Mapping[ClusterName, StoredClusterRecord], hub_id: str
 ) -> IdentityJudgement:
-    """Judge the same by the records of the hub, whose own cluster has the UID `hub_id` and no second name, accepted or not."""
+    """Judge the identity of a cluster by the records of the hub. Its own cluster, `hub_id`, never has a second name."""
     if seen_uid == hub_id:
         return HubItself(name)
     uids = {known: stored.record.uid for known, stored in records.items()}
@@ -124,7 +128,10 @@ def judge_recorded(
 
 
 async def read_cluster_uid(cluster: Reader) -> str:
-    """What identifies a cluster, for as long as it exists. It is the id of a hub as well. Raises UnknownIdentity, ClusterError."""
+    """Return the UID of a cluster, which never changes. That of the hub's own cluster is the id of the hub.
+
+    Raises: UnknownIdentity, ClusterError.
+    """
     namespace = await cluster.get(_KUBE_SYSTEM, metadata_only=True)
     if namespace is None or not (uid := namespace["metadata"].get("uid")):
         raise UnknownIdentity(
@@ -134,21 +141,21 @@ async def read_cluster_uid(cluster: Reader) -> str:
 
 
 async def accept_cluster(hub: Cluster, name: ClusterName, seen_uid: str) -> str:
-    """From here on the cluster with this UID is the one of this name. Return the UID recorded before, empty for none. Raises ClusterError."""
+    """Record `seen_uid` as the UID of the cluster. Return the one before, empty for none. Raises: ClusterError."""
     before = await change_cluster_record(hub, name, lambda record: replace(record or NEW_RECORD, uid=seen_uid))
     return before.uid if before else ""
 
 
 async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> bool:
-    """Mark the cluster as this hub's, and return whether it held no record of Levelgate before.
+    """Mark the cluster as belonging to this hub, unless it is marked so already.
 
-    A cluster that bears the mark already costs no write. Raises ClusterClaimed where another hub's mark is there, ClusterError.
+    Return whether the cluster held no record of Levelgate before. Raises: ClusterClaimed if it belongs to another hub, ClusterError.
     """
     lost: ClusterError | None = None
     is_new = False
     for _ in range(MAX_WRITE_TRIES):
         live = await cluster.get(INSTALLATION)
-        if live is None:  # made with no hub in it, so that two that make it at once do not both have it
+        if live is None:  # created without a hub, so that of two hubs that create it at once only one gets it
             is_new = await ensure_namespace(cluster) or is_new
             live = await cluster.apply(record_configmap(INSTALLATION, "installation"), manager=HUB_MANAGER)
         owner = claiming_hub(live)
@@ -165,8 +172,9 @@ async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> boo
 
 
 async def release_cluster(cluster: Cluster) -> str:
-    """Take the mark of whichever hub away, so that another one may claim the cluster. Return that hub's id, empty where there was none. Raises
-    ClusterError.
+    """Remove the mark of the cluster's hub, whichever it is, so that another hub may claim the cluster.
+
+    Return the id of that hub, empty for none. Raises: ClusterError.
     """
     lost: ClusterError | None = None
     for _ in range(MAX_WRITE_TRIES):

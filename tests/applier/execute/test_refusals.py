@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.applier.plan.sets import SOURCE, key, observed
 
 from applier.applyset.inventory import Scope
 from applier.errors import ClusterError, Denied, FieldConflict, Invalid, Unavailable
@@ -12,7 +13,6 @@ from applier.execute.refusals import Refusals
 from applier.execute.results import Result
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
 from renderer.identity import ObjectKey
-from tests.applier.plan.sets import SOURCE, key, observed
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NODE = SOURCE.nodes[0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tests.gitops.plan.commits import planned
+from tests.properties.repositories import GROUP, config_map, definition, instance, plain
+
 from applier.applyset.member import Member
 from applier.cluster import CONTENT_MANAGER
 from gitops.plan.assumed_state import assume_applied, completed_rollouts
@@ -9,8 +12,6 @@ from renderer import well_known
 from renderer.catalog.catalog import Catalog, load
 from renderer.identity import ObjectKey
 from renderer.render.render import render
-from tests.gitops.plan.commits import planned
-from tests.properties.repositories import GROUP, config_map, definition, instance, plain
 from tests.properties.test_planned import rule
 
 FILES = {

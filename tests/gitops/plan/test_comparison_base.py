@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.properties.repositories import config_map, definition, deployment, instance, plain
+
 from gitops.plan.comparison_base import (
     ComparedObjects,
     ComparisonBase,
@@ -11,7 +13,6 @@ from gitops.plan.comparison_base import (
 )
 from renderer.catalog.catalog import Catalog, load
 from renderer.render.render import render
-from tests.properties.repositories import config_map, definition, deployment, instance, plain
 from tests.properties.test_planned import CLOSED, rule
 
 
