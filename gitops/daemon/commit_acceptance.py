@@ -65,7 +65,7 @@ async def plan_mismatch(
     return HeldCommit(commit, f"commit {commit[:7]} {claim}, and its plan is {plan.hash}", Reason.APPROVAL_REQUIRED)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class CommitAcceptance:
     """Acceptance of commits of one source."""
 
@@ -135,7 +135,7 @@ class CommitAcceptance:
         except SourceError:
             if held_commit is None:
                 raise
-            message = f"commit {commit[:7]} is no longer in any copy: {held_commit.why}"
+            message = f"commit {commit[:7]} exists in no local copy any more: {held_commit.why}"
             return unavailable_state(self.name, self.mirror.target, commit, message)
         self.notice(self.name, f"{snapshot.revision[:7]}  {snapshot.subject}")
         return state_of(self.name, self.mirror.target, snapshot, self.last_state.catalog if self.last_state else None)

@@ -74,8 +74,8 @@ class Fleet:
         for name in removed_clusters(known, self.projections):
             if (member := self.members.get(name)) is None or not member.is_removed:
                 self._begin(known[name], after=self._end(name), is_removed=True)
-        # Once Git has told its clusters, members replace the records of before. A record without a member is kept: a
-        # broken file may still declare the cluster.
+        # Once the declared clusters are known, members replace the recorded ones. A recorded cluster without a member
+        # is kept, since a broken file may still declare it.
         if self.projections.declares_clusters:
             self._recorded = {name: self._recorded[name] for name in self._recorded if name not in self.members}
         for name, spec in self.projections.clusters.items():

@@ -46,8 +46,11 @@ class FleetEnvironment:
 class ClusterObserver(Protocol):
     """Observer of the work on one cluster, such as a log or the status page."""
 
-    def report_pass(self, reconcile_result: ReconcileResult) -> None: ...
+    def report_pass(self, reconcile_result: ReconcileResult) -> None:
+        """Report the result of a pass."""
 
-    def print_result(self, result: Result) -> None: ...
+    def print_result(self, result: Result) -> None:
+        """Print one write, as soon as it has a response."""
 
-    def print_notice(self, source: str, text: str) -> None: ...
+    def print_notice(self, source: str, text: str) -> None:
+        """Print a notice about a source, or about the `cluster`."""

@@ -142,7 +142,7 @@ class FleetMember:
             self._credentials_changed.clear()
 
     async def _work_once(self) -> None:
-        """Engage, pause or remove the cluster as Git says, until `stop`. Raise the error that ends that earlier."""
+        """Engage, pause or remove the cluster as declared, until `stop`. Raise the error that ends that earlier."""
         if self._removal is not None:
             await self._remove(self._removal)
         elif self.spec.is_paused:
@@ -204,7 +204,7 @@ class FleetMember:
             self.loop.on_timer()
 
     async def _remove(self, removal: ClusterRemoval) -> None:
-        """Empty the cluster as `onRemove` says, and delete its record. Raise the error that prevents it."""
+        """Carry out `onRemove` in the cluster, and delete its record. Raise the error that prevents that."""
         if (record := await removal.begin()) is None:
             return
         self._known_sources = tuple(record.sources)
@@ -241,6 +241,7 @@ class FleetMember:
         return engagement, cluster
 
     async def _take_over(self, stack: AsyncExitStack, engagement: ClusterEngagement, cluster: Cluster) -> None:
+        """Take the lead in a connected cluster, and reconcile it. Release a removed cluster that keeps its objects."""
         if self._removal is not None and self._removal.keeps_objects:
             # Without writes to objects, neither the mark of this hub nor the Lease is needed.
             await self._unless_stopped(engagement.identify(cluster))
@@ -251,6 +252,7 @@ class FleetMember:
         await run_while_held(leadership.hold(), self._work_or_drain(cluster, leadership))
 
     async def _work_or_drain(self, cluster: Cluster, leadership: ThreadLeadership) -> None:
+        """Reconcile the cluster until `stop`. If it is removed, reconcile it without objects until it is drained."""
         removal, monitor = self._removal, self._monitor
         if removal is None:
             await self._work(cluster, leadership, self._stop)

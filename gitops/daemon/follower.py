@@ -1,6 +1,6 @@
 """Follower of sources: it polls Git, and hands new states to the loop of the cluster, or to all clusters of a fleet.
 
-`fetcher` says what becomes of sources that cannot be read.
+See `fetcher` for sources that cannot be read.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ class _ServerFailure:
     """State of the credentials in the last failed request. Changed credentials permit a retry."""
 
     def is_backing_off(self, now: datetime) -> bool:
+        """Return whether the backoff lasts at `now`, also if the wall clock was set back meanwhile."""
         return is_waiting(self.until, timedelta(seconds=MAX_RETRY_AFTER_SECONDS), now)
 
 

@@ -21,7 +21,7 @@ MAX_PASSES: Final = 500
 """Passes after which a run ends although each has changed something: another writer reverts the changes."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class SingleRun:
     """Single run. Without a change, it waits for nodes in flight for at most `wait`. It ends early if `stop` is set."""
 

@@ -18,7 +18,7 @@ from renderer.frozen import dataclass
 from renderer.identity import source_parent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class SyncHintForwarder:
     """Forwarder of hints about sources."""
 

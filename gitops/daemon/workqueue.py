@@ -58,6 +58,8 @@ class _Entry(Generic[K]):
 
 @dataclass(slots=True)
 class _Delay:
+    """Time at which a delayed key is queued, and its priority then."""
+
     due_at: float
     priority: int
 
@@ -141,6 +143,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     def failure_count(self, key: K) -> int:
+        """Return the failures of a key since its last success."""
         return self._failures.get(key, 0)
 
     def get(self) -> K | None:

@@ -63,7 +63,7 @@ class AccessSource:
     """Credentials of one cluster for `applier.kube.connect_to`, read again at each `load`.
 
     They come from the `hub`, from a file or from a plugin. `expires_at` is the end of the credentials read last, if a
-    plugin has told it. `elapsed` returns seconds of a clock that never goes back.
+    plugin has returned it. `elapsed` returns seconds of a clock that never goes back.
     """
 
     cluster: ClusterName

@@ -289,7 +289,7 @@ class _ClusterReader(FieldProblems):
     def _plain(self, path: str, value: Any, form: re.Pattern[str], what: str) -> str:
         """Return `value` if it is a name that matches `form`, else the empty text.
 
-        The problem says `what` is expected, and does not repeat the value.
+        The problem names what is expected (`what`), and does not repeat the value.
         """
         if isinstance(value, str) and form.fullmatch(value) and value not in {".", ".."}:
             return value

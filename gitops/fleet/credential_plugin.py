@@ -48,7 +48,7 @@ class CredentialPlugin:
 
 @dataclass(frozen=True, slots=True)
 class PluginCredentials:
-    """User of a kubeconfig, as its fields, and the end of its credentials if the program has told it."""
+    """Fields of a kubeconfig's user, and the end of these credentials if the program has returned it."""
 
     user: Mapping[str, str] = field(repr=False)
     expires_at: datetime | None

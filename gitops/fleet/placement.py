@@ -61,10 +61,12 @@ class ObjectSelector:
 
     @property
     def takes_instances(self) -> bool:
+        """Return whether instances can match at all."""
         return self.rgds is not None or self.instances is not None or self.plain is None
 
     @property
     def takes_plain(self) -> bool:
+        """Return whether plain objects can match at all."""
         return self.plain is not None or (self.rgds is None and self.instances is None)
 
     def matches_definition(self, names: frozenset[str]) -> bool:

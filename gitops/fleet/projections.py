@@ -59,7 +59,7 @@ class FleetProjections:
     _projected: dict[str, _SourceProjection] = field(default_factory=dict, init=False)
 
     def update(self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool]) -> None:
-        """Project the sources. `scopes` tells of each served kind whether it is namespaced."""
+        """Project the sources. `scopes` maps each served kind to True if it is namespaced."""
         self._states = {state.catalog.source: state for state in states}
         self._scopes = scopes
         self._placed_earlier = {}

@@ -90,6 +90,7 @@ class Reach:
 
     @property
     def is_slow(self) -> bool:
+        """Return whether the last answers were slow, without a fast one in between."""
         return self.slow_answers >= _MAX_SLOW_ANSWERS
 
 
