@@ -60,7 +60,7 @@ async def plan_mismatch(
     plan = await planner.plan_against_cluster(cluster, state, clock=clock, cluster_name=cluster_name)
     if is_same(trailer_hash, plan.hash):
         return None
-    claim = f"was made for plan {trailer_hash}" if trailer_hash else f"names no plan in a trailer {PLAN_TRAILER}"
+    claim = f"was made for plan {trailer_hash}" if trailer_hash else f"has no trailer {PLAN_TRAILER} with a plan"
     commit = state.catalog.commit
     return HeldCommit(commit, f"commit {commit[:7]} {claim}, and its plan is {plan.hash}", Reason.APPROVAL_REQUIRED)
 

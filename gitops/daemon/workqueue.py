@@ -164,7 +164,7 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """End the processing of a key, and queue it if it was added meanwhile. Raises: KeyNotProcessing."""
         if key not in self._processing:
-            raise KeyNotProcessing(f"{key} is not being worked on")
+            raise KeyNotProcessing(f"{key} is not processing: `done` was called twice, or without `get`")
         self._processing.remove(key)
         if key in self._dirty_while_processing:
             self._add(key, self._dirty_while_processing.pop(key), self.now())

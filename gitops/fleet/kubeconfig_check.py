@@ -85,7 +85,7 @@ def check_kubeconfig(title: str, document: Mapping[str, Any], place: Place) -> I
     for index, path in enumerate(contexts):
         if document["contexts"][index]["name"] == current:
             return _check_context(title, document, contexts[path], place(path))
-    raise AccessRefused(f"{title}: current-context names a context that is not among its contexts")
+    raise AccessRefused(f"{title}: current-context is not among its contexts; name one of them")
 
 
 def _entries(

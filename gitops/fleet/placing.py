@@ -322,9 +322,12 @@ class _Placer:
         for placement in placements:
             found = len(chosen[placement.name])
             if placement.count and 0 < found < placement.count:
-                message = f"counts {placement.count}, and its selector fits {format_count(found, 'cluster')}"
+                message = (
+                    f"placement {placement.name} counts {placement.count}, and its selector fits "
+                    f"{format_count(found, 'cluster')}; lower the count, or select more clusters"
+                )
                 origin = placement.origin
-                yield Problem(origin.file, origin.line, "spec.count", f"placement {placement.name} {message}")
+                yield Problem(origin.file, origin.line, "spec.count", message)
 
     @property
     def _plain_keys(self) -> list[ObjectKey]:

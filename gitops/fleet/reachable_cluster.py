@@ -136,7 +136,7 @@ class ReachMonitor:
 
     def note_discovery(self, discovery: Discovery) -> None:
         """Record the API groups whose aggregated server does not tell its kinds as a trouble."""
-        message = f"the API server of {', '.join(sorted(discovery.stale_groups))} does not answer; see its APIService"
+        message = f"the API server of {', '.join(sorted(discovery.stale_groups))} does not answer; check its APIService"
         changed = (
             reach.record_trouble(self.reach, _DISCOVERY, message)
             if discovery.stale_groups

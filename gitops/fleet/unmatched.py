@@ -75,7 +75,7 @@ def _find_missing(placement: Placement, held: PlacedObjects, clusters: Collectio
         for index, message in find_missing_names(plain.kinds, kinds, what, is_certain=held.is_certain):
             yield f"spec.objects.plain.kinds[{index}]", message
     if message := _missing_clusters(placement, clusters):
-        yield "spec.clusters", f"{message}; nothing goes anywhere"
+        yield "spec.clusters", f"{message}; correct the selector, or declare the cluster: nothing is placed"
         return
     chosen = [labels for labels in clusters if placement.clusters.matches(labels)]
     for index, override in enumerate(placement.overrides):
@@ -83,7 +83,7 @@ def _find_missing(placement: Placement, held: PlacedObjects, clusters: Collectio
         if message := describe_missing_labels(
             override.clusters, chosen, is_certain=True, noun="cluster of this placement"
         ):
-            yield f"{path}.clusters", f"{message}; it changes nothing"
+            yield f"{path}.clusters", f"{message}; correct the selector: the override changes nothing"
         placed = [name for name in held.definitions if matches_any(objects.rgds, name)]
         yield from _missing_names(f"{path}.rgds", override.rgds, placed, held)
 

@@ -409,7 +409,7 @@ def test_where_the_configuration_has_no_fleet_nobody_obeys_a_placement(
     folder = written(tmp_path, p=place)
     out = linted(capsys, folder, "--strict", code=0)
     assert out.startswith(
-        "p.yaml:4: warning: spec.clusters: placement p: no cluster is declared; nothing goes anywhere\n"
+        "p.yaml:4: warning: spec.clusters: placement p: no cluster is declared; correct the selector, or declare the cluster: nothing is placed\n"
     )
     config = tmp_path.parent / f"{tmp_path.name}.yaml"
     source = f"{{name: platform, url: {folder}}}"

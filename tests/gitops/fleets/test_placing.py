@@ -262,22 +262,27 @@ def test_what_no_placement_selects_is_named_and_definitions_are_not() -> None:
         ),
         (
             {"clusters": labels(regoin="eu")},
-            "spec.clusters: placement p: no cluster has the label regoin=eu; did you mean 'region'?; nothing goes anywhere",
+            "spec.clusters: placement p: no cluster has the label regoin=eu; did you mean 'region'?; "
+            "correct the selector, or declare the cluster: nothing is placed",
         ),
         (
             {"clusters": {"matchExpressions": [{"key": "region", "operator": "DoesNotExist"}]}},
-            "spec.clusters: placement p: no cluster fits !region; nothing goes anywhere",
+            "spec.clusters: placement p: no cluster fits !region; correct the selector, or declare the cluster: nothing is placed",
         ),
         (
             {"overrides": [{"clusters": labels(regoin="us"), "patch": {"spec": {}}}]},
             "spec.overrides[0].clusters: placement p: no cluster of this placement has the label regoin=us; "
-            "did you mean 'region'?; it changes nothing",
+            "did you mean 'region'?; correct the selector: the override changes nothing",
         ),
         (
             {"overrides": [override({"spec": {}}, rgds=["lniks.*"])]},
             "spec.overrides[0].rgds[0]: placement p: no definition here is called 'lniks.*'",
         ),
-        ({"count": 3}, "spec.count: placement p counts 3, and its selector fits 2 clusters"),
+        (
+            {"count": 3},
+            "spec.count: placement p counts 3, and its selector fits 2 clusters; "
+            "lower the count, or select more clusters",
+        ),
     ],
 )
 def test_a_selector_that_fits_nothing_is_named_with_what_it_may_mean(spec: dict[str, Any], message: str) -> None:
