@@ -57,8 +57,8 @@ class ClusterRecord:
     """Record of one cluster.
 
     `uid` is the UID of its namespace `kube-system`. `state` is a `ReachState`, and `message` the reason for any state
-    but Engaged. `declared` is the last `Cluster` object of Git, as `{file, line, manifest}`. `forgotten` is not empty if
-    a person has given up the removal of the cluster: it has the person and the reason.
+    but Engaged. `declared` is the last `Cluster` object of Git, as `{file, line, manifest}`. `forgotten` is not
+    empty if a person has given up the removal of the cluster: it has the person and the reason.
     """
 
     uid: str

@@ -205,16 +205,16 @@ class _ClusterReader(FieldProblems):
     def _read_name(self) -> ClusterName | None:
         try:
             return parse_cluster_name(self.declared.manifest["metadata"]["name"])
-        except ValueError as wrong:
-            self.add_problem("metadata.name", str(wrong))
+        except ValueError as error:
+            self.add_problem("metadata.name", str(error))
             return None
 
     def _read_labels(self) -> Mapping[str, str]:
         labels = self.declared.manifest["metadata"].get("labels") or {}
         try:
             LabelSelector.from_object({"matchLabels": labels}, "metadata", strict=True)
-        except SelectorError as wrong:
-            self.add_problem("metadata.labels", str(wrong))
+        except SelectorError as error:
+            self.add_problem("metadata.labels", str(error))
         return labels if isinstance(labels, dict) else {}
 
     def _read_access(self, access: Any, name: ClusterName | None) -> ClusterAccess | None:
@@ -328,8 +328,8 @@ class _ClusterReader(FieldProblems):
             path = f"spec.timeouts.{name}"
             try:
                 duration = parse_duration(text)
-            except ValueError as wrong:
-                self.add_problem(path, str(wrong))
+            except ValueError as error:
+                self.add_problem(path, str(error))
                 continue
             found[name] = duration
             if not MIN_TIMEOUT <= duration <= MAX_TIMEOUT:

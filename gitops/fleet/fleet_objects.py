@@ -109,16 +109,16 @@ def _resolve(
 
     An earlier object that the commit does not declare is kept if its file is unreadable now: it may still be in there.
     """
-    mine = [document for document in documents if document.group_kind.kind == kind]
-    parsed = parse_rules(mine, kind, noun, read)
-    declared = {document.manifest["metadata"]["name"] for document in mine}
+    of_kind = [document for document in documents if document.group_kind.kind == kind]
+    parsed = parse_rules(of_kind, kind, noun, read)
+    declared = {document.manifest["metadata"]["name"] for document in of_kind}
     kept = [
         document
         for (known_kind, name), document in earlier.items()
         if known_kind == kind
         and (name in parsed.broken or (name not in declared and catalog.protection.protects(document.origin.file)))
     ]
-    in_force = [document for document in mine if document.manifest["metadata"]["name"] not in parsed.broken] + kept
+    in_force = [document for document in of_kind if document.manifest["metadata"]["name"] not in parsed.broken] + kept
     effective: ParsedRules[T] = parse_rules(in_force, kind, noun, read)
     return _Resolved(
         dict(sorted(effective.rules.items())),

@@ -131,12 +131,12 @@ class FleetRecords:
         Raises: StaleWrite if Git has changed a definition meanwhile; Invalid if the cluster stores a number above
         `MAX_NUMBER`; ClusterError if the hub does not accept the record.
         """
-        if foreign := next((one for one in revisions if one.number > MAX_NUMBER), None):
+        if foreign := next((revision for revision in revisions if revision.number > MAX_NUMBER), None):
             raise Invalid(
                 f"a ControllerRevision of {foreign.kind} in the cluster has a revision of {foreign.number - 1}, "
                 f"and no hub gives more than {MAX_NUMBER}; delete it there"
             )
-        await self.wait_until_heard(one.source for one in revisions)
+        await self.wait_until_heard(revision.source for revision in revisions)
         request = object()
         self._requests[request] = revisions
         try:
@@ -147,10 +147,10 @@ class FleetRecords:
                     self._numbered_at = asyncio.get_running_loop().time()
         finally:
             del self._requests[request]
-        found = {one.kind: self._find(one) for one in revisions}
-        if outdated := sorted(str(kind) for kind, issued in found.items() if not issued):
+        numbers = {revision.kind: self._find(revision) for revision in revisions}
+        if outdated := sorted(str(kind) for kind, number in numbers.items() if not number):
             raise StaleWrite(f"Git has changed {', '.join(outdated)} meanwhile; the outdated revision gets no number")
-        return found
+        return numbers
 
     async def flush(self) -> None:
         """Write all changed records. A write that fails is retried with the next change."""
@@ -193,10 +193,12 @@ class FleetRecords:
     def _with_requests(self) -> Mapping[str, FleetRecord]:
         """Return the records with numbers for all requested revisions, except for contents that have left Git."""
         numbers = self._numbers
-        asked = [one for revisions in self._requests.values() for one in revisions if self._is_current(one)]
-        for one in asked:
-            numbers = issue_number(numbers, one)
-        sources = {one.source for one in asked}
+        requested = [
+            revision for revisions in self._requests.values() for revision in revisions if self._is_current(revision)
+        ]
+        for revision in requested:
+            numbers = issue_number(numbers, revision)
+        sources = {revision.source for revision in requested}
         return {name: replace(self._wanted(name), numbers=numbers[name]) for name in sorted(sources)}
 
     async def _wait_for_turn(self) -> None:

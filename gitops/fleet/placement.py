@@ -147,7 +147,8 @@ class _PlacementReader(FieldProblems):
         objects = spec.get("objects", {})
         instances = self._read_labels("spec.objects.instances", objects.get("instances"))
         clusters = self._read_labels("spec.clusters", spec.get("clusters"))
-        overrides = [self._read_override(index, one) for index, one in enumerate(spec.get("overrides", ()))]
+        written_overrides = enumerate(spec.get("overrides", ()))
+        overrides = [self._read_override(index, override) for index, override in written_overrides]
         if self.problems or clusters is None:
             return None
         plain = objects.get("plain")

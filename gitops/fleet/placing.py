@@ -91,7 +91,7 @@ def choose_clusters(placement: Placement, clusters: Iterable[ClusterSpec]) -> fr
     Rendezvous hashing ranks each cluster per placement, independently of the other clusters. So a cluster that joins
     displaces at most one, and a cluster that leaves is replaced by one.
     """
-    selected = [one.name for one in clusters if placement.clusters.matches(one.labels)]
+    selected = [cluster.name for cluster in clusters if placement.clusters.matches(cluster.labels)]
     ranked = sorted(selected, key=lambda name: (_rank(placement.name, name), name))
     return frozenset(ranked[: placement.count])
 
@@ -123,6 +123,27 @@ class _PlacedOverride:
 
     def __str__(self) -> str:
         return f"placement {self.placement.name} ({self.override.patch.origin})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Contradiction:
+    """Two overrides of the same instances that set a field to different values."""
+
+    first: _PlacedOverride
+    second: _PlacedOverride
+    field_path: str
+
+    def __str__(self) -> str:
+        return f"{self.first} and {self.second} set {self.field_path} differently"
+
+    def problem_of(self, keys: Sequence[ObjectKey], cluster: ClusterName) -> Problem:
+        """Return the problem of these instances in a cluster, at the line of the second override."""
+        message = (
+            f"{self}, for {join_names(keys)} in cluster {cluster}; "
+            "these objects stay as they are there; make both overrides agree, or remove the field from one"
+        )
+        origin = self.second.override.patch.origin
+        return Problem(origin.file, origin.line, f"spec.overrides[{self.second.index}].patch", message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,21 +203,24 @@ class _Placer:
         keys = tuple(dict.fromkeys(self.declared.keys))
         for placement in placements:
             self.selected[placement.name] = [key for key in keys if self._selects(placement, key)]
-        labels = {LOCAL_CLUSTER: {}, **{one.name: one.labels for one in clusters}}
+        labels = {LOCAL_CLUSTER: {}, **{cluster.name: cluster.labels for cluster in clusters}}
         shares: dict[tuple[tuple[str, ...], tuple[tuple[str, int], ...]], ClusterShare] = {}
         by_cluster: dict[ClusterName, ClusterShare] = {}
         for name in sorted(labels):
-            mine = [placement for placement in placements if name in chosen[placement.name]]
+            choosing = [placement for placement in placements if name in chosen[placement.name]]
             overrides = [
                 _PlacedOverride(placement, index, override)
-                for placement in mine
+                for placement in choosing
                 for index, override in enumerate(placement.overrides)
                 if override.clusters.matches(labels[name])
             ]
-            same = tuple(one.name for one in mine), tuple((one.placement.name, one.index) for one in overrides)
-            if same not in shares:
-                shares[same] = self._share(mine, overrides, name)
-            by_cluster[name] = shares[same]
+            share_key = (
+                tuple(placement.name for placement in choosing),
+                tuple((override.placement.name, override.index) for override in overrides),
+            )
+            if share_key not in shares:
+                shares[share_key] = self._share(choosing, overrides, name)
+            by_cluster[name] = shares[share_key]
         return by_cluster
 
     def find_fates(self, placements: Iterable[Placement]) -> dict[ObjectKey, OnUnmatch]:
@@ -230,7 +254,8 @@ class _Placer:
         definitions = close_definitions(self.catalog, {*kinds, *(key.group_kind for key in objects)})
         objects |= {key: OnUnmatch.ORPHAN for key in self._companions(objects, definitions) if key not in objects}
         patches, refused = self._patches(objects, overrides, cluster)
-        return ClusterShare(objects, definitions, patches, refused, tuple(one.name for one in placements))
+        names = tuple(placement.name for placement in placements)
+        return ClusterShare(objects, definitions, patches, refused, names)
 
     def _companions(self, objects: Iterable[ObjectKey], definitions: Iterable[GroupKind]) -> Iterator[ObjectKey]:
         """Yield the objects in Git that others need: their Namespaces, and the CRDs of their kinds.
@@ -256,38 +281,25 @@ class _Placer:
         selected = {name: frozenset(keys) for name, keys in self.selected.items()}
         patches: dict[ObjectKey, tuple[ManifestPatch, ...]] = {}
         refused: dict[ObjectKey, str] = {}
-        contradictions: dict[tuple[str, str], tuple[_PlacedOverride, _PlacedOverride, str, list[ObjectKey]]] = {}
+        contradictions: dict[tuple[str, str], tuple[_Contradiction, list[ObjectKey]]] = {}
         for key in objects:
             if (names := self.names.get(key.group_kind)) is None:
                 continue
-            mine = [
-                one for one in overrides if key in selected[one.placement.name] and one.override.matches_instance(names)
+            matching = [
+                placed
+                for placed in overrides
+                if key in selected[placed.placement.name] and placed.override.matches_instance(names)
             ]
-            if mine:
-                patches[key] = tuple(one.override.patch for one in mine)
-            for first, second in combinations(mine, 2):
-                if where := find_contradiction(first.override.patch.value, second.override.patch.value):
-                    refused.setdefault(key, f"{first} and {second} set {where} differently")
-                    known = contradictions.setdefault((str(first), str(second)), (first, second, where, []))
-                    known[3].append(key)
-        self.problems += [self._contradiction(*found, cluster) for found in contradictions.values()]
-        return {key: found for key, found in patches.items() if key not in refused}, refused
-
-    def _contradiction(
-        self,
-        first: _PlacedOverride,
-        second: _PlacedOverride,
-        field_path: str,
-        keys: Sequence[ObjectKey],
-        cluster: ClusterName,
-    ) -> Problem:
-        path = f"spec.overrides[{second.index}].patch"
-        message = (
-            f"{first} and {second} set {field_path} differently, for {join_names(keys)} in cluster {cluster}; "
-            "these objects stay as they are there; make both overrides agree, or remove the field from one"
-        )
-        origin = second.override.patch.origin
-        return Problem(origin.file, origin.line, path, message)
+            if matching:
+                patches[key] = tuple(placed.override.patch for placed in matching)
+            for first, second in combinations(matching, 2):
+                if field_path := find_contradiction(first.override.patch.value, second.override.patch.value):
+                    contradiction = _Contradiction(first, second, field_path)
+                    refused.setdefault(key, str(contradiction))
+                    _, keys = contradictions.setdefault((str(first), str(second)), (contradiction, []))
+                    keys.append(key)
+        self.problems += [found.problem_of(keys, cluster) for found, keys in contradictions.values()]
+        return {key: patches_of_key for key, patches_of_key in patches.items() if key not in refused}, refused
 
     def find_warnings(
         self,

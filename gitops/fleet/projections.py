@@ -163,7 +163,7 @@ class FleetProjections:
             definition_names=definition_names,
         )
         # The key has the identity of the share, which is cheap: `place` returns equal shares as one value.
-        made: dict[tuple[int, tuple[tuple[str, str], ...]], Catalog] = {}
+        projected: dict[tuple[int, tuple[tuple[str, str], ...]], Catalog] = {}
         by_cluster: dict[ClusterName, Catalog] = {}
         orphaned: dict[ClusterName, frozenset[ObjectKey]] = {}
         declared = object_keys(catalog, all_scopes)
@@ -171,21 +171,21 @@ class FleetProjections:
             spec, share = self.clusters.get(cluster), placed.by_cluster.get(cluster, NO_SHARE)
             namespaces = spec.namespaces if spec else {}
             key = id(share), tuple(sorted(namespaces.items()))
-            if key not in made:
-                made[key] = project(
+            if key not in projected:
+                projected[key] = project(
                     catalog,
                     share.content(is_certain=placed.is_certain),
                     namespaces=namespaces,
                     scopes=all_scopes,
                     previous=before.by_cluster.get(cluster) if before else None,
                 )
-            by_cluster[cluster] = made[key]
+            by_cluster[cluster] = projected[key]
             # The fates of this commit override those of earlier placings, which a restart forgets.
-            left = {**placed.unmatched.get(cluster, {}), **placed.fates}
+            fates = {**placed.unmatched.get(cluster, {}), **placed.fates}
             orphaned[cluster] = frozenset(
-                map_key(one, namespaces, all_scopes)
-                for one in declared
-                if one not in share.objects and left.get(one, OnUnmatch.ORPHAN) is OnUnmatch.ORPHAN
+                map_key(declared_key, namespaces, all_scopes)
+                for declared_key in declared
+                if declared_key not in share.objects and fates.get(declared_key, OnUnmatch.ORPHAN) is OnUnmatch.ORPHAN
             )
         # The hub's own cluster reports the problems of the whole source.
         problems = {*catalog.problems, *objects.problems, *placed.problems}

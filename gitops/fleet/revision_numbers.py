@@ -124,7 +124,7 @@ def find_number(numbers: NumbersBySource, revision: NewRevision, *, is_current: 
     `revision.number` is the lowest number that is free in its cluster, so a lower one does not fit. A content that
     `is_current` in Git, but is not the newest, has come back: it needs a new number, as in a single cluster.
     """
-    known = max((one.number_of(revision.kind, revision.digest) for one in numbers.values()), default=0)
+    known = max((of_source.number_of(revision.kind, revision.digest) for of_source in numbers.values()), default=0)
     newest = numbers.get(revision.source, NO_NUMBERS).highest(revision.kind)
     return 0 if known < revision.number or (is_current and known < newest) else known
 
@@ -136,7 +136,7 @@ def issue_number(numbers: NumbersBySource, revision: NewRevision) -> NumbersBySo
     `revision.number`. Numbers of all sources count, so a kind continues its numbers when another source defines it.
     """
     issued = find_number(numbers, revision, is_current=True) or max(
-        1 + max((one.highest(revision.kind) for one in numbers.values()), default=0), revision.number
+        1 + max((of_source.highest(revision.kind) for of_source in numbers.values()), default=0), revision.number
     )
     own = numbers.get(revision.source, NO_NUMBERS)
     if own.number_of(revision.kind, revision.digest) == issued:

@@ -68,8 +68,8 @@ def find_unmatched_objects(
 ) -> dict[ObjectKey, OnUnmatch]:
     """Return the declared objects that went to the cluster before, and do not now."""
     before = previous.by_cluster.get(cluster, NO_SHARE).objects
-    left = {**previous.unmatched.get(cluster, {}), **before}
-    return {key: fate for key, fate in left.items() if key in declared and key not in share.objects}
+    ever_placed = {**previous.unmatched.get(cluster, {}), **before}
+    return {key: fate for key, fate in ever_placed.items() if key in declared and key not in share.objects}
 
 
 def keep_previous(share: ClusterShare, before: ClusterShare, declared: Collection[ObjectKey]) -> ClusterShare:
