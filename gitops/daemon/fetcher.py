@@ -104,12 +104,11 @@ class Fetcher:
             }
             await self._records.load_missing(due_mirrors)
             pinned = {name: pin for name in due_mirrors if (pin := self._records.pin(name))}
-            now, unpinned = (
-                self.clock.now(),
-                {name: mirror for name, mirror in due_mirrors.items() if name not in pinned},
-            )
+            now = self.clock.now()
             mirrors_to_poll = {
-                name: mirror for name, mirror in unpinned.items() if not self._backoff.is_backing_off(name, mirror, now)
+                name: mirror
+                for name, mirror in due_mirrors.items()
+                if name not in pinned and not self._backoff.is_backing_off(name, mirror, now)
             }
             await asyncio.gather(
                 *([self._fetch_changed(mirrors_to_poll)] if mirrors_to_poll else []),

@@ -36,7 +36,7 @@ async def _read_none(_source: str, _commit: str) -> None:
 
 @dataclass
 class Fleet:
-    """Members of a fleet."""
+    """Fleet of clusters: their members, the projections of the sources, and the records of the hub."""
 
     environment: FleetEnvironment
     projections: FleetProjections

@@ -77,10 +77,8 @@ class GitServerBackoff:
         """Record a failed request to the server of a mirror, with the state of the credentials before the request."""
         previous = self._failures.get(mirror.server)
         failure_count = previous.count + 1 if previous else 1
-        retry_after, throttled = (
-            error.retry_after if isinstance(error, Unreachable) else None,
-            isinstance(error, Throttled),
-        )
+        retry_after = error.retry_after if isinstance(error, Unreachable) else None
+        throttled = isinstance(error, Throttled)
         until = now + timedelta(seconds=backoff_seconds(failure_count, throttled=throttled, retry_after=retry_after))
         self._failures[mirror.server] = _ServerFailure(
             failure_count, until, throttled or retry_after is not None, credential_states
