@@ -61,7 +61,7 @@ class _Jumping(selectors.BaseSelector):
 
 @dataclass
 class LoopClock:
-    """The time of a loop, as a `gitops.clock.Clock`."""
+    """The time of a virtual loop, as a `gitops.clock.Clock`."""
 
     loop: VirtualLoop
     start: datetime

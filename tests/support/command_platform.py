@@ -28,7 +28,7 @@ class CommandPlatform:
     cache: Path
 
     def levelgate(self, *arguments: str, check: int | None = None) -> subprocess.CompletedProcess[str]:
-        """Run the command to its end; with `check`, its exit code must be that."""
+        """Run a command to its end; its exit code must be *check*."""
         done = process.run(arguments, self.environment)
         assert check is None or done.returncode == check, (
             f"exit {done.returncode}, expected {check}\n{done.stdout}{done.stderr}"
@@ -36,20 +36,20 @@ class CommandPlatform:
         return done
 
     def run_once(self, *arguments: str, check: int | None = 0, wait: str = "0s") -> subprocess.CompletedProcess[str]:
-        """`levelgate run --once` of this source, and no other."""
+        """Run `levelgate run --once` for this source alone."""
         return self.levelgate(
             "run", "--source", f"{self.name}={self.repository.path}", "--once", "--wait", wait, *arguments, check=check
         )
 
     def start(self, *arguments: str) -> process.RunningCommand:
-        """The daemon, or `--once`, as a process that the test ends."""
+        """Start the daemon, or `--once`, as a process that the test ends."""
         return process.RunningCommand(
             ("run", "--source", f"{self.name}={self.repository.path}", *arguments), self.environment
         )
 
     @property
     def audit(self) -> AuditLog:
-        """What the server recorded, in a scenario that plays on the real one alone."""
+        """Return the audit log, which only the real server has."""
         assert self.audit_log, "the sandbox has no audit log"
         return self.audit_log
 
@@ -59,7 +59,7 @@ class CommandPlatform:
         return {**os.environ, **own, "NO_COLOR": "1", "LEVELGATE_LISTEN": "off"}
 
     def writes(self, since: int) -> list[AuditEvent]:
-        """What Levelgate wrote that concerns this test, Events aside: its namespaces, kinds and source; the server's word, not ours."""
+        """Return Levelgate's writes since a mark that concern this test, without Events, by the server's log."""
         return [
             event
             for event in self.audit.events(since=since, user="levelgate")

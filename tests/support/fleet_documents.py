@@ -66,7 +66,7 @@ def names_by_cluster(placed: Placed) -> dict[str, set[str]]:
 
 
 def projected(catalog: Catalog, placed: Placed, spec: ClusterSpec) -> Catalog:
-    """What a cluster is to have."""
+    """Return the files that a cluster gets."""
     share = placed.by_cluster[spec.name]
     return project(
         catalog,

@@ -60,7 +60,7 @@ class FleetPlatform:
         return run(("run", "--once", "--config", str(self.config)), self.platform.environment)
 
     def text(self, name: str, config_map_name: str) -> str:
-        """What a ConfigMap of a cluster says; empty where there is none."""
+        """Return the key `text` of a ConfigMap of a cluster, "" if there is none."""
         path = f"/api/v1/namespaces/{self.namespace}/configmaps/{config_map_name}"
         answer = self.clusters[name].request("GET", path)
         return str(answer.body["data"]["text"]) if answer.code == 200 else ""
@@ -69,25 +69,25 @@ class FleetPlatform:
         return {name: self.text(name, config_map_name) for name in self.clusters}
 
     def label(self, name: str, config_map_name: str) -> str:
-        """The set of a ConfigMap of a cluster; empty where it is in none, or gone."""
+        """Return the id of the set of a ConfigMap, "" if it has none or does not exist."""
         path = f"/api/v1/namespaces/{self.namespace}/configmaps/{config_map_name}"
         answer = self.clusters[name].request("GET", path)
         labels = answer.body["metadata"].get("labels") or {} if answer.code == 200 else {}
         return str(labels.get(well_known.PART_OF, ""))
 
     def is_marked(self, name: str) -> bool:
-        """Whether a hub has the cluster."""
+        """Return whether a hub has claimed the cluster."""
         answer = self.clusters[name].request("GET", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/levelgate")
         return bool(answer.code == 200 and (answer.body.get("data") or {}).get("hub"))
 
     def is_settled(self, name: str) -> bool:
-        """Whether the record of the source in a cluster says that all is as Git says."""
+        """Return whether the record of the source in a cluster is `Settled`."""
         path = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/source-{self.platform.name}"
         answer = self.clusters[name].request("GET", path)
         return bool(answer.code == 200 and (answer.body.get("data") or {}).get("state") == "Settled")
 
     def recorded_state(self, hub: ControlPlane, name: str) -> str:
-        """What the hub's record says of a cluster and of the source there."""
+        """Return the states of a cluster and of its source, by the record of the hub."""
         answer = hub.request("GET", f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/cluster-{name}")
         data = answer.body.get("data") or {} if answer.code == 200 else {}
         summary = json.loads(data.get("sources") or "{}").get(self.platform.name, {})
@@ -97,7 +97,7 @@ class FleetPlatform:
         return AuditLog(self.clusters[name].audit_log).mark()
 
     def writes(self, name: str, since: int) -> list[AuditEvent]:
-        """What Levelgate wrote in the namespace of the test; its own records follow a little later."""
+        """Return Levelgate's writes to the namespace of the test since a mark. Its own records follow a little later."""
         events = AuditLog(self.clusters[name].audit_log).events(since=since, user="levelgate")
         return [event for event in events if event.is_write and event.namespace == self.namespace]
 

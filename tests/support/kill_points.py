@@ -31,7 +31,7 @@ class KillableSandbox:
     """A sandbox that kills who calls it at write number `last`, counted from 0, before or after it is `carried_out`."""
 
     def __init__(self, before: KillableSandbox | None = None) -> None:
-        """As it stands `before`; what happens here does not happen there."""
+        """Copy the sandbox *before*, if there is one; the two then differ independently."""
         self._numbers: count[int] = copy(before._numbers) if before else count()
         self.sandbox: Sandbox = Sandbox(
             clock=lambda: 1e9,

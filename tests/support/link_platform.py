@@ -36,10 +36,11 @@ _deployed: dict[str, Store] = {}
 
 @dataclass
 class LinkPlatform(Platform):
-    """`gates`, `schema`, `about` (annotations) and `more` resources are those of the definition, `node_gates` those of its Deployment, `image` is
-    its content (IMAGE in `more`). `rules` are files of windows and policies, `plain` are plain objects by their files, `written` what instances say
-    beyond their name (`metadata`, and fields of the spec).
-    `writes` counts requests that write; at the one with the number in `dies_at` the process dies, before it is carried out or (True) after.
+    """The definition `links.g.test`, its instances *names*, and the rules that govern their rollout.
+
+    `gates`, `schema`, `about` (annotations) and `more` resources belong to the definition, `node_gates` to its Deployment.
+    `image` is the content of a commit; IMAGE in `more` stands for it. `rules` are files of windows and policies, `plain`
+    plain objects by their files, `written` the metadata and spec fields of instances.
     """
 
     names: tuple[str, ...] = TEN
@@ -55,7 +56,7 @@ class LinkPlatform(Platform):
 
     @contextmanager
     def copied(self) -> Iterator[LinkPlatform]:
-        """The same cluster at the same time, and a new process; what happens here does not happen there."""
+        """Yield a copy of the platform with a new process. Changes to the copy do not reach the original."""
         said = {
             name: deepcopy(getattr(self, name)) for name in ("more", "schema", "rules", "plain", "written", "about")
         }
@@ -66,7 +67,7 @@ class LinkPlatform(Platform):
             yield other
 
     def push(self, image: str = "", /, **rules: Mapping[str, Any] | None) -> None:
-        """Commit the fleet with this image; `rules` are specs of windows and policies by name, None takes one out."""
+        """Commit everything with this image. *rules* are specs of windows and policies by name; None removes a rule."""
         self.image = image or self.image
         for name, spec in rules.items():
             self.rules.pop(f"{name}.json", None)
@@ -125,9 +126,9 @@ class LinkPlatform(Platform):
         return {"apiVersion": f"{GROUP}/v1", "kind": "Link", "metadata": metadata, "spec": said}
 
     def start(self, **rules: Mapping[str, Any] | None) -> None:
-        """As `deploy`, then the rules.
+        """Deploy, then commit the rules.
 
-        Only the first of fleets that are alike goes all the way; the others are as a process that starts beside it when it is there.
+        Only the first of equal platforms deploys. Later ones start a process beside a copy of its cluster.
         """
         made_of = self.made_of
         if self.recall(made_of):
@@ -142,23 +143,23 @@ class LinkPlatform(Platform):
 
     @property
     def made_of(self) -> str:
-        """What decides what it comes to; empty where its cluster is not new."""
+        """Return a key of all that decides the deployed cluster; "" if this cluster is not new."""
         is_new = self.sandbox.state.store.version == Sandbox().state.store.version
         return repr((type(self), self.source, self.clock.moment, self.commits, self._files())) if is_new else ""
 
     def recall(self, made_of: str) -> bool:
-        """Find the cluster that a fleet made of this has come to; False where none has."""
+        """Take over the deployed cluster of an equal platform. Return False if there is none."""
         if known := _deployed.get(made_of):
             self.sandbox = Sandbox(clock=self.clock.seconds, store=copy_of(known))
         return known is not None
 
     def remember(self, made_of: str) -> None:
-        """This is what a fleet made of that has come to."""
+        """Keep the deployed cluster for equal platforms."""
         if made_of:
             _deployed[made_of] = copy_of(self.sandbox.state.store)
 
     def deploy(self) -> None:
-        """The first commit, brought to its end: all of the fleet runs and is healthy."""
+        """Make the first commit, and reconcile until every instance is healthy."""
         self.push()
         for _ in range(6):
             self.step()
@@ -172,7 +173,7 @@ class LinkPlatform(Platform):
         return found
 
     def words(self) -> set[str]:
-        """Every reason that is told of the instances, conditions that are kro's aside; none while their kind is not served."""
+        """Return every reason that instances report, without the conditions of kro."""
         response = self.sandbox.handle(Request("GET", f"/apis/{GROUP}/v1/links", {}, b""))
         items = json.loads(response.body)["items"] if response.status == 200 else ()
         statuses = [one.get("status") or {} for one in items]
@@ -182,7 +183,7 @@ class LinkPlatform(Platform):
         return {one["reason"] for one in (*conditions, *rows, *because)}
 
     def move(self, image: str, *, rounds: int = 12, except_for: Iterable[str] = ()) -> list[list[str]]:
-        """Passes; after each, all that have the image become ready, but for some. Who moved in which pass that moved anybody."""
+        """Reconcile, and make the moved instances ready each time, but for some. Return the instances that moved, round by round."""
         found: list[list[str]] = []
         for _ in range(rounds):
             before = self.at(image)
@@ -195,7 +196,7 @@ class LinkPlatform(Platform):
     # ---- what others do and see
 
     def ready(self, *names: str, ready: bool = True) -> None:
-        """What the Deployment controller says of these, of their newest generation."""
+        """Write the status of these instances' Deployments, of the newest generation, as the Deployment controller does."""
         for name in names:
             self.available(f"{name}-app", ready=ready)
 
@@ -214,46 +215,46 @@ class LinkPlatform(Platform):
         self.request("PATCH", f"{path}/status", {"status": status}, MERGE)
 
     def annotate(self, name: str, **annotations: str | None) -> None:
-        """As `kubectl annotate` of an instance; underscores stand for dashes."""
+        """Annotate an instance, as `kubectl annotate` does. Underscores stand for dashes."""
         self.put(f"/apis/{GROUP}/v1/namespaces/default/links/{name}", **annotations)
 
     def order(self, **annotations: str | None) -> None:
-        """Ask it of the rollout."""
+        """Annotate the record of the rollout."""
         self.put(ROLLOUT, **annotations)
 
     def at(self, image: str) -> list[str]:
-        """Whose Deployment has this image, in the order of names."""
+        """Return the instances whose Deployment has this image, sorted."""
         have = self.deployed(image)
         return [name for name in self.names if f"{name}-app" in have]
 
     def deployed(self, image: str) -> set[str]:
-        """Names of all Deployments with this image."""
+        """Return the names of all Deployments with this image."""
         return {obj["metadata"]["name"] for obj in self._deployments() if _image(obj) == image}
 
     def deployed_names(self) -> list[str]:
-        """Names of all Deployments."""
+        """Return the names of all Deployments."""
         return [obj["metadata"]["name"] for obj in self._deployments()]
 
     def _deployments(self) -> list[Any]:
         return list(self.request("GET", "/apis/apps/v1/namespaces/default/deployments")["items"])
 
     def status(self, name: str) -> dict[str, Any]:
-        """Empty while there is none."""
+        """Return the status of an instance, empty if it has none."""
         response = self.sandbox.handle(Request("GET", f"/apis/{GROUP}/v1/namespaces/default/links/{name}", {}, b""))
         status: dict[str, Any] = json.loads(response.body).get("status") if response.status == 200 else {}
         return status or {}
 
     def propagated(self, name: str) -> tuple[str, str]:
-        """Reason and message of the condition `Propagated`."""
+        """Return reason and message of the condition `Propagated`."""
         found = next(one for one in self.status(name)["conditions"] if one["type"] == "Propagated")
         return found["reason"], found["message"]
 
     def waits(self) -> dict[str, str]:
-        """Reason of the condition `Propagated` of all."""
+        """Return the reason of the condition `Propagated` of every instance."""
         return {name: self.propagated(name)[0] for name in self.names if self.status(name)}
 
     def rollout(self) -> RolloutState:
-        """As it is stored."""
+        """Return the stored state of the rollout."""
         return decode_rollout(self.request("GET", ROLLOUT)["data"], now=self.clock.now())
 
 

@@ -53,7 +53,7 @@ class AuditEvent:
 
     @property
     def is_write(self) -> bool:
-        """Whether it asked for a change, be it granted or refused. A dry run does not."""
+        """Return whether the request asked for a change, granted or refused. A dry run does not."""
         return self.verb in _WRITES and not self.is_dry_run
 
     @property
@@ -145,7 +145,7 @@ def _lines(path: Path, start: int) -> Iterator[bytes]:
 
 
 def _is_answer(entry: _Entry) -> bool:
-    """Whether it is the one line that counts for its request, of the two or three in the log."""
+    """Return whether the line is the final one of the two or three of its request."""
     reference = entry.get("objectRef", {})
     if entry["verb"] in _LONG_RUNNING or reference.get("subresource") in _LONG_RUNNING:
         return bool(entry["stage"] == "ResponseStarted")

@@ -36,7 +36,7 @@ def go_version() -> tuple[int, ...]:
 
 
 def path() -> Path:
-    """Where the binary for the present sources belongs, whether it is there or not."""
+    """Return the path of the binary of the present sources; it may not exist yet."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     digest = hashlib.sha256()
     for file in sorted([*SOURCE.glob("*.go"), SOURCE / "go.mod", SOURCE / "go.sum"]):
@@ -117,7 +117,7 @@ def _cores() -> int:
 
 
 def _version_of(go: Path) -> tuple[int, ...]:
-    """What `go version` says; `()`, older than anything, when it does not work."""
+    """Return the version that `go version` prints; `()`, older than any, if it fails."""
     environment = os.environ | {"GOTOOLCHAIN": "local"}
     try:
         said = subprocess.run([go, "version"], env=environment, capture_output=True, text=True, check=False)

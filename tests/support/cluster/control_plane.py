@@ -79,7 +79,7 @@ _AUDIT_POLICY = {
 
 
 class ServerResponse(NamedTuple):
-    """What the API server answered: HTTP status and JSON body; text where it is not one JSON document."""
+    """The HTTP status and JSON body of a response; text if the body is not a JSON document."""
 
     code: int
     body: Any

@@ -54,7 +54,7 @@ class ApiResponse:
 
 
 class Api:
-    """What the tests use; subclasses send."""
+    """The requests of the conformance tests; subclasses send them."""
 
     def send(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> ApiResponse:
         raise NotImplementedError
@@ -221,5 +221,5 @@ class SandboxApi(Api):
 
 
 def evaluate(rule: str, variables: Mapping[str, Any]) -> Any:
-    """CEL rules of custom kinds, as `gitops` hands them in."""
+    """Evaluate a CEL rule of a custom kind, as `gitops` does."""
     return compile_expression(rule).evaluate(variables)

@@ -17,7 +17,7 @@ NAMES = ("c0", "c1", "c2")
 
 @contextmanager
 def only_group() -> Iterator[None]:
-    """Waits until nobody else on this machine has peers; nobody gets some until the block ends."""
+    """Wait until no other process on this machine has peers, and keep others from them until the block ends."""
     file = Path(tempfile.gettempdir()) / f"levelgate-peers-{os.getuid()}.lock"
     with file.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

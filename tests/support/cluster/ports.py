@@ -5,7 +5,7 @@ import socket
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, below the range from which kernels take ports for outgoing connections."""
+    """Return unused ports below the range that kernels use for outgoing connections."""
     ports: list[int] = []
     while len(ports) < count:
         port = random.randrange(20000, 32768)

@@ -21,7 +21,7 @@ Ask: TypeAlias = Callable[[str, str, object], int]
 
 @dataclass(frozen=True)
 class ScenarioServer:
-    """Where a scenario plays: a namespace of its own on one API server. The sandbox has no audit log."""
+    """The server of one scenario, with a namespace of its own. The sandbox has no audit log."""
 
     namespace: str
     kubeconfig: Path
@@ -31,10 +31,13 @@ class ScenarioServer:
 
 
 def of_real(server: ControlPlane) -> Ask:
+    """Return the requests to the real server."""
     return lambda method, path, body: server.request(method, path, body).code
 
 
 def of_sandbox(api: ServedApi) -> Ask:
+    """Return the requests to a sandbox over HTTP."""
+
     def ask(method: str, path: str, body: object) -> int:
         with closing(api.connect()) as connection:  # A kept one would be closed after a while.
             sent = None if body is None else json.dumps(body)
@@ -45,6 +48,7 @@ def of_sandbox(api: ServedApi) -> Ask:
 
 
 def new_namespace(ask: Ask) -> str:
+    """Create a namespace, and return its name."""
     name = f"t-{uuid4().hex[:8]}"
     assert ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}}) == 201
     return name

@@ -23,7 +23,7 @@ CHAIN: Final = {"a": "", "b": "a"}
 
 @dataclass
 class FleetBench(KillBench):
-    """The same in a lane of a hub."""
+    """The bench of kills in the lane of a hub."""
 
     lane: FleetLane
 

@@ -50,7 +50,7 @@ def _order(graph: Graph) -> list[list[int]]:
 
 
 def renamed(history: Sequence[Graph], names: Sequence[int]) -> tuple[Graph, ...]:
-    """The same history with other names for the objects."""
+    """Return the same history with other names of the objects."""
     result = []
     for graph in history:
         new: list[frozenset[int] | None] = [None] * len(graph)

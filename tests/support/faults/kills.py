@@ -67,7 +67,7 @@ class KillBench:
                 assert write < MOST_WRITES, f"{self.scenario.name} never gets to the end"
 
     async def point(self, write: int, moment: Moment) -> tuple[Point, bool]:
-        """Whether it was killed: False when there are fewer writes."""
+        """Kill at this point. Return False if the process makes fewer writes."""
         await self.to_the_first()
         with self.changed():
             return await self._killed(write, moment)
@@ -136,7 +136,7 @@ async def plant(lane: Lane) -> list[PathKey]:
 
 
 def differences(found: dict[PathKey, Object], wanted: dict[PathKey, Object]) -> str:
-    """Where two worlds differ, in a line."""
+    """Return the differences between two worlds, one line each."""
     return "; ".join(
         f"{key}: {_difference(found.get(key), wanted.get(key))}"
         for key in sorted(found.keys() | wanted.keys())

@@ -69,7 +69,7 @@ class TenfoldClock(SystemClock):
 
 @dataclass
 class Branch:
-    """What `gitops.source.Mirror` is to a follower, with a head that is set by hand; `line` are the commits that it has come by."""
+    """A stand-in for `gitops.source.Mirror` with a head that tests set; `line` are the ancestors of the head."""
 
     target: SourceTarget
     files: Files = field(default_factory=dict)
@@ -136,7 +136,7 @@ class Life:
 
     @property
     def failures(self) -> list[str]:
-        """What its last pass says that has failed."""
+        """Return the failures in the last result."""
         told = self.found.ledger.restless() if self.found else ()
         return [str(one) for summary in told for one in summary.rows if one.reason.is_failure]
 
@@ -294,7 +294,7 @@ class Lane:
         return PathKey(self.group, plural, self.namespace, name)
 
     def record(self, short: str) -> PathKey:
-        """Where Levelgate keeps what it knows of a source."""
+        """Return the key of the record of a source."""
         return PathKey("", "configmaps", RECORDS, f"source-{self.source(short)}")
 
     def crd(self, plural: str) -> PathKey:

@@ -68,7 +68,7 @@ class FakeForge:
             yield self
 
     def say(self, number: int, author: str, body: str) -> int:
-        """A comment of somebody."""
+        """Add a comment of another person."""
         made = len(self.comments) + 1
         self.comments[made] = {"id": made, "number": number, "author": author, "body": body}
         return made

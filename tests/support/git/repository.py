@@ -27,7 +27,7 @@ COMMIT = ("-c", "maintenance.auto=false", "-c", "core.abbrev=no", "commit", "--a
 
 @dataclass(frozen=True)
 class Repository:
-    """A Git repository that a test writes commits to."""
+    """A Git repository with a work tree, written by the user Ada."""
 
     path: Path
 
@@ -51,13 +51,13 @@ class Repository:
 
 
 def committed(said: str) -> str:
-    """The id that `git commit` tells: `[main (root-commit) ID] message`."""
+    """Return the id from the output of `git commit`: `[main (root-commit) ID] message`."""
     return said.partition("] ")[0].rpartition(" ")[2]
 
 
 @dataclass(frozen=True)
 class WorkTree:
-    """A repository with a work tree, and what people do in it."""
+    """A Git repository with a work tree and its plumbing, in a clean environment with fixed dates."""
 
     path: Path
 
@@ -84,7 +84,7 @@ class WorkTree:
         return committed(self.git(*COMMIT, message))
 
     def tree(self, *entries: tuple[str, str, str, bytes]) -> str:
-        """A tree object with any names at all, as no honest Git would write it: mode, type, id, name."""
+        """Write a tree object with any names, even those that Git would refuse. Entries are mode, type, id and name."""
         body = b"".join(
             mode.lstrip("0").encode() + b" " + name + b"\0" + bytes.fromhex(sha) for mode, _, sha, name in entries
         )

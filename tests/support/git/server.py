@@ -22,7 +22,7 @@ from tests.support.git.repository import GIT_ENVIRONMENT
 
 @dataclass(frozen=True)
 class GitCalls:
-    """What Git is asked: the arguments of its processes, and the words that they are given to read."""
+    """The arguments and the standard input of every Git process."""
 
     arguments: list[str] = field(default_factory=list)
     given: list[str] = field(default_factory=list)
@@ -158,7 +158,7 @@ def handler_for(server: GitServer) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
 
         def _drip(self, content: bytes) -> None:
-            """Byte by byte, so that there is never nothing for long; whoever has waited enough goes away."""
+            """Send byte by byte, so that the client never waits long for one."""
             for byte in content:
                 self.wfile.write(bytes([byte]))
                 self.wfile.flush()

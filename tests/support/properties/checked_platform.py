@@ -52,8 +52,10 @@ READ_FROM = frozenset({*"abcd", "inner"})
 
 @dataclass
 class CheckedPlatform(Platform):
-    """Sources, a cluster, and what went wrong so far in `broken` (texts). `parents_may_vanish` after a parent was deleted by hand. `wanted` is the
-    essence of what stands in the end: none of that may be deleted on the way.
+    """A platform that checks invariants after every write; `broken` has the breaches as text.
+
+    `parents_may_vanish` says that a test deletes parents by hand. `wanted` is the essence of the final state: none of it
+    may be deleted on the way.
     """
 
     cluster: WitnessedCluster = field(default_factory=WitnessedCluster)
@@ -96,13 +98,13 @@ class CheckedPlatform(Platform):
         return super().commit(files, source=source, hold=hold)
 
     def run(self, faults: Mapping[int, str] | None = None) -> ReconcileResult | None:
-        """One pass of a new process; None when it died or gave up on the way."""
+        """Reconcile once in a new process. Return None if it died or gave up."""
         self.cluster.revive(faults)
         self.restart()
         return self.go_on()
 
     def go_on(self) -> ReconcileResult | None:
-        """One more pass of the same process."""
+        """Reconcile once more in the same process."""
         states = [self.sources[name] for name in sorted(self.sources)]
         try:
             return self.call(self.reconciler.reconcile(states))
@@ -114,12 +116,12 @@ class CheckedPlatform(Platform):
         return self.go_on()
 
     def annotate(self, key: ObjectKey, name: str, text: str) -> None:
-        """As a person does: the annotation is theirs from then on."""
+        """Annotate an object as a person, who then owns the annotation."""
         patch = {"metadata": {"annotations": {name: text}}}
         self.call(self.cluster.merge(key, patch, manager="kubectl-annotate"))
 
     def label(self, key: ObjectKey, name: str, text: str | None) -> None:
-        """As a person does: the label is theirs from then on; None takes it off."""
+        """Label an object as a person, who then owns the label; None removes it."""
         self.cluster.revive()
         patch = {"metadata": {"labels": {name: text}}}
         self.call(self.cluster.merge(key, patch, manager="kubectl-label"))
@@ -130,13 +132,13 @@ class CheckedPlatform(Platform):
         return self.call(preview(self.cluster, states, self.clock, cluster_name=LOCAL, memo=RenderCache()))
 
     def plan(self, source: str = "platform") -> Report:
-        """As `levelgate plan` of this source."""
+        """Return the plan that `levelgate plan` makes for this source."""
         self.cluster.revive()
         plan = planner.plan_against_cluster(self.cluster, self.sources[source], clock=self.clock, cluster_name=LOCAL)
         return self.call(plan)
 
     def settle(self, *, passes: int = 40, anew: bool = True) -> ReconcileResult:
-        """Passes, each of a new process if `anew`, with controllers in between, until one changes nothing and the world stands still."""
+        """Reconcile, in a new process each time if *anew*, and let controllers work, until nothing changes."""
         for number in range(passes):
             before = len(self.cluster.writes)
             found = self.run() if anew or not number else self._again()
@@ -148,13 +150,13 @@ class CheckedPlatform(Platform):
         raise AssertionError(f"no rest after {passes} passes; the last wrote {self.cluster.writes[before:]}")
 
     def members(self, kind: str = "ConfigMap") -> set[str]:
-        """Names of the members of this kind, of any set."""
+        """Return the names of the members of this kind, of any set."""
         return {
             key.name for key, obj in self.cluster.objects.items() if key.kind == kind and label(obj, well_known.PART_OF)
         }
 
     def deleted(self, kind: str = "ConfigMap") -> list[str]:
-        """Names of what was deleted, in order."""
+        """Return the names of the deleted objects of this kind, in order."""
         return [write.key.name for write in self.cluster.writes if write.verb == "delete" and write.key.kind == kind]
 
     def _watch(self, write: ClusterWrite) -> None:
@@ -250,7 +252,7 @@ def _named_by(obj: Object) -> Iterator[str]:
 
 @cache
 def _hashes_of(name: str) -> Set[str]:
-    """Of all objects that may be meant by it."""
+    """Return the hashes of all objects that a name may mean."""
     kinds = (("", "ConfigMap"), ("apps", "Deployment"), ("g.test", "Link"))
     spaces = ("default", "team", "crew")
     return {key_hash(ObjectKey(*kind, namespace, name)) for kind in kinds for namespace in spaces}
@@ -286,7 +288,7 @@ def essence(cluster: WitnessedCluster) -> dict[str, Any]:
 
 
 def _stable(name: str, text: str) -> str:
-    """Where an item stands in its collection is renewed only together with another difference."""
+    """Return an annotation without the position in a collection, which is renewed only together with another difference."""
     return text.partition("/")[0] if name in {well_known.NODE, well_known.NODE_ID} else text
 
 

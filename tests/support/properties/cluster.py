@@ -79,12 +79,12 @@ class WitnessedCluster(KubeCluster):
     # ---- what tests do
 
     def revive(self, faults: Mapping[int, str] | None = None) -> None:
-        """A new process: nothing is remembered of discovery, writes are counted from 0."""
+        """Start a new process: it remembers nothing of discovery, and counts writes from 0."""
         self._discovery = DiscoveryCache(self._client)
         self.go_on(faults)
 
     def go_on(self, faults: Mapping[int, str] | None = None) -> None:
-        """The same process goes on with another pass: discovery is remembered."""
+        """Let the same process reconcile again: discovery is remembered."""
         self.dead, self.sent, self.reads, self.faults = False, 0, 0, faults or {}
 
     @property
@@ -103,7 +103,7 @@ class WitnessedCluster(KubeCluster):
         return found
 
     def put(self, manifest: Object, *, manager: str = "somebody") -> None:
-        """Created or changed by somebody else."""
+        """Create or change an object as another client."""
         kind, key = self._placed(ObjectKey.from_manifest(manifest))
         if key.namespace and not self.sandbox.state.store.get(StoredKey("namespaces", "", key.namespace)):
             self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace}})
@@ -117,7 +117,7 @@ class WitnessedCluster(KubeCluster):
             self._by_hand(Request("POST", f"{many}?fieldManager={manager}", {}, body))
 
     def apply_by(self, manager: str, key: ObjectKey, content: Object) -> None:
-        """Applied by force by another manager, who has of the object what `content` says, and nothing else."""
+        """Apply by force as another manager, who then owns exactly *content*."""
         kind, place = self._placed(key)
         if self.sandbox.state.store.get(place):
             headers = {"content-type": APPLY_PATCH}
@@ -126,13 +126,13 @@ class WitnessedCluster(KubeCluster):
             self._by_hand(Request("PATCH", target, headers, orjson.dumps({**identity, **content})))
 
     def take_away(self, key: ObjectKey) -> None:
-        """`kubectl delete` by somebody else."""
+        """Delete an object as another client."""
         kind, place = self._placed(key)
         if self.sandbox.state.store.get(place):
             self._by_hand(Request("DELETE", f"{_path(kind, place.namespace)}/{place.name}"))
 
     def edit(self, key: ObjectKey, change: Callable[[Object], object]) -> None:
-        """Any change of the object as stored, behind the back of every rule."""
+        """Change the stored object without any rule of the server."""
         kind, place = self._placed(key)
         obj = self.sandbox.state.read(kind, place)
         assert obj is not None
@@ -142,7 +142,7 @@ class WitnessedCluster(KubeCluster):
             self.take_away(key)
 
     def tick(self) -> None:
-        """Controllers catch up."""
+        """Let controllers catch up."""
         self.sandbox.tick_until_stable()
 
     # ---- between the client and the sandbox

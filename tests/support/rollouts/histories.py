@@ -103,7 +103,7 @@ class RolloutHistory:
         return decide_grants(self.policy, collection, self.state, now=self.now)
 
     def anew(self, items: dict[str, RolloutItem] | None = None, *, backwards: bool = False) -> RolloutCollection:
-        """The same items counted from scratch."""
+        """Count the same items from scratch."""
         found = list((self.items if items is None else items).values())
         return build_collection(
             self.policy, bake_times(self.policy, self.state), reversed(found) if backwards else found, now=self.now
