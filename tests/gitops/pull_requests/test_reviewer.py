@@ -35,8 +35,10 @@ from tests.support.clock import StillClock
 from tests.support.commonmark import outside_of_code
 from tests.support.git.forge import BOT, Refusal
 from tests.support.git.repository import Repository
-from tests.support.git.review import Review, config
+from tests.support.git.review import Review, config, on_github
 from tests.support.properties.repositories import config_map, definition, instance
+
+__all__ = ["on_github"]
 
 MARK = "<!-- levelgate:plan source=platform -->"
 
