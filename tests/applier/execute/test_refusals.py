@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.applier.plan.sets import SOURCE, key, observed
 
 from applier.applyset.inventory import Scope
 from applier.errors import ClusterError, Denied, FieldConflict, Invalid, Unavailable
@@ -13,6 +12,7 @@ from applier.execute.refusals import Refusals
 from applier.execute.results import Result
 from applier.plan.model import ApplySetPlan, NodeAction, NodePlan, Plan
 from renderer.identity import ObjectKey
+from tests.support.apply_sets import SOURCE, key, observed
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NODE = SOURCE.nodes[0]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tests.applier.plan.sets import PAIR, SOURCE, live, observed, parent
-
 from applier.plan.drain_progress import DrainProgressFinder, find_begun_commit, index_wanting_sets
 from renderer import well_known
+from tests.support.apply_sets import PAIR, SOURCE, live, observed, parent
 
 TIME = "2026-01-01T12:00:00Z"
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tests.properties.waves import key, member
-
 from applier.applyset.member import Member
 from applier.causes import Cause, Reason
 from applier.plan.prune import PruneCandidate, PruneOutcome, PruneProtection, RemovalPolicy, protected_keys
+from tests.support.properties.waves import key, member
 
 
 def candidate(name: str, outcome: PruneOutcome = PruneOutcome.DELETE, blocked: Cause | None = None) -> PruneCandidate:

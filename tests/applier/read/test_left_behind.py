@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.applier.plan.sets import CONFIG_MAP, DISCOVERY, PARENT, SOURCE, key, live, observed
 
 from applier.applyset.inventory import Scope
 from applier.cluster import parse_cluster_name
@@ -13,6 +12,7 @@ from applier.read.left_behind import find_unlabelled_members, is_unlabelled_memb
 from applier.recorded_cluster import RecordedCluster
 from renderer import well_known
 from renderer.identity import ObjectKey
+from tests.support.apply_sets import CONFIG_MAP, DISCOVERY, PARENT, SOURCE, key, live, observed
 
 
 def unlabelled(**annotations: str) -> dict[str, Any]:

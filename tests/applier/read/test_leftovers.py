@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tests.applier.plan.sets import SOURCE, live
-
 from applier.cluster import CONTENT_MANAGER
 from applier.read.leftovers import filter_ours, is_ours, strip_metadata
 from renderer import well_known
+from tests.support.apply_sets import SOURCE, live
 
 
 def test_a_patch_removes_all_of_ours_from_exactly_this_object() -> None:

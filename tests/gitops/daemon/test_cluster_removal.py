@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from tests.gitops.fleets.documents import cluster, objects_in, read
 
 from applier.applyset.inventory import Scope
 from applier.applyset.member import Member
@@ -33,6 +32,7 @@ from gitops.reconcile.context import ReconcileResult
 from renderer import well_known
 from renderer.identity import GroupKind, ObjectKey, applyset_id, source_parent
 from renderer.render.model import RenderedApplySet, Rendering
+from tests.support.fleet_documents import cluster, objects_in, read
 
 PARENT = source_parent("platform")
 INSTANCE = ObjectKey("g.test", "Link", "default", "x")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.gitops.fleets.documents import cluster, objects_in, placement, read
-
 from gitops.fleet.placement import Placement
 from gitops.fleet.unmatched import PlacedObjects, find_unmatched_placements
 from renderer.identity import GroupKind
+from tests.support.fleet_documents import cluster, objects_in, placement, read
 
 OBJECTS = PlacedObjects(
     definitions=frozenset({"webapp"}),

@@ -15,7 +15,7 @@ from gitops.rollouts.collection import RolloutItem, build_collection
 from gitops.rollouts.policy import ALL_WAVE, DEFAULT_POLICY
 from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet
-from tests.renderer.definition.test_gates import definition
+from tests.support.gated_definitions import definition
 
 NOW: Final = datetime(2026, 11, 20, 13, tzinfo=UTC)
 FACTS: Final = GateFacts(NOW, TargetVariables(2, "9c1d2e7", "Ada", "Change"), {"dba": False}, {})

@@ -17,7 +17,7 @@ from gitops.rollouts.shapes import CountOrPercent, Linear
 from renderer.definition.gates import Gate
 from renderer.identity import GroupKind, ObjectKey
 from renderer.render.model import RenderedApplySet, RenderedNode
-from tests.renderer.definition.test_gates import chain, definition, workers
+from tests.support.gated_definitions import chain, definition, workers
 
 INSTANCE = ObjectKey("kro.run", "App", "prod", "shop")
 FACTS = GateFacts(

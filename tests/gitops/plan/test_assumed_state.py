@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from tests.gitops.plan.commits import planned
-from tests.properties.repositories import GROUP, config_map, definition, instance, plain
-
 from applier.applyset.member import Member
 from applier.cluster import CONTENT_MANAGER
 from gitops.plan.assumed_state import assume_applied, completed_rollouts
@@ -12,7 +9,9 @@ from renderer import well_known
 from renderer.catalog.catalog import Catalog, load
 from renderer.identity import ObjectKey
 from renderer.render.render import render
-from tests.properties.test_planned import rule
+from tests.support.git.commits import planned
+from tests.support.properties.plans import rule
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 
 FILES = {
     "link.json": definition("Link", [config_map("a"), config_map("b", "a")]),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tests.gitops.plan.commits import planned
-from tests.properties.repositories import plain
-
 from gitops.plan.before_placement import BEFORE_PLACEMENT, strip_placement, warn_before_placement
 from renderer.catalog.catalog import Catalog, load
-from tests.gitops.fleets import documents
+from tests.support import fleet_documents as documents
+from tests.support.git.commits import planned
+from tests.support.properties.repositories import plain
 
 
 def catalog(source: str = "platform", **files: str) -> Catalog:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.gitops.plan.commits import previewed
-from tests.properties.repositories import GROUP, config_map, definition, instance, plain
-
 from applier.causes import Cause, Reason
 from applier.errors import Invalid
 from gitops.plan.changes import ChangeCollector
@@ -16,6 +13,8 @@ from gitops.plan.masking import SecretMasks
 from gitops.plan.report import PlannedAction
 from gitops.reconcile.context import Preview
 from renderer.identity import ObjectKey
+from tests.support.git.commits import previewed
+from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain
 
 A = ObjectKey("", "ConfigMap", "default", "a")
 BASE, HEAD = {"a.json": plain("a"), "b.json": plain("b")}, {"a.json": plain("a", text="two"), "b.json": plain("b")}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tests.properties.repositories import config_map, definition, deployment, instance, plain
-
 from gitops.plan.comparison_base import (
     ComparedObjects,
     ComparisonBase,
@@ -13,7 +11,8 @@ from gitops.plan.comparison_base import (
 )
 from renderer.catalog.catalog import Catalog, load
 from renderer.render.render import render
-from tests.properties.test_planned import CLOSED, rule
+from tests.support.properties.plans import CLOSED, rule
+from tests.support.properties.repositories import config_map, definition, deployment, instance, plain
 
 
 def catalog(**files: str) -> Catalog:

@@ -15,7 +15,7 @@ from gitops.plan.dependency_waits import add_dependency_waits
 from gitops.plan.report import Obstacle, PlannedAction, PlannedChange, Report
 from renderer import well_known
 from renderer.identity import ObjectKey
-from tests.support.git.commits import planned
+from tests.support.git.commits import planned, previewed
 from tests.support.properties.checked_platform import CheckedPlatform
 from tests.support.properties.plans import CLOSED, done, rule, run
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.gitops.plan.commits import previewed
-from tests.properties.repositories import plain
 
 from gitops.plan.foreign_sources import ForeignSources
 from gitops.plan.report import PlannedAction, PlannedChange, WarningKind
 from renderer.identity import ObjectKey
+from tests.support.git.commits import previewed
+from tests.support.properties.repositories import plain
 
 A = ObjectKey("", "ConfigMap", "default", "a")
 

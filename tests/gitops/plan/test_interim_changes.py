@@ -14,7 +14,7 @@ from gitops.plan.masking import SecretMasks
 from gitops.plan.report import PlannedAction, PlannedChange
 from renderer import well_known
 from renderer.identity import ObjectKey
-from tests.support.git.commits import brief
+from tests.support.git.commits import brief, previewed
 from tests.support.properties.checked_platform import CheckedPlatform, Files
 from tests.support.properties.plans import PACE, done, holder, rule, run
 from tests.support.properties.repositories import GROUP, config_map, definition, instance, plain

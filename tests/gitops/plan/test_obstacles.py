@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.gitops.plan.commits import previewed
-from tests.properties.repositories import plain
 
 from applier.causes import Cause, CauseRef, Reason
 from gitops.plan.obstacles import ObstacleFinder, blocked_deletions, obstacle_of
 from gitops.plan.report import Obstacle
 from renderer.identity import ObjectKey
+from tests.support.git.commits import previewed
+from tests.support.properties.repositories import plain
 
 OPENS = datetime(2026, 11, 23, 8, tzinfo=UTC)
 

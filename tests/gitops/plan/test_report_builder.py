@@ -6,9 +6,6 @@ import asyncio
 import json
 from datetime import UTC, datetime
 
-from tests.gitops.plan.commits import Files, planned, previewed
-from tests.properties.repositories import plain
-
 from gitops.plan.comparison_base import ComparisonBase
 from gitops.plan.masking import SecretMasks
 from gitops.plan.report import Report
@@ -16,6 +13,8 @@ from gitops.plan.report_builder import make_report
 from gitops.plan.report_json import as_json
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
+from tests.support.git.commits import Files, planned, previewed
+from tests.support.properties.repositories import plain
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

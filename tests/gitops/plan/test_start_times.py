@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tests.gitops.plan.commits import planned, previewed
-from tests.properties.repositories import plain, workload
-
 from gitops.plan.report import PlanStep
 from gitops.plan.start_times import schedule_steps
-from tests.properties.test_planned import CLOSED, rule
+from tests.support.git.commits import planned, previewed
+from tests.support.properties.plans import CLOSED, rule
+from tests.support.properties.repositories import plain, workload
 
 WINDOW = {
     "kind": "Deny",

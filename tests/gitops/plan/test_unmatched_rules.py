@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.gitops.plan.commits import Files, planned, previewed
-from tests.properties.repositories import plain
 
 from gitops.plan.masking import SecretMasks
 from gitops.plan.report import WarningKind
 from gitops.plan.unmatched_rules import find_newly_unmatched
 from gitops.reconcile.sources import SourceState
 from renderer.catalog.catalog import load
-from tests.properties.test_planned import CLOSED, rule
+from tests.support.git.commits import Files, planned, previewed
+from tests.support.properties.plans import CLOSED, rule
+from tests.support.properties.repositories import plain
 
 NAMESPACE = {"ns.json": '{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "late"}}'}
 DENY = {"kind": "Deny", "timeZone": "UTC", "schedule": {"once": [CLOSED]}}

@@ -18,9 +18,11 @@ from gitops.plan.window_capacity import WindowCapacities
 from gitops.text import TimeFormat
 from gitops.windows.window import LOCAL
 from renderer import well_known
-from tests.support.git.commits import planned
+from tests.support.git.commits import planned, previewed
 from tests.support.link_platform import LinkPlatform
 from tests.support.platform import MERGE
+from tests.support.properties.plans import rule
+from tests.support.properties.repositories import plain
 
 CANARY = {"tier": "canary"}
 MONDAY = {"kind": "Allow", "timeZone": "UTC", "schedule": {"cron": "0 9 * * 1"}}

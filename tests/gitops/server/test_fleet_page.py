@@ -13,7 +13,7 @@ from applier.cluster import LOCAL_CLUSTER, parse_cluster_name
 from applier.execute.results import Result
 from gitops.fleet.cluster_record import SourceSummary
 from gitops.fleet.reach import ReachState
-from gitops.server.metrics import MAX_CLUSTER_NAMES
+from gitops.server.metric_readings import MAX_CLUSTER_NAMES
 from tests.support.monitoring.fleet_scene import fleet_scene
 from tests.support.monitoring.metrics import KEY, series, values
 from tests.support.monitoring.page import HOSTILE, Tags

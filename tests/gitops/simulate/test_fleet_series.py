@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from tests.properties.repositories import plain
 
 from gitops.errors import SourceError
 from gitops.reconcile.sources import SourceState
@@ -13,7 +12,8 @@ from gitops.simulate.commits import CommitSeries
 from gitops.simulate.engine import CommitPush
 from gitops.simulate.fleet_series import FleetSeries, project_series
 from renderer.catalog.catalog import load
-from tests.gitops.fleets import documents
+from tests.support import fleet_documents as documents
+from tests.support.properties.repositories import plain
 
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)
 US = {"matchLabels": {"region": "us"}}

@@ -18,6 +18,8 @@ from gitops.reconcile.preview import preview
 from gitops.reconcile.sources import SourceState
 from gitops.windows.window import LOCAL
 from renderer.catalog.catalog import load
+from renderer.render.cache import RenderCache
+from renderer.render.render import render
 from tests.support.clock import StillClock
 from tests.support.properties.checked_platform import CheckedPlatform
 

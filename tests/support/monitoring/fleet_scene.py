@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from applier.cluster import ClusterName, parse_cluster_name
 from applier.execute.results import Result
+from gitops.daemon.cluster_standing import ClusterStanding
 from gitops.daemon.fleet import Fleet
 from gitops.daemon.fleet_environment import ClusterObserver
-from gitops.daemon.fleet_member import ClusterStanding
 from gitops.fleet.cluster_record import NEW_RECORD, ClusterRecord, SourceSummary
 from gitops.fleet.reach import ReachState
 from gitops.reconcile.context import ReconcileResult
