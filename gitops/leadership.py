@@ -44,7 +44,7 @@ _MANAGER: Final = "levelgate-leadership"
 
 
 class NotLeading(GitopsError):
-    """This process may not write: another process leads, or the Lease was not renewed in time."""
+    """Refusal of a write: another process leads, or the Lease was not renewed in time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,7 +227,7 @@ def _summary_lines(explanation: CauseChain, times: TimeFormat, now: datetime) ->
 
 
 def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime) -> str:
-    """Return a sentence such as `WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02.`"""
+    """Return a sentence: `WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02`."""
     instance_state, key = explanation.instance, explanation.key
     assert key is not None
     cause = next(link.cause for link in explanation.chain if isinstance(link, WaitingLink))

@@ -93,7 +93,7 @@ _LOCAL_ONLY = "Note: this plan is for the hub's own cluster, `local`, only; for 
 )
 @utc_option
 @cluster_options
-def command(
+def command(  # noqa: PLR0913 - one parameter for each option
     place: str,
     refs: tuple[str, ...],
     base: str,

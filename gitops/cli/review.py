@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     help="Account name of the token, where the token may not read it: github-actions[bot].",
 )
 @cluster_name_option
-def command(
+def command(  # noqa: PLR0913 - one parameter for each option
     url: str,
     token_file: Path,
     once: bool,

@@ -122,7 +122,7 @@ from gitops.windows.window import LOCAL
 @click.option("-v", "--verbose", is_flag=True, help="Report bookkeeping as well.")
 @cluster_options
 @clusters_option
-def command(
+def command(  # noqa: PLR0913 - one parameter for each option
     sources: tuple[str, ...],
     file: Path | None,
     ref: str,

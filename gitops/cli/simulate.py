@@ -80,7 +80,7 @@ class AssumptionsOption(ParsedValue[Assumptions]):
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True)
 @click.option("--utc", is_flag=True, help="Show and read times in UTC instead of the zone of the terminal.")
-def command(
+def command(  # noqa: PLR0913 - one parameter for each option
     place: str,
     base: str,
     head: str,

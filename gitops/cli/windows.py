@@ -51,7 +51,7 @@ from renderer.render.render import render
 @click.option("--utc", is_flag=True, help="Show and read times in UTC instead of the zone of the terminal.")
 @cluster_name_option
 @member_options
-def command(
+def command(  # noqa: PLR0913 - one parameter for each option
     place: str | None,
     revision: str,
     at: str | None,

@@ -121,7 +121,8 @@ class ClusterEngagement:
                 seen_uid = await read_cluster_uid(cluster)
         except TimeoutError:
             raise NotEngaged(
-                f"cluster {self.name} did not say who it is within {IDENTIFY_SECONDS:g} s; check what its credentials lead to"
+                f"cluster {self.name} did not say who it is within {IDENTIFY_SECONDS:g} s; "
+                "check what its credentials lead to"
             ) from None
         # If two members reach one cluster at once, the second finds the record of the first.
         async with self.environment.recorder.identifying:

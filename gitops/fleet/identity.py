@@ -39,7 +39,8 @@ class ClusterClaimed(GitopsError):
 
     def __init__(self, name: ClusterName, hub_id: str) -> None:
         super().__init__(
-            f"ClusterClaimed: cluster {name} belongs to hub {hub_id} (the UID of that hub's namespace kube-system), so nothing is written to it; "
+            f"ClusterClaimed: cluster {name} belongs to hub {hub_id} (the UID of that hub's namespace kube-system), "
+            "so nothing is written to it; "
             f"if that hub is gone or is to give it up: levelgate cluster release {name}"
         )
         self.hub_id = hub_id
@@ -61,8 +62,9 @@ class WrongCluster:
     @property
     def message(self) -> str:
         return (
-            f"cluster {self.name} was the one with UID {self.recorded_uid}, and its credentials now lead to one with UID {self.seen_uid} "
-            f"(of namespace kube-system), so nothing is written there; if it was built anew: levelgate cluster accept {self.name}; "
+            f"cluster {self.name} was the one with UID {self.recorded_uid}, "
+            f"and its credentials now lead to one with UID {self.seen_uid} (of namespace kube-system), "
+            f"so nothing is written there; if it was built anew: levelgate cluster accept {self.name}; "
             "otherwise correct its credentials"
         )
 
@@ -78,8 +80,10 @@ class SameCluster:
     @property
     def message(self) -> str:
         return (
-            f"clusters {self.name} and {self.other_name} are one cluster (UID {self.seen_uid} of namespace kube-system), so nothing is written "
-            f"as {self.name}; correct the credentials of one of them, or remove one; if both are meant: levelgate cluster accept {self.name}"
+            f"clusters {self.name} and {self.other_name} are one cluster "
+            f"(UID {self.seen_uid} of namespace kube-system), "
+            f"so nothing is written as {self.name}; correct the credentials of one of them, or remove one; "
+            f"if both are meant: levelgate cluster accept {self.name}"
         )
 
 
@@ -92,7 +96,8 @@ class HubItself:
     @property
     def message(self) -> str:
         return (
-            f"cluster {self.name} is the hub's own cluster, which has the name {LOCAL_CLUSTER}, so nothing is written there as {self.name}; "
+            f"cluster {self.name} is the hub's own cluster, which has the name {LOCAL_CLUSTER}, "
+            f"so nothing is written there as {self.name}; "
             f"declare it as {LOCAL_CLUSTER} (without access), or correct the credentials"
         )
 
@@ -149,7 +154,9 @@ async def accept_cluster(hub: Cluster, name: ClusterName, seen_uid: str) -> str:
 async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> bool:
     """Mark the cluster as belonging to this hub, unless it is marked so already.
 
-    Return whether the cluster held no record of Levelgate before. Raises: ClusterClaimed if it belongs to another hub, ClusterError.
+    Return whether the cluster held no record of Levelgate before.
+
+    Raises: ClusterClaimed if it belongs to another hub, ClusterError.
     """
     lost: ClusterError | None = None
     is_new = False

@@ -26,6 +26,8 @@ class SyntaxNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal(SyntaxNode):
+    """A constant."""
+
     value: Any
 
 
@@ -65,12 +67,16 @@ class Index(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unary(SyntaxNode):
+    """An operator with one operand: `!` or `-`."""
+
     operator: str
     operand: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binary(SyntaxNode):
+    """An operator with two operands."""
+
     operator: str
     left: SyntaxNode
     right: SyntaxNode
@@ -86,6 +92,8 @@ class Logic(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Conditional(SyntaxNode):
+    """The choice `condition ? then : otherwise`."""
+
     condition: SyntaxNode
     then: SyntaxNode
     otherwise: SyntaxNode

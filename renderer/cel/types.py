@@ -24,6 +24,8 @@ class Dyn:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
+    """A type without parameters."""
+
     name: str
 
     def __str__(self) -> str:
@@ -32,6 +34,8 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class StaticList:
+    """A list with the type of its elements."""
+
     element: Type
 
     def __str__(self) -> str:
@@ -40,6 +44,8 @@ class StaticList:
 
 @dataclass(frozen=True, slots=True)
 class StaticMap:
+    """A map with the types of its keys and values."""
+
     key: Type
     value: Type
 
@@ -60,6 +66,8 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class StaticOptional:
+    """An optional with the type of its value."""
+
     value: Type
 
     def __str__(self) -> str:

@@ -39,6 +39,8 @@ _WORKLOADS: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
 
 
 class Severity(StrEnum):
+    """Severity of a finding."""
+
     ERROR = "error"
     WARNING = "warning"
 

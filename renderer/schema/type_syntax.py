@@ -42,6 +42,8 @@ class AnyObject:
 
 @dataclass(frozen=True, slots=True)
 class ListSpec:
+    """A list, written `[]T`."""
+
     item: TypeSpec
 
 

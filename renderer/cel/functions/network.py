@@ -24,6 +24,8 @@ _BROADCAST: Final = "255.255.255.255"
 
 @dataclass(frozen=True, slots=True)
 class IP:
+    """An IP address, as `ip()` returns it."""
+
     address: IPv4Address | IPv6Address
 
     def __str__(self) -> str:

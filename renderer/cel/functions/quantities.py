@@ -16,6 +16,8 @@ _BILLION: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
+    """A Kubernetes quantity, in billionths of its unit."""
+
     nanos: int
 
 

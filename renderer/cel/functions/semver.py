@@ -21,6 +21,8 @@ _MAX_TEXT_CHARACTERS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Semver:
+    """A semantic version. Build metadata takes no part in comparisons."""
+
     numbers: tuple[int, int, int]
     prerelease: tuple[tuple[bool, int, str], ...]
     """Identifiers of the pre-release in a form that sorts: numbers before words."""

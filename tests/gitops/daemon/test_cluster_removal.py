@@ -98,7 +98,7 @@ class Notices:
 
 
 @dataclass
-class Scene:
+class RemovalScene:
     removal: ClusterRemoval
     recorder: FleetRecorder
     notices: Notices
@@ -111,15 +111,15 @@ def spec_of(name: str) -> ClusterSpec:
 
 
 @pytest.fixture
-def scene() -> Scene:
+def scene() -> RemovalScene:
     spec, clock, notices = spec_of("eu-1"), SystemClock(), Notices()
     recorder = FleetRecorder(cluster_of(Sandbox().answer), clock, notices.print_notice)
     environment = cast(FleetEnvironment, SimpleNamespace(recorder=recorder, clock=clock, hub_id="hub"))
     reporter = StandingReporter(spec.name, recorder, clock, cast(ClusterObserver, notices))
-    return Scene(ClusterRemoval(spec, environment, reporter), recorder, notices)
+    return RemovalScene(ClusterRemoval(spec, environment, reporter), recorder, notices)
 
 
-async def test_a_removal_is_recorded_until_it_is_finished(scene: Scene) -> None:
+async def test_a_removal_is_recorded_until_it_is_finished(scene: RemovalScene) -> None:
     await scene.recorder.write(scene.removal.name, {"uid": "u-1"})
     record = await scene.removal.begin()
     assert record
@@ -137,7 +137,7 @@ async def test_a_removal_is_recorded_until_it_is_finished(scene: Scene) -> None:
     assert scene.notices.texts[-1] == "removed"
 
 
-async def test_a_removal_that_a_person_has_given_up_ends_and_loses_its_record(scene: Scene) -> None:
+async def test_a_removal_that_a_person_has_given_up_ends_and_loses_its_record(scene: RemovalScene) -> None:
     await scene.recorder.write(
         scene.removal.name, {"uid": "u-1", "state": "Removed", "since": datetime(2026, 11, 20, tzinfo=UTC)}
     )

@@ -18,7 +18,7 @@ NAME = parse_cluster_name("eu-1")
 
 
 @dataclass
-class Scene:
+class StandingScene:
     """A clock that is set by hand, and an observer that keeps its notices."""
 
     moment: datetime = START
@@ -31,14 +31,14 @@ class Scene:
         self.notices.append(text)
 
 
-def reporter_of(scene: Scene) -> StandingReporter:
+def reporter_of(scene: StandingScene) -> StandingReporter:
     clock = cast(Clock, scene)
     recorder = FleetRecorder(cast(Any, None), clock, scene.print_notice)
     return StandingReporter(NAME, recorder, clock, cast(ClusterObserver, scene))
 
 
 def test_each_change_is_reported_and_recorded_once() -> None:
-    scene = Scene()
+    scene = StandingScene()
     reporter = reporter_of(scene)
     for _ in range(2):
         reporter.report(ReachState.DEGRADED, "Secret: forbidden")
@@ -48,7 +48,7 @@ def test_each_change_is_reported_and_recorded_once() -> None:
 
 
 def test_another_message_of_a_state_does_not_begin_it_again() -> None:
-    scene = Scene()
+    scene = StandingScene()
     reporter = reporter_of(scene)
     reporter.report(ReachState.DEGRADED, "Secret: forbidden")
     scene.moment += timedelta(minutes=1)
@@ -61,6 +61,6 @@ def test_another_message_of_a_state_does_not_begin_it_again() -> None:
 
 def test_nothing_is_recorded_before_the_first_report() -> None:
     """After a restart, the recorded state holds until the cluster has been tried."""
-    reporter = reporter_of(Scene())
+    reporter = reporter_of(StandingScene())
     assert reporter.standing.message == "not connected yet"
     assert reporter.recorder.records == {}
