@@ -1,0 +1,471 @@
+"""A graph of queries: it computes again only what depends on an input that has another value.
+
+A transaction sets inputs and marks what read them, directly or not. A question checks only what is marked: a query is
+computed again if something that it read has another value, and a result equal to the one before goes no further.
+Evaluation is synchronous and belongs to one thread.
+
+Sources: the algorithms of Salsa (early cut-off, dependencies checked in the order of reading), Skyframe and Adapton
+(marks pushed, values pulled).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from gitops.queries.cost import Cost
+from gitops.queries.declarations import Answer, Index, Input, InputKey, Query, Roots, TimedQuery
+from gitops.queries.membership import IndexState, RootFamily
+from gitops.queries.moments import Moments
+from gitops.queries.nodes import ABSENT, CHECK, CLEAN, DIRTY, NO_NODES, CyclicQuery, Fault, Node, union_of_unread
+
+V = TypeVar("V")
+K = TypeVar("K", bound=Hashable)
+
+_log: Final = logging.getLogger(__name__)
+
+
+class OutOfTurn(RuntimeError):
+    """A question during a change, or a change during an answer. It is a programming error."""
+
+
+class Transaction:
+    """The inputs of one change. Nothing is asked between the first and the last of them.
+
+    `now` is the present time from this change on; None leaves it.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[InputKey[Any], tuple[Any, bool]] = {}
+        self.now: datetime | None = None
+
+    def set(self, key: InputKey[V], value: V) -> None:
+        """Set an input to what was read."""
+        self.values[key] = value, False
+
+    def drop(self, key: InputKey[Any]) -> None:
+        """Set an input back to its initial value: it counts as unread again if it starts so."""
+        self.values[key] = key.family.initial, key.family.starts_unread
+
+
+class Graph:
+    """The values of one cluster, or of one plan or simulation.
+
+    `now` is the present time, UTC. `elapsed` returns seconds of a monotonic clock, to time evaluations.
+    """
+
+    def __init__(self, now: datetime, *, elapsed: Callable[[], float]) -> None:
+        self.revision = 0
+        self.cost = Cost()
+        self._elapsed = elapsed
+        self._moments = Moments(now)
+        self._nodes: dict[Any, dict[tuple[Any, ...], Node]] = {}
+        self._indexes: dict[Index[Any, Any, Any, Any], IndexState] = {}
+        self._roots: dict[Roots[Any, Any], RootFamily] = {}
+        self._frames: list[dict[Node, None]] = []
+        self._released: dict[Node, None] = {}
+        self._volatile: dict[Node, None] = {}
+        self._to_verify: list[Node] = []
+        self._fault_count = 0
+        self._is_in_turn = False
+        self._are_proofs_used = False
+
+    # -- Changes
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Collect the inputs of one change, and set them together at the end; none if an error comes before it."""
+        self._refuse_out_of_turn()
+        transaction = Transaction()
+        yield transaction
+        self._refuse_out_of_turn()
+        self._commit(transaction)
+
+    @contextmanager
+    def supposing(self, values: Mapping[InputKey[Any], Any]) -> Iterator[None]:
+        """Set inputs for a while, and set them back: for questions of what would be."""
+        nodes = [self.obtain(key.family, key.args) for key in values]
+        before = {key: (node.value, bool(node.unread)) for key, node in zip(values, nodes, strict=True)}
+        with self.transaction() as transaction:
+            for key, value in values.items():
+                transaction.set(key, value)
+        try:
+            yield
+        finally:
+            with self.transaction() as transaction:
+                transaction.values.update(before)
+
+    def advance(self, now: datetime) -> None:
+        """Make *now* the present time."""
+        with self.transaction() as transaction:
+            transaction.now = now
+
+    @property
+    def now(self) -> datetime:
+        return self._moments.now
+
+    @property
+    def next_moment(self) -> datetime | None:
+        """The earliest time at which a value may differ though no input changes; None if there is none."""
+        return self._moments.next_moment
+
+    def _commit(self, transaction: Transaction) -> None:
+        # All foreign code first: an error in it must not tear the change.
+        changes: list[tuple[Node, Any, bool]] = []
+        for key, (value, is_unread) in transaction.values.items():
+            node = self.obtain(key.family, key.args)
+            if bool(node.unread) != is_unread or not key.family.same(node.value, value):
+                changes.append((node, value, is_unread))
+        moment_changes = [] if transaction.now is None else self._moments.advance(transaction.now, self.fail)
+        self.revision += 1
+        for node, value, is_unread in changes:
+            node.value, node.unread = value, frozenset((node,)) if is_unread else NO_NODES
+            self.change(node)
+        for node, value, fault in moment_changes:
+            node.value, node.fault = value, fault
+            self.change(node)
+
+    def change(self, node: Node) -> None:
+        """Mark what read a node that has another value: its readers dirty, theirs to be checked."""
+        node.changed_at = self.revision
+        self._mark_readers(node, DIRTY)
+
+    def _mark_readers(self, node: Node, state: int) -> None:
+        """Mark the readers of a node with *state*, and all beyond them to be checked, up to indexes and roots.
+
+        What is marked already is not passed: its readers were marked with it.
+        """
+        marks, pending = self.cost.marks, [node]
+        while pending:
+            for reader in pending.pop().readers:
+                if reader.mark(state) and isinstance(reader, Node):
+                    marks[reader.family.name] += 1
+                    pending.append(reader)
+            if state == DIRTY:
+                state = CHECK
+
+    # -- Questions
+
+    def read(self, family: Any, args: tuple[Any, ...]) -> Any:
+        """Return the value of a declaration. Raises the Fault of a query that failed."""
+        if self._frames:
+            return self._read_inside(family, args)
+        self.settle()
+        with self._turn():
+            node = self.obtain(family, args)
+            self.refresh(node)
+            self.release(node)
+            return self._value_of(node)
+
+    def answer(self, family: Query[Any, V], *args: Any) -> Answer[tuple[Any, ...], V]:
+        """Return the value of a query with its fault and the unread inputs behind it."""
+        self.settle()
+        with self._turn():
+            node = self.obtain(family, args)
+            self.refresh(node)
+            self.release(node)
+            return self._answer(args, node)
+
+    def changed(self, roots: Roots[K, V]) -> Iterator[Answer[K, V]]:
+        """Return the roots that have another result than was reported before, one after another.
+
+        Each step settles and computes one root, so that the caller can yield to others in between. Changes that come
+        meanwhile are part of it.
+        """
+        family = self._roots.setdefault(roots, RootFamily(roots))
+        while True:
+            self.settle()
+            with self._turn():
+                member = next(family.take_changed(self), None)
+                if member is None:
+                    return
+                is_gone = member.key not in family.members
+                found: Answer[Any, Any] = (
+                    Answer(member.key, None, frozenset(), None, True)
+                    if is_gone
+                    else self._answer(member.key, member.node)
+                )
+            self.cost.reports[roots.name] += 1
+            yield found
+
+    def settle(self) -> None:
+        """Bring all indexes up to date, and drop what nothing needs."""
+        for _ in self.settling():
+            pass
+
+    def settling(self) -> Iterator[None]:
+        """Settle in steps of one member each. Nothing may be set or asked before the last of them."""
+        if not self._released and all(state.is_settled for state in self._indexes.values()):
+            return
+        with self._turn():
+            for state in sorted(self._indexes.values(), key=lambda state: state.order):
+                yield from state.settle(self)
+            self._drop_released()
+
+    def end_round(self) -> None:
+        """Drop the values of volatile queries; their digests and edges stay."""
+        for node in self._volatile:
+            if node.state == CLEAN and node.fault is None:
+                node.kept_digest, node.value = node.family.digest(node.value), ABSENT
+        self._volatile = {node: None for node in self._volatile if node.value is not ABSENT}
+
+    def verify(self, count: int) -> list[str]:
+        """Compute up to *count* results again, return the places of those that differ, and mend them.
+
+        Successive calls go through the whole graph.
+        """
+        self.settle()
+        if not self._to_verify:
+            self._to_verify = [node for nodes in self._nodes.values() for node in nodes.values()]
+        mismatches = []
+        with self._turn():
+            while self._to_verify and count > 0:
+                node = self._to_verify.pop()
+                is_kept = self._nodes.get(node.family, {}).get(node.args) is node
+                if not is_kept or not isinstance(node.family, Query) or node.state != CLEAN:
+                    continue
+                count -= 1
+                if not self._is_reproducible(node):
+                    mismatches.append(repr(node))
+                    node.state, node.kept_digest = DIRTY, ABSENT
+                    self.revision += 1
+                    self._mark_readers(node, CHECK)
+        return mismatches
+
+    # -- Evaluation
+
+    def obtain(self, family: Any, args: tuple[Any, ...]) -> Node:
+        """Return the node of a declaration, a new one if there is none."""
+        nodes = self._nodes.get(family)
+        if nodes is None:
+            nodes = self._nodes[family] = {}
+        node = nodes.get(args)
+        if node is None:
+            node = nodes[args] = self._create(family, args)
+        return node
+
+    def entries_of(self, index: Index[Any, Any, Any, Any]) -> Mapping[Any, Node]:
+        """Return the nodes of the entries that are read."""
+        return {args[0]: node for args, node in self._nodes.get(index, {}).items()}
+
+    def refresh(self, node: Node) -> None:
+        """Make the value of a node current: check what it read, in the order of reading, and compute it if that differs.
+
+        The check is iterative: chains of a thousand queries do not end at the limit of recursion.
+        """
+        if node.state == CLEAN:
+            return
+        checks = self.cost.checks
+        stack = [(node, iter(node.reads))]
+        node.is_busy = True
+        try:
+            while stack:
+                current, reads = stack[-1]
+                if current.state == CHECK and (pending := self._first_marked(current, reads)) is not None:
+                    checks[pending.family.name] += 1
+                    pending.is_busy = True
+                    stack.append((pending, iter(pending.reads)))
+                    continue
+                if current.state == DIRTY:
+                    self._evaluate(current)
+                # A circle leaves no order in which marks could pass it, so its faults are computed again each time.
+                current.state = DIRTY if current.is_in_circle else CLEAN
+                current.is_busy = False
+                stack.pop()
+        finally:
+            for left, _ in stack:
+                left.is_busy = False
+
+    def release(self, node: Node) -> None:
+        """Drop the node when the graph settles, unless something reads it by then."""
+        if not node.is_needed:
+            self._released[node] = None
+
+    def fail(self, node: Node, error: Exception) -> Fault:
+        """Number and log an error; one that a node had before keeps its number."""
+        if node.fault is not None and repr(node.fault.__cause__) == repr(error):
+            return node.fault
+        self._fault_count += 1
+        fault = Fault(self._fault_count, repr(node), error)
+        _log.error("%s", fault, exc_info=error)
+        return fault
+
+    def _first_marked(self, node: Node, reads: Iterator[Node]) -> Node | None:
+        """Return the next dependency that is marked, None if all hold or *node* has become dirty."""
+        for dependency in reads:
+            if dependency.state != CLEAN:
+                if dependency.is_busy:  # a circle: computing the node again raises it where it can be told
+                    node.state = DIRTY
+                    return None
+                return dependency
+            if node.state == DIRTY:
+                return None
+        return None
+
+    def _create(self, family: Any, args: tuple[Any, ...]) -> Node:
+        if isinstance(family, Query):
+            return Node(family, args, ABSENT, DIRTY)
+        if isinstance(family, Input):
+            node = Node(family, args, family.initial, CLEAN)
+            self._are_proofs_used |= family.is_proof
+            if family.starts_unread:
+                node.unread = frozenset((node,))
+            return node
+        if isinstance(family, TimedQuery):
+            node = Node(family, args, ABSENT, CLEAN)
+            node.value, node.fault = self._moments.begin(node, self.fail)
+            return node
+        return self._create_entry(family, args)
+
+    def _create_entry(self, index: Index[Any, Any, Any, Any], args: tuple[Any, ...]) -> Node:
+        state = self._indexes.get(index)
+        if state is None:
+            state = self._indexes[index] = IndexState(index)
+            for _ in state.settle(self):
+                pass
+        (entry,) = args
+        node = Node(index, args, state.current(entry), CLEAN)
+        node.depth, node.fault, node.unread = index.order, state.fault, state.unread_behind(entry)
+        return node
+
+    def _read_inside(self, family: Any, args: tuple[Any, ...]) -> Any:
+        """Read a value for the query that is being computed, and note that it depends on it."""
+        node = self.obtain(family, args)
+        self._frames[-1][node] = None
+        if node.is_busy:
+            raise CyclicQuery("a query depends on its own result")
+        if node.state != CLEAN:
+            self.refresh(node)
+        if node.has_proofs:
+            raise OutOfTurn(f"{node!r} reads a proof, which only a root may do")
+        return self._value_of(node)
+
+    def _value_of(self, node: Node) -> Any:
+        if node.fault is not None:
+            raise node.fault
+        if node.value is ABSENT:
+            node.value, _, _ = self._run(node)
+            self._volatile[node] = None
+        return node.value
+
+    def _evaluate(self, node: Node) -> None:
+        value, fault, reads = self._run(node)
+        if self._are_proofs_used:
+            proofs = [read for read in reads if isinstance(read.family, Input) and read.family.is_proof]
+            if proofs and self._drop_stale_proofs(proofs, reads):
+                value, fault, reads = self._run(node)
+            node.has_proofs = bool(proofs)
+        self._connect(node, tuple(reads))
+        unread = union_of_unread(reads)
+        is_first = node.value is ABSENT and node.kept_digest is ABSENT and node.fault is None
+        if is_first or fault is not node.fault or unread != node.unread or not self._holds(node, value, fault):
+            node.value, node.fault, node.unread, node.kept_digest = value, fault, unread, ABSENT
+            self.change(node)
+        elif node.value is ABSENT and fault is None:
+            node.value = value
+        if isinstance(node.family, Query) and node.family.is_volatile:
+            self._volatile[node] = None
+
+    def _run(self, node: Node) -> tuple[Any, Fault | None, dict[Node, None]]:
+        """Return the result of a query, its fault, and what it read."""
+        frame: dict[Node, None] = {}
+        self._frames.append(frame)
+        was_busy, node.is_busy = node.is_busy, True
+        begun = self._elapsed()
+        try:
+            value, fault = node.family.function(self, *node.args), None  # type: ignore[attr-defined]
+        except Fault as below:
+            value, fault = ABSENT, below
+        except Exception as error:
+            value, fault = ABSENT, self.fail(node, error)
+        finally:
+            node.is_busy = was_busy
+            self._frames.pop()
+        self.cost.note_evaluation(node, self._elapsed() - begun)
+        return value, fault, frame
+
+    def _holds(self, node: Node, value: Any, fault: Fault | None) -> bool:
+        """Whether a new result says the same as the one before."""
+        if fault is not None:
+            return True
+        family: Any = node.family
+        if node.value is ABSENT:
+            return bool(family.digest(value) == node.kept_digest)
+        if family.is_volatile:
+            return bool(family.digest(value) == family.digest(node.value))
+        return bool(family.same(node.value, value))
+
+    def _drop_stale_proofs(self, proofs: Sequence[Node], reads: Iterable[Node]) -> bool:
+        """Make proofs unread that are older than something else that was read with them, and return whether any was."""
+        newest = max((read.changed_at for read in reads if read not in proofs), default=0)
+        stale = [proof for proof in proofs if not proof.unread and proof.changed_at < newest]
+        for proof in stale:
+            proof.value, proof.unread = proof.family.initial, frozenset((proof,))  # type: ignore[attr-defined]
+            self.change(proof)
+        return bool(stale)
+
+    def _connect(self, node: Node, reads: tuple[Node, ...]) -> None:
+        """Replace the edges of a node by those to what it has just read."""
+        node.depth = max((read.depth for read in reads), default=0)
+        if reads == node.reads:
+            return
+        before, after = set(node.reads), set(reads)
+        for read in reads:
+            if read not in before:
+                read.add_reader(node)
+        for read in node.reads:
+            if read not in after:
+                read.remove_reader(node)
+                self.release(read)
+        node.reads = reads
+
+    def _is_reproducible(self, node: Node) -> bool:
+        value, fault, reads = self._run(node)
+        if fault is not None or node.fault is not None:
+            return fault is not None and node.fault is not None
+        return union_of_unread(reads) == node.unread and self._holds(node, value, fault)
+
+    def _drop_released(self) -> None:
+        while self._released:
+            node, _ = self._released.popitem()
+            if node.is_needed:
+                continue
+            family: Any = node.family
+            if isinstance(family, Input) and not self._is_initial(node, family):
+                continue
+            nodes = self._nodes.get(family)
+            if nodes is None or nodes.get(node.args) is not node:
+                continue
+            del nodes[node.args]
+            self._moments.end(node)
+            self._volatile.pop(node, None)
+            for read in node.reads:
+                read.remove_reader(node)
+                self.release(read)
+
+    @staticmethod
+    def _is_initial(node: Node, family: Input[Any, Any]) -> bool:
+        return bool(node.unread) if family.starts_unread else bool(family.same(node.value, family.initial))
+
+    def _answer(self, key: Any, node: Node) -> Answer[Any, Any]:
+        unread = frozenset(InputKey[Any](read.family, read.args) for read in node.unread)  # type: ignore[arg-type]
+        value = None if node.fault is not None else self._value_of(node)
+        return Answer(key, value, unread, node.fault, False)
+
+    # -- Turns
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        self._refuse_out_of_turn()
+        self._is_in_turn = True
+        try:
+            yield
+        finally:
+            self._is_in_turn = False
+
+    def _refuse_out_of_turn(self) -> None:
+        if self._is_in_turn or self._frames:
+            raise OutOfTurn("the graph is being asked: set and ask in turn")

@@ -1,0 +1,268 @@
+"""Families of queries that the graph keeps by difference: the members of an index, and roots.
+
+A marked member marks no reader. It waits in `pending` until the graph settles, where only what it contributes
+otherwise than before reaches the readers of the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+from gitops.queries.declarations import FAILED, Contributions, Index, Query, Roots
+from gitops.queries.nodes import NO_NODES, CyclicQuery, Fault, Node, union_of_unread
+
+_NOTHING: Final[Mapping[Any, Any]] = {}
+
+
+class Evaluator(Protocol):
+    """The part of a graph that settles: it computes members and marks the readers of entries."""
+
+    revision: int
+
+    def obtain(self, family: Any, args: tuple[Any, ...]) -> Node:
+        """Return the node of a declaration."""
+
+    def refresh(self, node: Node) -> None:
+        """Make the value of a node current."""
+
+    def entries_of(self, index: Index[Any, Any, Any, Any]) -> Mapping[Any, Node]:
+        """Return the nodes of the entries that are read."""
+
+    def change(self, node: Node) -> None:
+        """Mark the readers of a node that has another value."""
+
+    def release(self, node: Node) -> None:
+        """Drop the node at the end of the round, unless something reads it again."""
+
+    def fail(self, node: Node, error: Exception) -> Fault:
+        """Number and log an error."""
+
+
+class Member:
+    """One member of a family, as a reader of its query."""
+
+    __slots__ = ("contributions", "family", "key", "node", "reported_at", "unread")
+
+    def __init__(self, family: MemberFamily, key: Hashable, node: Node) -> None:
+        self.family = family
+        self.key = key
+        self.node = node
+        self.contributions: Mapping[Any, Any] = _NOTHING
+        self.unread: frozenset[Node] = NO_NODES
+        self.reported_at = -1
+
+    def mark(self, _state: int) -> bool:
+        self.family.pending[self] = None
+        return False
+
+
+class MemberFamily:
+    """Which members there are, and which of them were marked. It is itself the reader of the query of their keys."""
+
+    def __init__(self, member_keys: Query[[], Collection[Any]], result: Query[[Any], Any]) -> None:
+        self._member_keys = member_keys
+        self._result = result
+        self._are_keys_marked = True
+        self.keys_node: Node | None = None
+        self.members: dict[Hashable, Member] = {}
+        self.pending: dict[Member, None] = {}
+        self.doubtful: dict[Member, None] = {}
+        self.departed: list[Member] = []
+
+    def mark(self, _state: int) -> bool:
+        self._are_keys_marked = True
+        return False
+
+    @property
+    def is_settled(self) -> bool:
+        return not (self._are_keys_marked or self.pending or self.doubtful or self.departed)
+
+    def update_members(self, graph: Evaluator) -> None:
+        """Take in and out members as the query of their keys says now. Keep those there are if it has a fault."""
+        self.pending.update(self.doubtful)
+        self.doubtful.clear()
+        if not self._are_keys_marked:
+            return
+        if self.keys_node is None:
+            self.keys_node = graph.obtain(self._member_keys, ())
+            self.keys_node.add_reader(self)
+        graph.refresh(self.keys_node)
+        self._are_keys_marked = False
+        if self.keys_node.fault is not None:
+            return
+        keys = self.keys_node.value
+        for key in [key for key in self.members if key not in keys]:
+            member = self.members.pop(key)
+            self.pending.pop(member, None)
+            self.departed.append(member)
+            member.node.remove_reader(member)
+            graph.release(member.node)
+        for key in keys:
+            if key not in self.members:
+                member = self.members[key] = Member(self, key, graph.obtain(self._result, (key,)))
+                member.node.add_reader(member)
+                self.pending[member] = None
+
+    def note_doubt(self, member: Member) -> None:
+        """Look at a member again the next time if it is part of a circle, through which no mark passes."""
+        if member.node.is_in_circle:
+            self.doubtful[member] = None
+
+
+class RootFamily(MemberFamily):
+    """Roots of one class, as a graph keeps them."""
+
+    def __init__(self, roots: Roots[Any, Any]) -> None:
+        super().__init__(roots.members, roots.result)
+        self.name = roots.name
+
+    def take_changed(self, graph: Evaluator) -> Iterator[Member]:
+        """Return the roots that have another result than was reported, or are gone, and count them as reported."""
+        self.update_members(graph)
+        while self.departed:
+            yield self.departed.pop()
+        while self.pending:
+            member = next(iter(self.pending))
+            del self.pending[member]
+            graph.refresh(member.node)
+            self.note_doubt(member)
+            if member.node.changed_at > member.reported_at:
+                member.reported_at = graph.revision
+                yield member
+
+
+class IndexState(MemberFamily):
+    """The entries of one index, as a graph keeps them."""
+
+    def __init__(self, index: Index[Any, Any, Any, Any]) -> None:
+        super().__init__(index.members, index.contributions)
+        self.index = index
+        self.order = index.order
+        self._reducers: dict[Any, Any] = {}
+        self._contributor_counts: dict[Any, int] = {}
+        self._unread_members: dict[Any, dict[Hashable, frozenset[Node]]] = {}
+        self._unread_everywhere: frozenset[Node] = NO_NODES
+        self._all_unread: dict[Hashable, frozenset[Node]] = {}
+        self._keys_fault: Fault | None = None
+
+    def settle(self, graph: Evaluator) -> Iterator[None]:
+        """Compute the marked members, one for each step, and mark the readers of the entries that differ in the end."""
+        touched: dict[Any, None] = {}
+        try:
+            self.update_members(graph)
+            while self.departed:
+                self._contribute(self.departed.pop(), _NOTHING, NO_NODES, touched)
+            while self.pending:
+                member = next(iter(self.pending))
+                del self.pending[member]
+                self._take(graph, member, touched)
+                yield
+        finally:  # entries have changed even if the caller gives up in between
+            self._publish(graph, touched)
+
+    def current(self, entry: Any) -> Any:
+        """Return the reducer of an entry, an empty one if nothing contributes."""
+        return self._reducers[entry] if entry in self._reducers else self._new_reducer(entry)
+
+    def unread_behind(self, entry: Any) -> frozenset[Node]:
+        """Return the inputs because of which an entry may be other than it seems."""
+        of_members = self._unread_members.get(entry)
+        if not of_members:
+            return self._unread_everywhere
+        return self._unread_everywhere.union(*of_members.values())
+
+    @property
+    def fault(self) -> Fault | None:
+        """The fault because of which it is not known which members there are."""
+        return self._keys_fault
+
+    def _take(self, graph: Evaluator, member: Member, touched: dict[Any, None]) -> None:
+        node = member.node
+        if not node.is_busy:
+            graph.refresh(node)
+        if node.is_busy or (node.fault is None and node.depth >= self.order):
+            error = CyclicQuery(f"a member of index {self.index.name} reads it, or a later one")
+            contributions: Mapping[Any, Any] = {FAILED: graph.fail(node, error)}
+        else:
+            contributions = node.value if node.fault is None else {FAILED: node.fault}
+        self._contribute(member, contributions, node.unread, touched)
+        self.note_doubt(member)
+
+    def _contribute(
+        self,
+        member: Member,
+        contributions: Mapping[Any, Any],
+        unread: frozenset[Node],
+        touched: dict[Any, None],
+    ) -> None:
+        before, key, same = member.contributions, member.key, self.index.same
+        for entry, contribution in before.items():
+            if entry not in contributions or not same(contribution, contributions[entry]):
+                self._remove(entry, key, contribution)
+                touched[entry] = None
+        for entry, contribution in contributions.items():
+            if entry not in before or not same(before[entry], contribution):
+                self._add(entry, key, contribution)
+                touched[entry] = None
+        if unread or member.unread:
+            self._note_unread(member, contributions, unread, touched)
+        member.contributions, member.unread = contributions, unread
+
+    def _add(self, entry: Any, key: Hashable, contribution: Any) -> None:
+        if entry not in self._reducers:
+            self._reducers[entry] = self._new_reducer(entry)
+        self._reducers[entry].add(key, contribution)
+        self._contributor_counts[entry] = self._contributor_counts.get(entry, 0) + 1
+
+    def _remove(self, entry: Any, key: Hashable, contribution: Any) -> None:
+        self._reducers[entry].remove(key, contribution)
+        self._contributor_counts[entry] -= 1
+        if not self._contributor_counts[entry]:
+            del self._contributor_counts[entry], self._reducers[entry]
+
+    def _new_reducer(self, entry: Any) -> Any:
+        return Contributions() if entry == FAILED else self.index.new_entry()
+
+    def _note_unread(
+        self,
+        member: Member,
+        contributions: Mapping[Any, Any],
+        unread: frozenset[Node],
+        touched: dict[Any, None],
+    ) -> None:
+        if self.index.spreads_unread:
+            if unread:
+                self._all_unread[member.key] = unread
+            else:
+                self._all_unread.pop(member.key, None)
+            return
+        if member.unread:
+            for entry in member.contributions:
+                if of_members := self._unread_members.get(entry):
+                    of_members.pop(member.key, None)
+                    touched[entry] = None
+                    if not of_members:
+                        del self._unread_members[entry]
+        if unread:
+            for entry in contributions:
+                self._unread_members.setdefault(entry, {})[member.key] = unread
+                touched[entry] = None
+
+    def _publish(self, graph: Evaluator, touched: dict[Any, None]) -> None:
+        keys = self.keys_node
+        unread_everywhere = union_of_unread([keys] if keys else ()).union(*self._all_unread.values())
+        keys_fault = keys.fault if keys else None
+        nodes = graph.entries_of(self.index)
+        if unread_everywhere != self._unread_everywhere or keys_fault is not self._keys_fault:
+            self._unread_everywhere, self._keys_fault = unread_everywhere, keys_fault
+            concerned: Iterable[Any] = tuple(nodes)
+        else:
+            concerned = touched
+        for entry in concerned:
+            if (node := nodes.get(entry)) is None:
+                continue
+            unread = self.unread_behind(entry)
+            if entry in touched or unread != node.unread or keys_fault is not node.fault:
+                node.value, node.unread, node.fault = self.current(entry), unread, keys_fault
+                graph.change(node)

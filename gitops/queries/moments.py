@@ -1,0 +1,74 @@
+"""Time as an input: values that hold until a moment, and the next moment at which one of them may differ."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from datetime import datetime
+from itertools import count
+from typing import Any
+
+from gitops.queries.nodes import ABSENT, Fault, Node
+
+Fail = Callable[[Node, Exception], Fault]
+
+
+class Moments:
+    """The timed values of a graph, by the moment at which each ends."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self._ends: dict[Node, datetime | None] = {}
+        self._queue: list[tuple[datetime, int, Node]] = []
+        self._numbers = count()
+
+    @property
+    def next_moment(self) -> datetime | None:
+        queue = self._queue
+        while queue and self._ends.get(queue[0][2]) != queue[0][0]:
+            heapq.heappop(queue)  # the value was dropped, or computed again since
+        return queue[0][0] if queue else None
+
+    def begin(self, node: Node, fail: Fail) -> tuple[Any, Fault | None]:
+        """Compute a timed value, and its fault, for the first time."""
+        value, fault, end = self._compute(node, self.now, fail)
+        self._schedule(node, end)
+        return value, fault
+
+    def end(self, node: Node) -> None:
+        """Forget a node, timed or not."""
+        self._ends.pop(node, None)
+
+    def advance(self, now: datetime, fail: Fail) -> list[tuple[Node, Any, Fault | None]]:
+        """Make *now* the present time and return the values, and faults, that differ.
+
+        Where the clock was set back, all values are computed again: each is known to hold only from when it was computed.
+        """
+        if now < self.now:
+            due = list(self._ends)
+        else:
+            due = []
+            while (moment := self.next_moment) is not None and moment <= now:
+                due.append(heapq.heappop(self._queue)[2])
+        self.now = now
+        changes = []
+        for node in due:
+            value, fault, end = self._compute(node, now, fail)
+            self._schedule(node, end)
+            if fault is not None or node.fault is not None or not node.family.same(node.value, value):
+                changes.append((node, value, fault))
+        return changes
+
+    def _compute(self, node: Node, now: datetime, fail: Fail) -> tuple[Any, Fault | None, datetime | None]:
+        try:
+            value, end = node.family.function(now, *node.args)  # type: ignore[attr-defined]
+            if end is not None and end <= now:
+                raise ValueError(f"the value is said to hold until {end}, which is not after {now}")
+        except Exception as error:
+            return ABSENT, fail(node, error), None
+        return value, None, end
+
+    def _schedule(self, node: Node, end: datetime | None) -> None:
+        self._ends[node] = end
+        if end is not None:
+            heapq.heappush(self._queue, (end, next(self._numbers), node))

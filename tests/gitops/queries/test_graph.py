@@ -1,0 +1,420 @@
+"""The rules of the graph one by one: what is computed again, what is told, and what is refused."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gitops.queries import (
+    Contributions,
+    CyclicQuery,
+    Fault,
+    Graph,
+    Index,
+    Input,
+    OutOfTurn,
+    Roots,
+    has_passed,
+    query,
+)
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+size: Input[[str], int] = Input("size", initial=0, starts_unread=False)
+names: Input[[], frozenset[str]] = Input("names", initial=frozenset(), starts_unread=False)
+live: Input[[str], int] = Input("live", initial=0, starts_unread=True)
+proof: Input[[str], bool] = Input("proof", initial=False, starts_unread=True, is_proof=True)
+
+
+@query
+def is_large(graph: Graph, name: str) -> bool:
+    return size(graph, name) > 10
+
+
+@query
+def label(graph: Graph, name: str) -> str:
+    return f"{name} is large" if is_large(graph, name) else f"{name} is small"
+
+
+@query
+def all_names(graph: Graph) -> frozenset[str]:
+    return names(graph)
+
+
+@query
+def by_size(graph: Graph, name: str) -> Mapping[int, int]:
+    return {size(graph, name): 1}
+
+
+of_size = Index(
+    "of size",
+    order=1,
+    members=all_names,
+    contributions=by_size,
+    new_entry=Contributions[str, int],
+    spreads_unread=False,
+)
+
+
+@query
+def companions(graph: Graph, name: str) -> int:
+    return len(of_size(graph, size(graph, name)))
+
+
+COMPANIONS = Roots("companions", members=all_names, result=companions)
+
+
+@query
+def deletion(graph: Graph, name: str) -> bool:
+    return live(graph, name) > 0 and proof(graph, name)
+
+
+@query
+def link(graph: Graph, place: int) -> int:
+    return link(graph, place - 1) + 1 if place else size(graph, "start")
+
+
+@query
+def endless(graph: Graph, name: str) -> int:
+    return endless(graph, name) if size(graph, name) else 0
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return Graph(NOON, elapsed=lambda: 0.0)
+
+
+def put(graph: Graph, **sizes: int) -> None:
+    with graph.transaction() as transaction:
+        for name, value in sizes.items():
+            transaction.set(size.at(name), value)
+        transaction.set(names.at(), names(graph) | sizes.keys() if not graph.revision else frozenset(sizes))
+
+
+def test_a_result_that_is_equal_goes_no_further(graph: Graph) -> None:
+    with graph.transaction() as transaction:
+        transaction.set(size.at("a"), 20)
+    assert label(graph, "a") == "a is large"
+    root = Roots("labels", members=one_name, result=label)
+    assert [answer.value for answer in graph.changed(root)] == ["a is large"]
+    before = graph.cost.evaluations.copy()
+    with graph.transaction() as transaction:
+        transaction.set(size.at("a"), 30)
+    assert list(graph.changed(root)) == []
+    assert graph.cost.evaluations - before == {"is_large": 1}
+
+
+@query
+def one_name(graph: Graph) -> frozenset[str]:
+    return frozenset({"a"})
+
+
+def test_an_equal_input_marks_nothing(graph: Graph) -> None:
+    assert label(graph, "a") == "a is small"
+    before = graph.cost.marks.total()
+    with graph.transaction() as transaction:
+        transaction.set(size.at("a"), 0)
+    assert graph.cost.marks.total() == before
+
+
+@pytest.mark.parametrize("count", [10, 300])
+def test_the_cost_of_a_change_does_not_depend_on_how_many_there_are(graph: Graph, count: int) -> None:
+    """A member that leaves one entry for another reaches only the readers of these two."""
+    keys = frozenset(f"n{place}" for place in range(count))
+    with graph.transaction() as transaction:
+        transaction.set(names.at(), keys)
+        for place, name in enumerate(sorted(keys)):
+            transaction.set(size.at(name), place)
+    assert len(list(graph.changed(COMPANIONS))) == count
+    before = graph.cost.evaluations.copy()
+    with graph.transaction() as transaction:
+        transaction.set(size.at(min(keys)), 5)
+    changed = {answer.key: answer.value for answer in graph.changed(COMPANIONS)}
+    assert len(changed) == 2
+    assert set(changed.values()) == {2}
+    assert (graph.cost.evaluations - before).total() <= 4
+
+
+def test_an_error_inside_a_transaction_sets_nothing(graph: Graph) -> None:
+    def change() -> None:
+        with graph.transaction() as transaction:
+            transaction.set(size.at("a"), 20)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        change()
+    assert size(graph, "a") == 0
+
+
+def test_an_error_in_a_comparison_sets_nothing(graph: Graph) -> None:
+    """The change of a commit is not torn by an error of ours."""
+
+    def fails(_: Any, __: Any) -> bool:
+        raise ZeroDivisionError
+
+    odd: Input[[], int] = Input("odd", initial=0, starts_unread=False, same=fails)
+
+    def change() -> None:
+        with graph.transaction() as transaction:
+            transaction.set(size.at("a"), 20)
+            transaction.set(odd.at(), 1)
+
+    with pytest.raises(ZeroDivisionError):
+        change()
+    assert size(graph, "a") == 0
+
+
+def test_what_is_unread_is_told_with_every_result(graph: Graph) -> None:
+    answer = graph.answer(deletion, "a")
+    assert answer.unread == {live.at("a")}
+    with graph.transaction() as transaction:
+        transaction.set(live.at("a"), 1)
+    assert graph.answer(deletion, "a").unread == {proof.at("a")}
+
+
+def test_a_proof_vouches_for_no_later_state(graph: Graph) -> None:
+    with graph.transaction() as transaction:
+        transaction.set(live.at("a"), 1)
+        transaction.set(proof.at("a"), True)
+    assert graph.answer(deletion, "a").value
+    with graph.transaction() as transaction:
+        transaction.set(live.at("a"), 2)
+    answer = graph.answer(deletion, "a")
+    assert not answer.value
+    assert answer.unread == {proof.at("a")}
+    with graph.transaction() as transaction:
+        transaction.set(live.at("a"), 3)
+        transaction.set(proof.at("a"), True)
+    assert graph.answer(deletion, "a").value, "read together with what it is about"
+
+
+def test_only_a_root_reads_a_proof(graph: Graph) -> None:
+    with graph.transaction() as transaction:
+        transaction.set(live.at("a"), 1)
+
+    @query
+    def careless(graph: Graph) -> bool:
+        return deletion(graph, "a")
+
+    with pytest.raises(Fault, match="reads a proof, which only a root may do"):
+        careless(graph)
+
+
+def told(ask: Callable[[], Any]) -> str:
+    try:
+        return str(ask())
+    except Fault as fault:
+        return str(fault)
+
+
+def test_an_error_in_a_query_costs_what_reads_it_and_no_more(graph: Graph, caplog: pytest.LogCaptureFixture) -> None:
+    """The exception is logged once, under the number that every reader tells."""
+
+    @query
+    def inverse(graph: Graph, name: str) -> float:
+        return 1 / size(graph, name)
+
+    @query
+    def above(graph: Graph, name: str) -> float:
+        return inverse(graph, name) + 1
+
+    @query
+    def both(graph: Graph) -> tuple[str, str]:
+        return told(lambda: above(graph, "a")), told(lambda: inverse(graph, "a"))
+
+    with caplog.at_level(logging.ERROR):
+        assert both(graph) == ("InternalError 1 in inverse('a'): ZeroDivisionError: division by zero",) * 2
+    assert len(caplog.records) == 1
+    with graph.transaction() as transaction:
+        transaction.set(size.at("b"), 2)
+        transaction.set(size.at("a"), 1)
+    assert above(graph, "b") == 1.5
+    assert above(graph, "a") == 2
+
+
+def test_a_member_that_fails_is_told_apart(graph: Graph) -> None:
+    """A guard must not count a member that is not known as one that is not there."""
+
+    @query
+    def inverse(graph: Graph, name: str) -> Mapping[str, float]:
+        return {"all": 1 / size(graph, name)}
+
+    inverses = Index(
+        "inverses",
+        order=1,
+        members=all_names,
+        contributions=inverse,
+        new_entry=Contributions[str, float],
+        spreads_unread=False,
+    )
+
+    @query
+    def known(graph: Graph) -> tuple[list[str], list[str]]:
+        return sorted(inverses(graph, "all")), sorted(inverses.failed(graph))
+
+    put(graph, a=1, b=0)
+    assert known(graph) == (["a"], ["b"])
+    put(graph, a=1, b=2)
+    assert known(graph) == (["a", "b"], [])
+
+
+def test_a_query_that_reads_itself_fails_and_recovers(graph: Graph) -> None:
+    with graph.transaction() as transaction:
+        transaction.set(size.at("a"), 1)
+    with pytest.raises(Fault) as raised:
+        endless(graph, "a")
+    assert isinstance(raised.value.__cause__, CyclicQuery)
+    with graph.transaction() as transaction:
+        transaction.set(size.at("a"), 0)
+    assert endless(graph, "a") == 0
+
+
+def test_a_member_of_an_index_that_reads_it_fails(graph: Graph) -> None:
+    @query
+    def circular(graph: Graph, name: str) -> Mapping[str, int]:
+        return {"all": len(circle(graph, "all")) + size(graph, name)}
+
+    circle: Index[str, str, int, Contributions[str, int]] = Index(
+        "circle",
+        order=1,
+        members=all_names,
+        contributions=circular,
+        new_entry=Contributions[str, int],
+        spreads_unread=False,
+    )
+
+    @query
+    def known(graph: Graph) -> tuple[int, list[str]]:
+        return len(circle(graph, "all")), sorted(circle.failed(graph))
+
+    put(graph, a=1)
+    assert known(graph) == (0, ["a"])
+
+
+def test_a_long_chain_is_checked_without_recursion(graph: Graph) -> None:
+    for place in range(2000):
+        link(graph, place)
+        keep = Roots(f"kept {place}", members=one_place(place), result=link)
+        assert len(list(graph.changed(keep))) == 1
+    with graph.transaction() as transaction:
+        transaction.set(size.at("start"), 5)
+    assert link(graph, 1999) == 2004
+
+
+def one_place(place: int) -> Any:
+    @query
+    def places(graph: Graph) -> frozenset[int]:
+        return frozenset({place})
+
+    return places
+
+
+def test_time_is_an_input(graph: Graph) -> None:
+    """Also where the clock was set back."""
+    evening = NOON + timedelta(hours=6)
+
+    @query
+    def is_open(graph: Graph) -> bool:
+        return has_passed(graph, evening)
+
+    windows = Roots("windows", members=only, result=lambda_of(is_open))
+    assert [answer.value for answer in graph.changed(windows)] == [False]
+    assert graph.next_moment == evening
+    graph.advance(NOON + timedelta(hours=5))
+    assert list(graph.changed(windows)) == []
+    graph.advance(evening)
+    assert [answer.value for answer in graph.changed(windows)] == [True]
+    assert [graph.next_moment] == [None]
+    graph.advance(NOON)
+    assert [answer.value for answer in graph.changed(windows)] == [False]
+    assert graph.next_moment == evening
+
+
+@query
+def only(graph: Graph) -> frozenset[int]:
+    return frozenset({0})
+
+
+def lambda_of(inner: Any) -> Any:
+    @query
+    def result(graph: Graph, _: int) -> bool:
+        return bool(inner(graph))
+
+    return result
+
+
+def test_a_supposition_leaves_nothing(graph: Graph) -> None:
+    assert label(graph, "a") == "a is small"
+    with graph.supposing({size.at("a"): 20, live.at("a"): 3}):
+        assert label(graph, "a") == "a is large"
+        assert live(graph, "a") == 3
+    assert label(graph, "a") == "a is small"
+    assert graph.answer(deletion, "a").unread == {live.at("a")}
+
+
+def test_questions_and_changes_take_turns(graph: Graph) -> None:
+    @query
+    def meddling(graph: Graph) -> int:
+        with graph.transaction() as transaction:
+            transaction.set(size.at("a"), 1)
+        return 0
+
+    with pytest.raises(Fault, match="OutOfTurn"):
+        meddling(graph)
+    put(graph, a=1, b=2)
+    assert len(list(graph.changed(COMPANIONS))) == 2
+    put(graph, a=2, b=3)
+    steps = graph.settling()
+    next(steps)
+    with pytest.raises(OutOfTurn):
+        label(graph, "a")
+    for _ in steps:
+        pass
+    assert {answer.key for answer in graph.changed(COMPANIONS)} <= {"a", "b"}
+
+
+def test_what_nothing_needs_is_dropped(graph: Graph) -> None:
+    put(graph, a=1, b=2)
+    list(graph.changed(COMPANIONS))
+    with graph.transaction() as transaction:
+        transaction.set(names.at(), frozenset({"b"}))
+    gone = [answer.key for answer in graph.changed(COMPANIONS) if answer.is_gone]
+    assert gone == ["a"]
+    graph.settle()
+    assert {node.args for node in graph._nodes[companions].values()} == {("b",)}
+
+
+def test_a_volatile_result_is_computed_again_only_for_a_reader(graph: Graph) -> None:
+    @query(digest_of=hash)
+    def text(graph: Graph, name: str) -> str:
+        return "long " * size(graph, name)
+
+    @query
+    def length(graph: Graph, name: str) -> int:
+        return len(text(graph, name)) + size(graph, "besides")
+
+    lengths = Roots("lengths", members=all_names, result=length)
+    put(graph, a=2)
+    assert [answer.value for answer in graph.changed(lengths)] == [10]
+    graph.end_round()
+    (node,) = graph._nodes[text].values()
+    assert not isinstance(node.value, str), "it is dropped"
+    with graph.transaction() as transaction:
+        transaction.set(size.at("besides"), 1)
+    before = graph.cost.evaluations.copy()
+    assert [answer.value for answer in graph.changed(lengths)] == [11]
+    assert graph.cost.evaluations - before == {"text": 1, "length": 1}
+
+
+def test_a_result_that_was_altered_is_found_and_mended(graph: Graph) -> None:
+    put(graph, a=1, b=2)
+    list(graph.changed(COMPANIONS))
+    (node,) = (node for node in graph._nodes[companions].values() if node.args == ("a",))
+    node.value = 100
+    assert graph.verify(1000) == ["companions('a')"]
+    assert [(answer.key, answer.value) for answer in graph.changed(COMPANIONS)] == [("a", 1)]
+    assert graph.verify(1000) == []
