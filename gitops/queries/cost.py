@@ -15,7 +15,10 @@ SLOW_SECONDS: Final = 0.05
 
 @dataclass
 class Cost:
-    """Counts since the graph was made, by the name of the declaration. `slow` lists the last evaluations that took long."""
+    """Counts since the graph was made, by the name of the declaration.
+
+    `slow` lists the last evaluations of at least `SLOW_SECONDS`, each with its seconds.
+    """
 
     marks: Counter[str] = field(default_factory=Counter)
     checks: Counter[str] = field(default_factory=Counter)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
-    from gitops.queries.graph import Graph
+    from gitops.queries.graph import QueryGraph
     from gitops.queries.nodes import Fault
 
 P = ParamSpec("P")
@@ -26,7 +26,7 @@ K_contra = TypeVar("K_contra", contravariant=True)
 R = TypeVar("R", bound="Reducer[Any, Any]")
 
 Same = Callable[[Any, Any], bool]
-"""Whether a new value says the same as the one before, so that nothing behind it is computed again."""
+"""A comparison of a value with the one before: if they say the same, nothing behind them is computed again."""
 
 FAILED: Final = ("failed members",)
 """Entry of every index: the faults of its members by key."""
@@ -62,7 +62,7 @@ class Input(Generic[P, V]):
         self.is_proof = is_proof
         self.same = same
 
-    def __call__(self, graph: Graph, *args: P.args, **_: P.kwargs) -> V:
+    def __call__(self, graph: QueryGraph, *args: P.args, **_: P.kwargs) -> V:
         value: V = graph.read(self, args)
         return value
 
@@ -83,7 +83,7 @@ class Query(Generic[P, V_co]):
 
     def __init__(
         self,
-        function: Callable[Concatenate[Graph, P], V_co],
+        function: Callable[Concatenate[QueryGraph, P], V_co],
         *,
         same: Same = operator.eq,
         digest_of: Callable[[V_co], Any] | None = None,
@@ -96,28 +96,28 @@ class Query(Generic[P, V_co]):
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
 
-    def __call__(self, graph: Graph, *args: P.args, **_: P.kwargs) -> V_co:
+    def __call__(self, graph: QueryGraph, *args: P.args, **_: P.kwargs) -> V_co:
         value: V_co = graph.read(self, args)
         return value
 
 
 @overload
-def query(function: Callable[Concatenate[Graph, P], V], /) -> Query[P, V]: ...
+def query(function: Callable[Concatenate[QueryGraph, P], V], /) -> Query[P, V]: ...
 
 
 @overload
 def query(
     *, same: Same = operator.eq, digest_of: Callable[[Any], Any] | None = None
-) -> Callable[[Callable[Concatenate[Graph, P], V]], Query[P, V]]: ...
+) -> Callable[[Callable[Concatenate[QueryGraph, P], V]], Query[P, V]]: ...
 
 
 def query(
-    function: Callable[Concatenate[Graph, P], V] | None = None,
+    function: Callable[Concatenate[QueryGraph, P], V] | None = None,
     /,
     *,
     same: Same = operator.eq,
     digest_of: Callable[[Any], Any] | None = None,
-) -> Query[P, V] | Callable[[Callable[Concatenate[Graph, P], V]], Query[P, V]]:
+) -> Query[P, V] | Callable[[Callable[Concatenate[QueryGraph, P], V]], Query[P, V]]:
     """Declare the decorated function as a query: `@query`, or `@query(same=..., digest_of=...)`."""
     if function is not None:
         return Query(function)
@@ -144,7 +144,7 @@ class TimedQuery(Generic[P, V_co]):
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
 
-    def __call__(self, graph: Graph, *args: P.args, **_: P.kwargs) -> V_co:
+    def __call__(self, graph: QueryGraph, *args: P.args, **_: P.kwargs) -> V_co:
         value: V_co = graph.read(self, args)
         return value
 
@@ -176,7 +176,7 @@ class Contributions(dict[K, C]):
         del self[member]
 
 
-class Index(Generic[K, E, C, R]):
+class QueryIndex(Generic[K, E, C, R]):
     """An aggregate over a family of queries, kept by difference.
 
     Each of `members` contributes to the entries that `contributions` names. A change of a member marks only the readers
@@ -209,11 +209,11 @@ class Index(Generic[K, E, C, R]):
         self.spreads_unread = spreads_unread
         self.same = same
 
-    def __call__(self, graph: Graph, entry: E) -> R:
+    def __call__(self, graph: QueryGraph, entry: E) -> R:
         value: R = graph.read(self, (entry,))
         return value
 
-    def failed(self, graph: Graph) -> Mapping[K, Fault]:
+    def failed(self, graph: QueryGraph) -> Mapping[K, Fault]:
         """Return the members whose contributions are unknown because of a fault. Guards read it before they act."""
         value: Mapping[K, Fault] = graph.read(self, (FAILED,))
         return value

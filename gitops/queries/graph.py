@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from gitops.queries.cost import Cost
-from gitops.queries.declarations import Answer, Index, Input, InputKey, Query, Roots, TimedQuery
+from gitops.queries.declarations import Answer, Input, InputKey, Query, QueryIndex, Roots, TimedQuery
 from gitops.queries.membership import IndexState, RootFamily
 from gitops.queries.moments import Moments
 from gitops.queries.nodes import ABSENT, CHECK, CLEAN, DIRTY, NO_NODES, CyclicQuery, Fault, Node, union_of_unread
@@ -51,7 +51,7 @@ class Transaction:
         self.values[key] = key.family.initial, key.family.starts_unread
 
 
-class Graph:
+class QueryGraph:
     """The values of one cluster, or of one plan or simulation.
 
     `now` is the present time, UTC. `elapsed` returns seconds of a monotonic clock, to time evaluations.
@@ -63,7 +63,7 @@ class Graph:
         self._elapsed = elapsed
         self._moments = Moments(now)
         self._nodes: dict[Any, dict[tuple[Any, ...], Node]] = {}
-        self._indexes: dict[Index[Any, Any, Any, Any], IndexState] = {}
+        self._indexes: dict[QueryIndex[Any, Any, Any, Any], IndexState] = {}
         self._roots: dict[Roots[Any, Any], RootFamily] = {}
         self._frames: list[dict[Node, None]] = []
         self._released: dict[Node, None] = {}
@@ -247,12 +247,12 @@ class Graph:
             node = nodes[args] = self._create(family, args)
         return node
 
-    def entries_of(self, index: Index[Any, Any, Any, Any]) -> Mapping[Any, Node]:
+    def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[Any, Node]:
         """Return the nodes of the entries that are read."""
         return {args[0]: node for args, node in self._nodes.get(index, {}).items()}
 
     def refresh(self, node: Node) -> None:
-        """Make the value of a node current: check what it read, in the order of reading, and compute it if that differs.
+        """Make the value of a node current: check what it read, in that order, and compute it if something differs.
 
         The check is iterative: chains of a thousand queries do not end at the limit of recursion.
         """
@@ -285,7 +285,7 @@ class Graph:
             self._released[node] = None
 
     def fail(self, node: Node, error: Exception) -> Fault:
-        """Number and log an error; one that a node had before keeps its number."""
+        """Give an error a number and log it. An error that the node had before keeps its number."""
         if node.fault is not None and repr(node.fault.__cause__) == repr(error):
             return node.fault
         self._fault_count += 1
@@ -320,7 +320,7 @@ class Graph:
             return node
         return self._create_entry(family, args)
 
-    def _create_entry(self, index: Index[Any, Any, Any, Any], args: tuple[Any, ...]) -> Node:
+    def _create_entry(self, index: QueryIndex[Any, Any, Any, Any], args: tuple[Any, ...]) -> Node:
         state = self._indexes.get(index)
         if state is None:
             state = self._indexes[index] = IndexState(index)
@@ -388,7 +388,7 @@ class Graph:
         return value, fault, frame
 
     def _holds(self, node: Node, value: Any, fault: Fault | None) -> bool:
-        """Whether a new result says the same as the one before."""
+        """Return whether a new result says the same as the one before."""
         if fault is not None:
             return True
         family: Any = node.family

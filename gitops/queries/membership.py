@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
-from gitops.queries.declarations import FAILED, Contributions, Index, Query, Roots
+from gitops.queries.declarations import FAILED, Contributions, Query, QueryIndex, Roots
 from gitops.queries.nodes import NO_NODES, CyclicQuery, Fault, Node, union_of_unread
 
 _NOTHING: Final[Mapping[Any, Any]] = {}
@@ -26,7 +26,7 @@ class Evaluator(Protocol):
     def refresh(self, node: Node) -> None:
         """Make the value of a node current."""
 
-    def entries_of(self, index: Index[Any, Any, Any, Any]) -> Mapping[Any, Node]:
+    def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[Any, Node]:
         """Return the nodes of the entries that are read."""
 
     def change(self, node: Node) -> None:
@@ -36,10 +36,10 @@ class Evaluator(Protocol):
         """Drop the node at the end of the round, unless something reads it again."""
 
     def fail(self, node: Node, error: Exception) -> Fault:
-        """Number and log an error."""
+        """Give an error a number and log it."""
 
 
-class Member:
+class FamilyMember:
     """One member of a family, as a reader of its query."""
 
     __slots__ = ("contributions", "family", "key", "node", "reported_at", "unread")
@@ -65,10 +65,10 @@ class MemberFamily:
         self._result = result
         self._are_keys_marked = True
         self.keys_node: Node | None = None
-        self.members: dict[Hashable, Member] = {}
-        self.pending: dict[Member, None] = {}
-        self.doubtful: dict[Member, None] = {}
-        self.departed: list[Member] = []
+        self.members: dict[Hashable, FamilyMember] = {}
+        self.pending: dict[FamilyMember, None] = {}
+        self.doubtful: dict[FamilyMember, None] = {}
+        self.departed: list[FamilyMember] = []
 
     def mark(self, _state: int) -> bool:
         self._are_keys_marked = True
@@ -100,11 +100,11 @@ class MemberFamily:
             graph.release(member.node)
         for key in keys:
             if key not in self.members:
-                member = self.members[key] = Member(self, key, graph.obtain(self._result, (key,)))
+                member = self.members[key] = FamilyMember(self, key, graph.obtain(self._result, (key,)))
                 member.node.add_reader(member)
                 self.pending[member] = None
 
-    def note_doubt(self, member: Member) -> None:
+    def note_doubt(self, member: FamilyMember) -> None:
         """Look at a member again the next time if it is part of a circle, through which no mark passes."""
         if member.node.is_in_circle:
             self.doubtful[member] = None
@@ -117,7 +117,7 @@ class RootFamily(MemberFamily):
         super().__init__(roots.members, roots.result)
         self.name = roots.name
 
-    def take_changed(self, graph: Evaluator) -> Iterator[Member]:
+    def take_changed(self, graph: Evaluator) -> Iterator[FamilyMember]:
         """Return the roots that have another result than was reported, or are gone, and count them as reported."""
         self.update_members(graph)
         while self.departed:
@@ -135,7 +135,7 @@ class RootFamily(MemberFamily):
 class IndexState(MemberFamily):
     """The entries of one index, as a graph keeps them."""
 
-    def __init__(self, index: Index[Any, Any, Any, Any]) -> None:
+    def __init__(self, index: QueryIndex[Any, Any, Any, Any]) -> None:
         super().__init__(index.members, index.contributions)
         self.index = index
         self.order = index.order
@@ -177,7 +177,7 @@ class IndexState(MemberFamily):
         """The fault because of which it is not known which members there are."""
         return self._keys_fault
 
-    def _take(self, graph: Evaluator, member: Member, touched: dict[Any, None]) -> None:
+    def _take(self, graph: Evaluator, member: FamilyMember, touched: dict[Any, None]) -> None:
         node = member.node
         if not node.is_busy:
             graph.refresh(node)
@@ -191,7 +191,7 @@ class IndexState(MemberFamily):
 
     def _contribute(
         self,
-        member: Member,
+        member: FamilyMember,
         contributions: Mapping[Any, Any],
         unread: frozenset[Node],
         touched: dict[Any, None],
@@ -226,7 +226,7 @@ class IndexState(MemberFamily):
 
     def _note_unread(
         self,
-        member: Member,
+        member: FamilyMember,
         contributions: Mapping[Any, Any],
         unread: frozenset[Node],
         touched: dict[Any, None],

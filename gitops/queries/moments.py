@@ -42,7 +42,7 @@ class Moments:
     def advance(self, now: datetime, fail: Fail) -> list[tuple[Node, Any, Fault | None]]:
         """Make *now* the present time and return the values, and faults, that differ.
 
-        Where the clock was set back, all values are computed again: each is known to hold only from when it was computed.
+        After the clock was set back all values are computed again: each holds only from the time of its computation.
         """
         if now < self.now:
             due = list(self._ends)

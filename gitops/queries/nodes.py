@@ -34,7 +34,7 @@ class CyclicQuery(Exception):
     """A query that reads its own result, directly or through others. It is a programming error."""
 
 
-class Reader(Protocol):
+class NodeReader(Protocol):
     """A part of the graph that is marked when a node that it reads is marked."""
 
     def mark(self, state: int) -> bool:
@@ -57,9 +57,9 @@ NO_NODES: Final[frozenset[Node]] = frozenset()
 class Node:
     """One value with what it was made of.
 
-    `unread` holds the inputs behind the value that nobody has read yet. `depth` is the largest order of an index behind
-    it, 0 for none. `changed_at` is the revision in which the value last changed. `is_busy` is set while the node is checked
-    or computed. `has_proofs` says that it read a proof itself.
+    `unread` holds the inputs behind the value that are still to be read. `depth` is the largest order of an index
+    behind it, 0 for none. `changed_at` is the revision in which the value last changed. `is_busy` is set while
+    the node is checked or computed. `has_proofs` says that the node itself read a proof.
     """
 
     __slots__ = (
@@ -92,27 +92,27 @@ class Node:
         self.has_proofs = False
         self.reads: tuple[Node, ...] = ()
         # None, the only reader, or a set of them: most nodes have at most one, and a set takes 216 bytes.
-        self._readers: Reader | set[Reader] | None = None
+        self._readers: NodeReader | set[NodeReader] | None = None
 
     def __repr__(self) -> str:
         return f"{self.family.name}({', '.join(map(repr, self.args))})"
 
     @property
     def is_in_circle(self) -> bool:
-        """Whether the value is missing because a query depends on itself."""
+        """Return whether the value is missing because a query depends on itself."""
         return self.fault is not None and isinstance(self.fault.__cause__, CyclicQuery)
 
     @property
-    def readers(self) -> Iterable[Reader]:
+    def readers(self) -> Iterable[NodeReader]:
         readers = self._readers
         return () if readers is None else readers if isinstance(readers, set) else (readers,)
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything reads the node."""
+        """Return whether anything reads the node."""
         return self._readers is not None
 
-    def add_reader(self, reader: Reader) -> None:
+    def add_reader(self, reader: NodeReader) -> None:
         readers = self._readers
         if readers is None:
             self._readers = reader
@@ -121,7 +121,7 @@ class Node:
         elif readers is not reader:
             self._readers = {readers, reader}
 
-    def remove_reader(self, reader: Reader) -> None:
+    def remove_reader(self, reader: NodeReader) -> None:
         readers = self._readers
         if readers is reader:
             self._readers = None

@@ -13,10 +13,10 @@ from gitops.queries import (
     Contributions,
     CyclicQuery,
     Fault,
-    Graph,
-    Index,
     Input,
     OutOfTurn,
+    QueryGraph,
+    QueryIndex,
     Roots,
     has_passed,
     query,
@@ -31,26 +31,26 @@ proof: Input[[str], bool] = Input("proof", initial=False, starts_unread=True, is
 
 
 @query
-def is_large(graph: Graph, name: str) -> bool:
+def is_large(graph: QueryGraph, name: str) -> bool:
     return size(graph, name) > 10
 
 
 @query
-def label(graph: Graph, name: str) -> str:
+def label(graph: QueryGraph, name: str) -> str:
     return f"{name} is large" if is_large(graph, name) else f"{name} is small"
 
 
 @query
-def all_names(graph: Graph) -> frozenset[str]:
+def all_names(graph: QueryGraph) -> frozenset[str]:
     return names(graph)
 
 
 @query
-def by_size(graph: Graph, name: str) -> Mapping[int, int]:
+def by_size(graph: QueryGraph, name: str) -> Mapping[int, int]:
     return {size(graph, name): 1}
 
 
-of_size = Index(
+of_size = QueryIndex(
     "of size",
     order=1,
     members=all_names,
@@ -61,7 +61,7 @@ of_size = Index(
 
 
 @query
-def companions(graph: Graph, name: str) -> int:
+def companions(graph: QueryGraph, name: str) -> int:
     return len(of_size(graph, size(graph, name)))
 
 
@@ -69,33 +69,33 @@ COMPANIONS = Roots("companions", members=all_names, result=companions)
 
 
 @query
-def deletion(graph: Graph, name: str) -> bool:
+def deletion(graph: QueryGraph, name: str) -> bool:
     return live(graph, name) > 0 and proof(graph, name)
 
 
 @query
-def link(graph: Graph, place: int) -> int:
+def link(graph: QueryGraph, place: int) -> int:
     return link(graph, place - 1) + 1 if place else size(graph, "start")
 
 
 @query
-def endless(graph: Graph, name: str) -> int:
+def endless(graph: QueryGraph, name: str) -> int:
     return endless(graph, name) if size(graph, name) else 0
 
 
 @pytest.fixture
-def graph() -> Graph:
-    return Graph(NOON, elapsed=lambda: 0.0)
+def graph() -> QueryGraph:
+    return QueryGraph(NOON, elapsed=lambda: 0.0)
 
 
-def put(graph: Graph, **sizes: int) -> None:
+def put(graph: QueryGraph, **sizes: int) -> None:
     with graph.transaction() as transaction:
         for name, value in sizes.items():
             transaction.set(size.at(name), value)
         transaction.set(names.at(), names(graph) | sizes.keys() if not graph.revision else frozenset(sizes))
 
 
-def test_a_result_that_is_equal_goes_no_further(graph: Graph) -> None:
+def test_a_result_that_is_equal_goes_no_further(graph: QueryGraph) -> None:
     with graph.transaction() as transaction:
         transaction.set(size.at("a"), 20)
     assert label(graph, "a") == "a is large"
@@ -109,11 +109,11 @@ def test_a_result_that_is_equal_goes_no_further(graph: Graph) -> None:
 
 
 @query
-def one_name(graph: Graph) -> frozenset[str]:
+def one_name(graph: QueryGraph) -> frozenset[str]:
     return frozenset({"a"})
 
 
-def test_an_equal_input_marks_nothing(graph: Graph) -> None:
+def test_an_equal_input_marks_nothing(graph: QueryGraph) -> None:
     assert label(graph, "a") == "a is small"
     before = graph.cost.marks.total()
     with graph.transaction() as transaction:
@@ -122,7 +122,7 @@ def test_an_equal_input_marks_nothing(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("count", [10, 300])
-def test_the_cost_of_a_change_does_not_depend_on_how_many_there_are(graph: Graph, count: int) -> None:
+def test_the_cost_of_a_change_does_not_depend_on_how_many_there_are(graph: QueryGraph, count: int) -> None:
     """A member that leaves one entry for another reaches only the readers of these two."""
     keys = frozenset(f"n{place}" for place in range(count))
     with graph.transaction() as transaction:
@@ -139,7 +139,7 @@ def test_the_cost_of_a_change_does_not_depend_on_how_many_there_are(graph: Graph
     assert (graph.cost.evaluations - before).total() <= 4
 
 
-def test_an_error_inside_a_transaction_sets_nothing(graph: Graph) -> None:
+def test_an_error_inside_a_transaction_sets_nothing(graph: QueryGraph) -> None:
     def change() -> None:
         with graph.transaction() as transaction:
             transaction.set(size.at("a"), 20)
@@ -150,7 +150,7 @@ def test_an_error_inside_a_transaction_sets_nothing(graph: Graph) -> None:
     assert size(graph, "a") == 0
 
 
-def test_an_error_in_a_comparison_sets_nothing(graph: Graph) -> None:
+def test_an_error_in_a_comparison_sets_nothing(graph: QueryGraph) -> None:
     """The change of a commit is not torn by an error of ours."""
 
     def fails(_: Any, __: Any) -> bool:
@@ -168,7 +168,7 @@ def test_an_error_in_a_comparison_sets_nothing(graph: Graph) -> None:
     assert size(graph, "a") == 0
 
 
-def test_what_is_unread_is_told_with_every_result(graph: Graph) -> None:
+def test_what_is_unread_is_told_with_every_result(graph: QueryGraph) -> None:
     answer = graph.answer(deletion, "a")
     assert answer.unread == {live.at("a")}
     with graph.transaction() as transaction:
@@ -176,7 +176,7 @@ def test_what_is_unread_is_told_with_every_result(graph: Graph) -> None:
     assert graph.answer(deletion, "a").unread == {proof.at("a")}
 
 
-def test_a_proof_vouches_for_no_later_state(graph: Graph) -> None:
+def test_a_proof_vouches_for_no_later_state(graph: QueryGraph) -> None:
     with graph.transaction() as transaction:
         transaction.set(live.at("a"), 1)
         transaction.set(proof.at("a"), True)
@@ -192,12 +192,12 @@ def test_a_proof_vouches_for_no_later_state(graph: Graph) -> None:
     assert graph.answer(deletion, "a").value, "read together with what it is about"
 
 
-def test_only_a_root_reads_a_proof(graph: Graph) -> None:
+def test_only_a_root_reads_a_proof(graph: QueryGraph) -> None:
     with graph.transaction() as transaction:
         transaction.set(live.at("a"), 1)
 
     @query
-    def careless(graph: Graph) -> bool:
+    def careless(graph: QueryGraph) -> bool:
         return deletion(graph, "a")
 
     with pytest.raises(Fault, match="reads a proof, which only a root may do"):
@@ -211,19 +211,21 @@ def told(ask: Callable[[], Any]) -> str:
         return str(fault)
 
 
-def test_an_error_in_a_query_costs_what_reads_it_and_no_more(graph: Graph, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_in_a_query_costs_what_reads_it_and_no_more(
+    graph: QueryGraph, caplog: pytest.LogCaptureFixture
+) -> None:
     """The exception is logged once, under the number that every reader tells."""
 
     @query
-    def inverse(graph: Graph, name: str) -> float:
+    def inverse(graph: QueryGraph, name: str) -> float:
         return 1 / size(graph, name)
 
     @query
-    def above(graph: Graph, name: str) -> float:
+    def above(graph: QueryGraph, name: str) -> float:
         return inverse(graph, name) + 1
 
     @query
-    def both(graph: Graph) -> tuple[str, str]:
+    def both(graph: QueryGraph) -> tuple[str, str]:
         return told(lambda: above(graph, "a")), told(lambda: inverse(graph, "a"))
 
     with caplog.at_level(logging.ERROR):
@@ -236,14 +238,14 @@ def test_an_error_in_a_query_costs_what_reads_it_and_no_more(graph: Graph, caplo
     assert above(graph, "a") == 2
 
 
-def test_a_member_that_fails_is_told_apart(graph: Graph) -> None:
+def test_a_member_that_fails_is_told_apart(graph: QueryGraph) -> None:
     """A guard must not count a member that is not known as one that is not there."""
 
     @query
-    def inverse(graph: Graph, name: str) -> Mapping[str, float]:
+    def inverse(graph: QueryGraph, name: str) -> Mapping[str, float]:
         return {"all": 1 / size(graph, name)}
 
-    inverses = Index(
+    inverses = QueryIndex(
         "inverses",
         order=1,
         members=all_names,
@@ -253,7 +255,7 @@ def test_a_member_that_fails_is_told_apart(graph: Graph) -> None:
     )
 
     @query
-    def known(graph: Graph) -> tuple[list[str], list[str]]:
+    def known(graph: QueryGraph) -> tuple[list[str], list[str]]:
         return sorted(inverses(graph, "all")), sorted(inverses.failed(graph))
 
     put(graph, a=1, b=0)
@@ -262,7 +264,7 @@ def test_a_member_that_fails_is_told_apart(graph: Graph) -> None:
     assert known(graph) == (["a", "b"], [])
 
 
-def test_a_query_that_reads_itself_fails_and_recovers(graph: Graph) -> None:
+def test_a_query_that_reads_itself_fails_and_recovers(graph: QueryGraph) -> None:
     with graph.transaction() as transaction:
         transaction.set(size.at("a"), 1)
     with pytest.raises(Fault) as raised:
@@ -273,12 +275,12 @@ def test_a_query_that_reads_itself_fails_and_recovers(graph: Graph) -> None:
     assert endless(graph, "a") == 0
 
 
-def test_a_member_of_an_index_that_reads_it_fails(graph: Graph) -> None:
+def test_a_member_of_an_index_that_reads_it_fails(graph: QueryGraph) -> None:
     @query
-    def circular(graph: Graph, name: str) -> Mapping[str, int]:
+    def circular(graph: QueryGraph, name: str) -> Mapping[str, int]:
         return {"all": len(circle(graph, "all")) + size(graph, name)}
 
-    circle: Index[str, str, int, Contributions[str, int]] = Index(
+    circle: QueryIndex[str, str, int, Contributions[str, int]] = QueryIndex(
         "circle",
         order=1,
         members=all_names,
@@ -288,14 +290,14 @@ def test_a_member_of_an_index_that_reads_it_fails(graph: Graph) -> None:
     )
 
     @query
-    def known(graph: Graph) -> tuple[int, list[str]]:
+    def known(graph: QueryGraph) -> tuple[int, list[str]]:
         return len(circle(graph, "all")), sorted(circle.failed(graph))
 
     put(graph, a=1)
     assert known(graph) == (0, ["a"])
 
 
-def test_a_long_chain_is_checked_without_recursion(graph: Graph) -> None:
+def test_a_long_chain_is_checked_without_recursion(graph: QueryGraph) -> None:
     for place in range(2000):
         link(graph, place)
         keep = Roots(f"kept {place}", members=one_place(place), result=link)
@@ -307,18 +309,18 @@ def test_a_long_chain_is_checked_without_recursion(graph: Graph) -> None:
 
 def one_place(place: int) -> Any:
     @query
-    def places(graph: Graph) -> frozenset[int]:
+    def places(graph: QueryGraph) -> frozenset[int]:
         return frozenset({place})
 
     return places
 
 
-def test_time_is_an_input(graph: Graph) -> None:
+def test_time_is_an_input(graph: QueryGraph) -> None:
     """Also where the clock was set back."""
     evening = NOON + timedelta(hours=6)
 
     @query
-    def is_open(graph: Graph) -> bool:
+    def is_open(graph: QueryGraph) -> bool:
         return has_passed(graph, evening)
 
     windows = Roots("windows", members=only, result=lambda_of(is_open))
@@ -335,19 +337,19 @@ def test_time_is_an_input(graph: Graph) -> None:
 
 
 @query
-def only(graph: Graph) -> frozenset[int]:
+def only(graph: QueryGraph) -> frozenset[int]:
     return frozenset({0})
 
 
 def lambda_of(inner: Any) -> Any:
     @query
-    def result(graph: Graph, _: int) -> bool:
+    def result(graph: QueryGraph, _: int) -> bool:
         return bool(inner(graph))
 
     return result
 
 
-def test_a_supposition_leaves_nothing(graph: Graph) -> None:
+def test_a_supposition_leaves_nothing(graph: QueryGraph) -> None:
     assert label(graph, "a") == "a is small"
     with graph.supposing({size.at("a"): 20, live.at("a"): 3}):
         assert label(graph, "a") == "a is large"
@@ -356,9 +358,9 @@ def test_a_supposition_leaves_nothing(graph: Graph) -> None:
     assert graph.answer(deletion, "a").unread == {live.at("a")}
 
 
-def test_questions_and_changes_take_turns(graph: Graph) -> None:
+def test_questions_and_changes_take_turns(graph: QueryGraph) -> None:
     @query
-    def meddling(graph: Graph) -> int:
+    def meddling(graph: QueryGraph) -> int:
         with graph.transaction() as transaction:
             transaction.set(size.at("a"), 1)
         return 0
@@ -377,7 +379,7 @@ def test_questions_and_changes_take_turns(graph: Graph) -> None:
     assert {answer.key for answer in graph.changed(COMPANIONS)} <= {"a", "b"}
 
 
-def test_what_nothing_needs_is_dropped(graph: Graph) -> None:
+def test_what_nothing_needs_is_dropped(graph: QueryGraph) -> None:
     put(graph, a=1, b=2)
     list(graph.changed(COMPANIONS))
     with graph.transaction() as transaction:
@@ -388,13 +390,13 @@ def test_what_nothing_needs_is_dropped(graph: Graph) -> None:
     assert {node.args for node in graph._nodes[companions].values()} == {("b",)}
 
 
-def test_a_volatile_result_is_computed_again_only_for_a_reader(graph: Graph) -> None:
+def test_a_volatile_result_is_computed_again_only_for_a_reader(graph: QueryGraph) -> None:
     @query(digest_of=hash)
-    def text(graph: Graph, name: str) -> str:
+    def text(graph: QueryGraph, name: str) -> str:
         return "long " * size(graph, name)
 
     @query
-    def length(graph: Graph, name: str) -> int:
+    def length(graph: QueryGraph, name: str) -> int:
         return len(text(graph, name)) + size(graph, "besides")
 
     lengths = Roots("lengths", members=all_names, result=length)
@@ -410,7 +412,7 @@ def test_a_volatile_result_is_computed_again_only_for_a_reader(graph: Graph) -> 
     assert graph.cost.evaluations - before == {"text": 1, "length": 1}
 
 
-def test_a_result_that_was_altered_is_found_and_mended(graph: Graph) -> None:
+def test_a_result_that_was_altered_is_found_and_mended(graph: QueryGraph) -> None:
     put(graph, a=1, b=2)
     list(graph.changed(COMPANIONS))
     (node,) = (node for node in graph._nodes[companions].values() if node.args == ("a",))

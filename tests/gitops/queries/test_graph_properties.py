@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from gitops.queries import Answer, Graph
+from gitops.queries import Answer, QueryGraph
 from gitops.queries.membership import IndexState, MemberFamily
 from gitops.queries.moments import Moments
 from gitops.queries.nodes import NO_NODES, Node
-from tests.gitops.queries import programs
-from tests.gitops.queries.programs import NOON, ROOTS, STRATA, WIDTH, Oracle, Outcome, Program
+from tests.support import query_programs as programs
+from tests.support.query_programs import NOON, ROOTS, STRATA, WIDTH, CellOutcome, Oracle, Program
 
 Step = tuple[Any, ...]
 
@@ -48,7 +48,7 @@ def ticks() -> Any:
     return lambda: next(numbers) * 1e-9
 
 
-def apply(graph: Graph, oracle: Oracle, changes: list[Step]) -> None:
+def apply(graph: QueryGraph, oracle: Oracle, changes: list[Step]) -> None:
     with graph.transaction() as transaction:
         for change in changes:
             match change:
@@ -68,14 +68,14 @@ def apply(graph: Graph, oracle: Oracle, changes: list[Step]) -> None:
                     oracle.now = transaction.now = NOON + timedelta(minutes=30 * half_hours)
 
 
-def outcome(answer: Answer[Any, int]) -> Outcome:
-    return Outcome(answer.value, frozenset(key.args[0] for key in answer.unread))
+def outcome(answer: Answer[Any, int]) -> CellOutcome:
+    return CellOutcome(answer.value, frozenset(key.args[0] for key in answer.unread))
 
 
-def check(program: Program, steps: list[Step]) -> Iterator[tuple[Graph, Oracle]]:
+def check(program: Program, steps: list[Step]) -> Iterator[tuple[QueryGraph, Oracle]]:
     """Play the steps, and hold every answer against the oracle. What was reported last stands for what a caller knows."""
-    graph, oracle = Graph(NOON, elapsed=ticks()), Oracle(program)
-    reported: dict[int, Outcome] = {}
+    graph, oracle = QueryGraph(NOON, elapsed=ticks()), Oracle(program)
+    reported: dict[int, CellOutcome] = {}
     for step in steps:
         match step:
             case ("change", changes):
@@ -98,7 +98,7 @@ def check(program: Program, steps: list[Step]) -> Iterator[tuple[Graph, Oracle]]
     _take_reports(graph, oracle, reported)
 
 
-def _take_reports(graph: Graph, oracle: Oracle, reported: dict[int, Outcome]) -> None:
+def _take_reports(graph: QueryGraph, oracle: Oracle, reported: dict[int, CellOutcome]) -> None:
     expected = oracle.roots
     differing = {place for place in expected.keys() | reported.keys() if expected.get(place) != reported.get(place)}
     answers = list(graph.changed(ROOTS))
@@ -125,7 +125,7 @@ def play(program: Program, steps: list[Step]) -> None:
             pass
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(program=programs.programs(), steps=STEPS)
 def test_every_answer_is_that_of_a_computation_from_scratch(program: Program, steps: list[Step]) -> None:
     play(program, steps)
@@ -155,7 +155,7 @@ def _edges_lost(node: Node, reader: Any) -> None:
         node._readers = reader
 
 
-def _no_mark_beyond(self: Graph, node: Node, state: int) -> None:
+def _no_mark_beyond(self: QueryGraph, node: Node, state: int) -> None:
     for reader in node.readers:
         reader.mark(state)
 
@@ -167,8 +167,8 @@ def _no_advance(self: Moments, now: datetime, _: Any) -> list[Any]:
 
 MUTANTS: dict[str, Any] = {
     "an edge that is not recorded": mock.patch.object(Node, "add_reader", _edges_lost),
-    "a mark that stops early": mock.patch.object(Graph, "_mark_readers", _no_mark_beyond),
-    "an index that is not settled": mock.patch.object(Graph, "settle", return_value=None),
+    "a mark that stops early": mock.patch.object(QueryGraph, "_mark_readers", _no_mark_beyond),
+    "an index that is not settled": mock.patch.object(QueryGraph, "settle", return_value=None),
     "an index that marks no reader": mock.patch.object(IndexState, "_publish", return_value=None),
     "a moment that is lost": mock.patch.object(Moments, "advance", _no_advance),
     "unread inputs that are lost": mock.patch("gitops.queries.graph.union_of_unread", return_value=NO_NODES),

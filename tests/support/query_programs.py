@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from gitops.queries import Contributions, Graph, Index, Input, Roots, Until, has_passed, query
+from gitops.queries import Contributions, Input, QueryGraph, QueryIndex, Roots, Until, has_passed, query
 from gitops.queries.declarations import FAILED, TimedQuery
 
 WIDTH: Final = 4
@@ -60,23 +60,23 @@ class Program:
 
 
 @query
-def cell(graph: Graph, stratum: int, place: int) -> int:
+def cell(graph: QueryGraph, stratum: int, place: int) -> int:
     program = _program.get()
     read = durable if (stratum, place) not in program.volatile else fleeting
     return read(graph, stratum, place)
 
 
 @query
-def durable(graph: Graph, stratum: int, place: int) -> int:
+def durable(graph: QueryGraph, stratum: int, place: int) -> int:
     return _evaluated(graph, _program.get().cells[stratum, place])
 
 
 @query(digest_of=hash)
-def fleeting(graph: Graph, stratum: int, place: int) -> int:
+def fleeting(graph: QueryGraph, stratum: int, place: int) -> int:
     return _evaluated(graph, _program.get().cells[stratum, place])
 
 
-def _evaluated(graph: Graph, expression: Expression) -> int:
+def _evaluated(graph: QueryGraph, expression: Expression) -> int:
     match expression:
         case ("number", place):
             return number(graph, place)
@@ -103,18 +103,18 @@ def _evaluated(graph: Graph, expression: Expression) -> int:
     raise AssertionError(expression)
 
 
-def _index(stratum: int) -> Index[int, int, int, Contributions[int, int]]:
+def _index(stratum: int) -> QueryIndex[int, int, int, Contributions[int, int]]:
     @query
-    def members(graph: Graph) -> frozenset[int]:
+    def members(graph: QueryGraph) -> frozenset[int]:
         return frozenset(place for place in range(WIDTH) if is_member(graph, stratum, place))
 
     @query
-    def contributed(graph: Graph, place: int) -> Mapping[int, int]:
+    def contributed(graph: QueryGraph, place: int) -> Mapping[int, int]:
         value = cell(graph, stratum, place)
         return {value % MODULUS: value}
 
     members.name, contributed.name = f"members {stratum}", f"contributed {stratum}"
-    return Index(
+    return QueryIndex(
         f"entries {stratum}",
         order=stratum + 1,
         members=members,
@@ -128,12 +128,12 @@ entries: Final = {stratum: _index(stratum) for stratum in range(STRATA - 1)}
 
 
 @query
-def _all_cells(graph: Graph) -> frozenset[int]:
+def _all_cells(graph: QueryGraph) -> frozenset[int]:
     return frozenset(place for place in range(STRATA * WIDTH) if is_member(graph, *divmod(place, WIDTH)))
 
 
 @query
-def _root(graph: Graph, place: int) -> int:
+def _root(graph: QueryGraph, place: int) -> int:
     return cell(graph, *divmod(place, WIDTH))
 
 
@@ -141,7 +141,7 @@ ROOTS: Final = Roots("roots", members=_all_cells, result=_root)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CellOutcome:
     """A value, or None where there is a fault, and the unread inputs behind it."""
 
     value: int | None
@@ -158,15 +158,15 @@ class Oracle:
     absent: set[Cell] = field(default_factory=set)
     now: datetime = NOON
 
-    def outcome(self, place: Cell) -> Outcome:
+    def outcome(self, place: Cell) -> CellOutcome:
         unread: set[int] = set()
         try:
-            return Outcome(self._value(self.program.cells[place], unread), frozenset(unread))
+            return CellOutcome(self._value(self.program.cells[place], unread), frozenset(unread))
         except ZeroDivisionError:
-            return Outcome(None, frozenset(unread))
+            return CellOutcome(None, frozenset(unread))
 
     @property
-    def roots(self) -> dict[int, Outcome]:
+    def roots(self) -> dict[int, CellOutcome]:
         cells = ((place, divmod(place, WIDTH)) for place in range(STRATA * WIDTH))
         return {place: self.outcome(cell) for place, cell in cells if cell not in self.absent}
 
