@@ -164,7 +164,7 @@ class Sandbox:
                 return self._delete_all(kind, request_path, request)
 
     def _resolve_kind(self, request_path: RequestPath) -> ServedKind:
-        """Return the kind of a request. Raises UnknownPathError, Refusal (404, 405)."""
+        """Return the kind of a request. Raises: UnknownPathError, Refusal (404, 405)."""
         kind = self.state.kinds.find(request_path.group, request_path.version, request_path.plural)
         if kind is None or (request_path.namespace and not kind.namespaced):
             raise self._unknown_resource(request_path.group)

@@ -42,22 +42,27 @@ class Response:
 
 
 def required_value(field: str, detail: str = "") -> StatusCause:
+    """Return the cause of a missing value, as `field.Required` of apimachinery."""
     return StatusCause(field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value")
 
 
 def invalid_value(field: str, value: object, detail: str) -> StatusCause:
+    """Return the cause of an invalid value, as `field.Invalid` of apimachinery."""
     return StatusCause(field, "FieldValueInvalid", f"Invalid value: {format_json(value)}: {detail}")
 
 
 def immutable_field(field: str, value: object) -> StatusCause:
+    """Return the cause of a changed immutable field, as `ValidateImmutableField` of apimachinery."""
     return invalid_value(field, value, "field is immutable")
 
 
 def forbidden_field(field: str, detail: str) -> StatusCause:
+    """Return the cause of a forbidden field, as `field.Forbidden` of apimachinery."""
     return StatusCause(field, "FieldValueForbidden", f"Forbidden: {detail}")
 
 
 def unsupported_value(field: str, value: object, allowed: Sequence[str]) -> StatusCause:
+    """Return the cause of a value outside of an enumeration, as `field.NotSupported` of apimachinery."""
     choices = ", ".join(f'"{choice}"' for choice in allowed)
     return StatusCause(
         field, "FieldValueNotSupported", f"Unsupported value: {format_json(value)}: supported values: {choices}"
@@ -65,6 +70,7 @@ def unsupported_value(field: str, value: object, allowed: Sequence[str]) -> Stat
 
 
 def too_long_value(field: str, detail: str) -> StatusCause:
+    """Return the cause of a value that is too long, as `field.TooLong` of apimachinery."""
     return StatusCause(field, "FieldValueTooLong", f"Too long: {detail}")
 
 
@@ -136,10 +142,12 @@ class RefusalSubject:
 
 
 def bad_request(message: str) -> Refusal:
+    """Return a 400, as `errors.NewBadRequest` of apimachinery."""
     return Refusal(400, "BadRequest", message)
 
 
 def not_found_refusal(subject: RefusalSubject) -> Refusal:
+    """Return the 404 of an absent object, as `errors.NewNotFound` of apimachinery."""
     return Refusal(404, "NotFound", f'{subject.resource} "{subject.name}" not found', details=subject.details())
 
 
@@ -149,16 +157,19 @@ def unknown_resource_refusal() -> Refusal:
 
 
 def method_not_allowed_refusal() -> Refusal:
+    """Return a 405, as `errors.NewGenericServerResponse` of apimachinery."""
     message = "the server does not allow this method on the requested resource"
     return Refusal(405, "MethodNotAllowed", message, details={})
 
 
 def already_exists_refusal(subject: RefusalSubject) -> Refusal:
+    """Return the 409 of a name that is taken, as `errors.NewAlreadyExists` of apimachinery."""
     message = f'{subject.resource} "{subject.name}" already exists'
     return Refusal(409, "AlreadyExists", message, details=subject.details())
 
 
 def conflict(subject: RefusalSubject, detail: str, *, content: bool = False) -> Refusal:
+    """Return a 409, as `errors.NewConflict` of apimachinery; with *content* its message names the kind."""
     name = subject.group_kind if content else subject.resource
     message = f'Operation cannot be fulfilled on {name} "{subject.name}": {detail}'
     return Refusal(409, "Conflict", message, details=subject.details(content=content))
@@ -174,6 +185,7 @@ def invalid_object(subject: RefusalSubject, status_causes: Sequence[StatusCause]
 
 
 def expired_refusal(message: str) -> Refusal:
+    """Return the 410 of a version that is no longer kept, as `errors.NewResourceExpired` of apimachinery."""
     return Refusal(410, "Expired", message)
 
 

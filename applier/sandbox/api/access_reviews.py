@@ -18,12 +18,14 @@ _ATTRIBUTE_FIELDS = ("resourceAttributes", "nonResourceAttributes")
 
 
 def is_review(request_path: RequestPath) -> bool:
+    """Return whether a request creates a review, which the sandbox answers and does not store."""
     return request_path.verb == "create" and (request_path.group, request_path.version, request_path.plural) in _REVIEWS
 
 
 def answer_review(request_path: RequestPath, request: Request) -> Response:
-    """Return the answer to a review. Raises Refusal (400, 422) for a malformed review, and for several questions at
-    once.
+    """Return the answer to a review.
+
+    Raises: Refusal (400 if the review is malformed, 422 unless an access review has exactly one field of attributes).
     """
     kind, build_answer = _REVIEWS[request_path.group, request_path.version, request_path.plural]
     try:

@@ -25,7 +25,7 @@ class DeleteVerbs:
         self._state = state
 
     def delete(self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions) -> Object:
-        """Return the object that is being deleted, or a Status that it is removed. Raises Refusal (403, 404, 409)."""
+        """Return the object that is being deleted, or a Status that it is removed. Raises: Refusal (403, 404, 409)."""
         live = with_type_meta(kind, self._state.find(kind, namespace, name))
         _check_preconditions(kind, live, options)
         if kind.resource == "namespaces" and name in _UNDELETABLE_NAMESPACES:
@@ -87,8 +87,9 @@ def _check_preconditions(kind: ServedKind, live: Object, options: DeleteOptions)
 
 
 def _select_finalizers(kind: ServedKind, present: list[str], policy: str) -> list[str]:
-    """Return the finalizers of an object that is deleted with a policy. Without a policy its present
-    finalizers decide.
+    """Return the finalizers of an object that is deleted with a policy.
+
+    Without a policy its present finalizers decide.
     """
     if kind.resource == "namespaces":
         return present

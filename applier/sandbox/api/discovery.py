@@ -21,8 +21,9 @@ _AGGREGATED_CONTENT_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGr
 
 
 class DiscoveryService:
-    """Discovery documents, built once for each revision of the registry. `version` is the Kubernetes version, as
-    `v1.36.4`.
+    """Discovery documents, built once for each revision of the registry.
+
+    `version` is the Kubernetes version, as `v1.36.4`.
     """
 
     def __init__(self, kinds: KindRegistry, version: str) -> None:
@@ -32,7 +33,7 @@ class DiscoveryService:
         self._revision = -1
 
     def answer(self, request: Request, path: list[str]) -> Response:
-        """Return the document at a path. Raises UnknownPathError."""
+        """Return the document at a path. Raises: UnknownPathError."""
         if self._revision != self._kinds.revision:
             self._responses, self._revision = {}, self._kinds.revision
         aggregated = "as=APIGroupDiscoveryList" in request.headers.get("accept", "") and len(path) == 1

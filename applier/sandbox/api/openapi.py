@@ -34,7 +34,7 @@ class OpenApi:
         self._builtin_schemas = builtin_schemas
 
     def answer(self, path: list[str]) -> Response:
-        """Return the document at *path*, relative to /openapi/v3. Raises UnknownPathError."""
+        """Return the document at *path*, relative to /openapi/v3. Raises: UnknownPathError."""
         match path:
             case []:
                 return json_response({"paths": dict(self._list_documents())})

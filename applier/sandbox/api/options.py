@@ -44,7 +44,7 @@ class WriteOptions:
 
 
 def parse_write_options(request: Request, query: Mapping[str, str], verb: str, *, apply: bool = False) -> WriteOptions:
-    """Return the options of a create, update or patch. Raises Refusal (422)."""
+    """Return the options of a create, update or patch. Raises: Refusal (422)."""
     field_manager = query.get("fieldManager", "")
     mistakes = [*_check_dry_run(query), *_check_field_manager(field_manager, apply=apply)]
     if (field_validation := query.get("fieldValidation", "")) not in _FIELD_VALIDATIONS:
@@ -76,8 +76,9 @@ def _check_field_manager(name: str, *, apply: bool) -> list[StatusCause]:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """Options of a deletion. `propagation` is Background, Foreground or Orphan; empty leaves the choice to
-    the server.
+    """Options of a deletion.
+
+    `propagation` is Background, Foreground or Orphan; empty leaves the choice to the server.
     """
 
     uid: str = ""
@@ -87,8 +88,9 @@ class DeleteOptions:
 
 
 def parse_delete_options(request: Request, query: Mapping[str, str]) -> DeleteOptions:
-    """Return the options of a deletion, from the body unless it is empty, else from the query. Raises Refusal (400,
-    422).
+    """Return the options of a deletion, from its body.
+
+    A policy or dry run that the body leaves out comes from the query. Raises: Refusal (400, 422).
     """
     body = _parse_delete_body(request.body)
     preconditions = body.get("preconditions") or {}
@@ -143,7 +145,7 @@ class ListOptions:
 
 
 def parse_list_options(query: Mapping[str, str], *, watching: bool = False) -> ListOptions:
-    """Return the options of a list or watch. Raises Refusal (400, 422; 500 for the version of a watch)."""
+    """Return the options of a list or watch. Raises: Refusal (400, 422; 500 for the version of a watch)."""
     limit, timeout_seconds = _parse_int_parameter(query, "limit"), _parse_int_parameter(query, "timeoutSeconds")
     send_initial_events = parse_flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
     version_text, version_match, continue_token = (
@@ -196,8 +198,9 @@ def _check_watch_options(version_match: str, send_initial_events: bool | None) -
 
 
 def parse_resource_version(text: str, *, message_prefix: str = "", code: int = 500) -> int | None:
-    """Return a resourceVersion, or None if it is empty. Raises Refusal with *code*, and *message_prefix* before the
-    message.
+    """Return a resourceVersion, or None if it is empty.
+
+    Raises: Refusal with *code*, and *message_prefix* before the message.
     """
     if not text:
         return None
@@ -208,7 +211,7 @@ def parse_resource_version(text: str, *, message_prefix: str = "", code: int = 5
 
 
 def _parse_int_parameter(query: Mapping[str, str], name: str) -> int:
-    """Return a parameter as a 64-bit integer, 0 where it is missing. Raises Refusal (400)."""
+    """Return a parameter as a 64-bit integer, 0 where it is missing. Raises: Refusal (400)."""
     text = query.get(name, "0")
     if not re.fullmatch("[+-]?[0-9]{1,19}", text) or not -(2**63) <= int(text) < 2**63:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')

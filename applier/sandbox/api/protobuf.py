@@ -29,7 +29,7 @@ class ProtobufError(ValueError):
 
 
 def decode_protobuf(body: bytes, go_type: GoType) -> Object:
-    """Return the object in a body, with the client's apiVersion and kind. Raises ProtobufError."""
+    """Return the object in a body, with the client's apiVersion and kind. Raises: ProtobufError."""
     if not body.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:

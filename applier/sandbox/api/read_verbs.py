@@ -70,7 +70,7 @@ ObjectPredicate = Callable[[StoredObject], bool]
 
 
 def parse_selection(kind: ServedKind, request_path: RequestPath) -> tuple[ObjectPredicate, bool]:
-    """Return the predicate of the selected objects, and whether it may exclude any. Raises Refusal (400)."""
+    """Return the predicate of the selected objects, and whether it may exclude any. Raises: Refusal (400)."""
     labels, fields = request_path.query.get("labelSelector", ""), request_path.query.get("fieldSelector", "")
     label_selector, terms = parse_label_selector(labels), parse_field_selector(fields)
     selectable = {**_METADATA_FIELDS, **_SELECTABLE_FIELDS.get(kind.resource, {}), **dict.fromkeys(kind.selectable, "")}
@@ -131,18 +131,18 @@ class ReadVerbs:
         self._snapshots: OrderedDict[tuple[int, str, str], list[StoredObject]] = OrderedDict()
 
     def find(self, kind: ServedKind, request_path: RequestPath) -> StoredObject:
-        """Return the requested object. Raises Refusal (404, 500, 504)."""
+        """Return the requested object. Raises: Refusal (404, 500, 504)."""
         self._check_version(parse_resource_version(request_path.query.get("resourceVersion", "")))
         return self._state.find(kind, request_path.namespace, request_path.name)
 
     def select(self, kind: ServedKind, request_path: RequestPath) -> list[StoredObject]:
-        """Return all selected objects in order. Raises Refusal (400)."""
+        """Return all selected objects in order. Raises: Refusal (400)."""
         matches, _ = parse_selection(kind, request_path)
         resource_store = self._state.store.resource_store(kind.resource)
         return [stored for stored in resource_store.sorted_objects(request_path.namespace) if matches(stored)]
 
     def list_page(self, kind: ServedKind, request_path: RequestPath, representation: Representation) -> bytes:
-        """Return a page of a list, encoded. Raises Refusal (400, 410, 422, 504)."""
+        """Return a page of a list, encoded. Raises: Refusal (400, 410, 422, 504)."""
         matches, is_filtered = parse_selection(kind, request_path)
         options = parse_list_options(request_path.query)
         limit, version = options.limit, self._state.store.version

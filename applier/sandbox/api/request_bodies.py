@@ -42,11 +42,12 @@ _Body = TypeVar("_Body", dict[str, Any], list[Any])
 
 
 def media_type(request: Request) -> str:
+    """Return the media type of the body, without parameters; empty if the request declares none."""
     return request.headers.get("content-type", "").partition(";")[0].strip()
 
 
 def with_json_body(request: Request, go_type: GoType | None) -> Request:
-    """Return the request with a JSON body, where it has protobuf of *go_type*. Raises Refusal (400)."""
+    """Return the request with a JSON body, where it has protobuf of *go_type*. Raises: Refusal (400)."""
     if go_type is None or media_type(request) != MEDIA_TYPE:
         return request
     try:
@@ -57,7 +58,7 @@ def with_json_body(request: Request, go_type: GoType | None) -> Request:
 
 
 def _parse_object(kind: ServedKind, request: Request) -> Object:
-    """Return the object in the body of a create or update. Raises Refusal (400, 415, 422)."""
+    """Return the object in the body of a create or update. Raises: Refusal (400, 415, 422)."""
     body = request.body
     content_type = media_type(request)
     if content_type not in ("", "application/json", "*/*"):
@@ -110,7 +111,7 @@ def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
 def read_object(kind: ServedKind, request: Request, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
     """Return the object in the body of a create or update, decoded by the rules of its kind, and warnings.
 
-    Raises Refusal (400, 415, 422).
+    Raises: Refusal (400, 415, 422).
     """
     obj = _parse_object(kind, request)
     decoded_object = decode_content(kind, obj)
@@ -130,8 +131,9 @@ def read_object(kind: ServedKind, request: Request, options: WriteOptions) -> tu
 
 
 def _normalize_numbers(value: Any) -> Any:
-    """Return the value with `1` for `1.0`, as Go writes and reads it. Structures of built-in kinds do not
-    accept `1.0`.
+    """Return the value with `1` for `1.0`, as Go writes and reads it.
+
+    Structures of built-in kinds do not accept `1.0`.
     """
     value_class = value.__class__
     if value_class is dict:
@@ -186,7 +188,7 @@ def find_duplicate_fields(body: bytes, obj: Object) -> list[str]:
 
 
 def check_identity(metadata: Object, request_path: RequestPath, *, name: str) -> None:
-    """Check that name and namespace of an object, as far as given, are those of the path. Raises Refusal (400)."""
+    """Check that name and namespace of an object, as far as given, are those of the path. Raises: Refusal (400)."""
     if name:
         sent_name = metadata.get("name")
         if not sent_name:
@@ -198,7 +200,7 @@ def check_identity(metadata: Object, request_path: RequestPath, *, name: str) ->
 
 
 def parse_patch(kind: ServedKind, content_type: str, body: bytes) -> Callable[[Object], Any]:
-    """Return the function that applies a patch to an object; it raises PatchError. Raises Refusal (400, 413, 415)."""
+    """Return the function that applies a patch to an object; it raises PatchError. Raises: Refusal (400, 413, 415)."""
     if content_type == _JSON_PATCH:
         return _parse_json_patch(body)
     if content_type == _MERGE_PATCH:
@@ -249,7 +251,7 @@ def _parse_json_patch(body: bytes) -> Callable[[Object], Any]:
 
 
 def parse_intent(kind: ServedKind, request_path: RequestPath, body: bytes) -> Object:
-    """Return the intent of a server-side apply. Raises Refusal (400)."""
+    """Return the intent of a server-side apply. Raises: Refusal (400)."""
     try:
         intent = _normalize_numbers(orjson.loads(body))
     except orjson.JSONDecodeError as error:
@@ -274,11 +276,12 @@ def parse_intent(kind: ServedKind, request_path: RequestPath, body: bytes) -> Ob
 
 
 def gvk(kind: ServedKind) -> str:
+    """Return group, version and kind as `GroupVersionKind.String` of apimachinery does."""
     return f"{kind.group}/{kind.version}, Kind={kind.kind}"
 
 
 def read_patched_object(kind: ServedKind, patched: Object, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
-    """Return a patched object, decoded by the rules of its kind, and warnings. Raises Refusal (422)."""
+    """Return a patched object, decoded by the rules of its kind, and warnings. Raises: Refusal (422)."""
     if (patched.get("apiVersion"), patched.get("kind")) != (kind.api_version, kind.kind):
         message = f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
         raise _invalid_patch_refusal(patched, message)

@@ -40,12 +40,13 @@ def parse_flag(query: Mapping[str, str], name: str) -> bool:
 
 
 def path_segments(target: str) -> list[str]:
+    """Return the segments of a target's path, percent-decoded and without the query."""
     path = target.partition("?")[0]
     return [unquote(segment) for segment in path.strip("/").split("/")]
 
 
 def parse_request_path(request: Request) -> RequestPath:
-    """Return the parsed path of a resource request below /api or /apis. Raises UnknownPathError, Refusal (405)."""
+    """Return the parsed path of a resource request below /api or /apis. Raises: UnknownPathError, Refusal (405)."""
     match path_segments(request.target):
         case ["api", version, *rest]:
             group = ""

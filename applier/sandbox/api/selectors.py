@@ -13,7 +13,7 @@ from renderer.label_selector import LabelSelector, SelectorError
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """Return the selector of `app=x,tier in (a, b),!old`. Raises Refusal (400)."""
+    """Return the selector of `app=x,tier in (a, b),!old`. Raises: Refusal (400)."""
     try:
         selector = LabelSelector.parse(text)
     except SelectorError as error:
@@ -36,7 +36,7 @@ _ESCAPE_OR_EQUALS = re.compile(r"\\(.?)|=", re.DOTALL)
 
 
 def parse_field_selector(text: str) -> FieldTerms:
-    """Return the terms of `metadata.name=x,status.phase!=Running`. Raises Refusal (400)."""
+    """Return the terms of `metadata.name=x,status.phase!=Running`. Raises: Refusal (400)."""
     terms: list[tuple[str, str, bool]] = []
     for term in _FIELD_TERM.findall(text):
         term_match = re.fullmatch(r"(.*?)(==|!=|=)(.*)", term, re.DOTALL)
@@ -48,8 +48,9 @@ def parse_field_selector(text: str) -> FieldTerms:
 
 
 def _unescape(escape_match: re.Match[str]) -> str:
-    """Return the character that an escape sequence stands for. Raises Refusal (400), also for `=` without a
-    backslash.
+    """Return the character that an escape sequence stands for.
+
+    Raises: Refusal (400) if the sequence is unknown, or if `=` has no backslash.
     """
     if escape_match[1] is None:
         raise bad_request("invalid field selector: unescaped character in value: 61")

@@ -33,7 +33,7 @@ class ApiState:
         return format_timestamp(int(self.clock()))
 
     def find(self, kind: ServedKind, namespace: str, name: str) -> StoredObject:
-        """Return an object. Raises Refusal (404)."""
+        """Return an object. Raises: Refusal (404)."""
         stored = self.store.get(kind.key(namespace, name))
         if stored is None:
             raise not_found_refusal(kind.subject(name))
@@ -55,6 +55,7 @@ class ApiState:
 
 
 def with_type_meta(kind: ServedKind, stored: StoredObject) -> Object:
+    """Return a stored object with apiVersion and kind, in the version of *kind*."""
     return {"apiVersion": kind.api_version, "kind": kind.kind, **stored.to_object()}
 
 
@@ -66,4 +67,5 @@ def without_type_meta(obj: Object) -> Object:
 
 @lru_cache(maxsize=4)
 def format_timestamp(seconds: int) -> str:
+    """Return a time in seconds since 1970 as RFC 3339, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -35,7 +35,7 @@ class WatchVerb:
     def watch(
         self, kind: ServedKind, request_path: RequestPath, representation: Representation
     ) -> AsyncIterator[bytes]:
-        """Return the events, as lines of JSON. Raises Refusal (400, 422, 500) before the first."""
+        """Return the events, as lines of JSON. Raises: Refusal (400, 422, 500) before the first."""
         matches, _ = parse_selection(kind, request_path)
         options = parse_list_options(request_path.query, watching=True)
         cursor = _Cursor(self._state, kind, request_path.namespace, matches, representation)
@@ -112,7 +112,7 @@ class _Cursor:
         return lines
 
     def take_events(self) -> Iterator[bytes]:
-        """Yield the events since the last call. Raises Refusal (410) where they are gone."""
+        """Yield the events since the last call. Raises: Refusal (410) if they are gone."""
         if self.position < self._resource_store.compacted_version:
             raise expired_refusal(
                 f"too old resource version: {self.position} ({self._resource_store.compacted_version})"
@@ -124,8 +124,9 @@ class _Cursor:
         self.position = max(self.position, self._state.store.version)
 
     def _translate_event(self, event: StoreEvent) -> Iterator[bytes]:
-        """Yield the event for this selection: an object that enters it is added, an object that leaves it
-        is deleted.
+        """Yield the event as this selection sees it.
+
+        An object that enters the selection is added, an object that leaves it is deleted.
         """
         was_selected = event.before is not None and self._matches(event.before)
         is_selected = event.type != "DELETED" and self._matches(event.after)

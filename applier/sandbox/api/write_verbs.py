@@ -297,8 +297,9 @@ class WriteVerbs:
         return WriteResult(final, False, warnings, self._state.write(key, final))
 
     def _check_namespace(self, kind: ServedKind, key: StoredKey) -> None:
-        """Check that the namespace accepts objects. Raises Refusal: 404 if it is absent, 403 while it is
-        being deleted.
+        """Check that the namespace accepts objects.
+
+        Raises: Refusal (404 if the namespace is absent, 403 while it is being deleted).
         """
         if not kind.namespaced:
             return

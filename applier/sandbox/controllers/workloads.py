@@ -79,8 +79,9 @@ class WorkloadControllers:
         return changed
 
     def next_change_time(self) -> float | None:
-        """Return when time alone changes a status; None where it never does. Changes since the last `tick` are not
-        included.
+        """Return when time alone changes a status; None where it never does.
+
+        Changes since the last `tick` are not included.
         """
         return min(
             filter(None, (self._change_time(key, rollout) for key, rollout in self._active_rollouts.items())),
@@ -99,8 +100,9 @@ class WorkloadControllers:
                 return rollout.started_at + behaviour.seconds
 
     def _detect_changes(self, resource: str) -> None:
-        """Start the rollouts of objects that changed since the last step; of all objects, if the history no longer goes
-        back.
+        """Start the rollouts of objects that changed since the last step.
+
+        If the history no longer goes back that far, all objects are compared.
         """
         resource_store, seen_version = self._state.store.resource_store(resource), self._seen_versions[resource]
         self._seen_versions[resource] = self._state.store.version

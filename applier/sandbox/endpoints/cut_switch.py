@@ -46,7 +46,7 @@ class CutSwitch:
     async def answer(self, request: Request) -> Response:
         """Return the sandbox's response once it is not cut; answer requests to the switch at once.
 
-        Raises ConnectionDroppedError.
+        Raises: ConnectionDroppedError.
         """
         match request.method, request.target:
             case "PUT", target if target == CUT_PATH:

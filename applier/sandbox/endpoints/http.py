@@ -29,7 +29,7 @@ _SWITCH_SECONDS = 10.0
 async def serve(handler: RequestHandler, *, port: int = 0) -> AsyncIterator[str]:
     """Serve until the block ends, and yield the URL. Port 0 chooses a free port.
 
-    Raises ConfigurationError if the port cannot be used.
+    Raises: ConfigurationError if the port cannot be used.
     """
     stopping = asyncio.Event()
     server = web.Server(_Handler(handler, stopping), access_log=None, tcp_keepalive=True)
@@ -59,7 +59,7 @@ def context_names(clusters: int) -> list[str]:
 def write_kubeconfig(file: Path, url: str, *others: str) -> None:
     """Write a kubeconfig with a context for the server at *url*, and one for each of *others*; see `context_names`.
 
-    The first is the current context. Raises OSError.
+    The first is the current context. Raises: OSError.
     """
     names = context_names(len(others))
     config = {
@@ -76,7 +76,7 @@ def write_kubeconfig(file: Path, url: str, *others: str) -> None:
 
 
 async def set_cut(url: str, *, is_cut: bool) -> None:
-    """Turn the switch of the sandbox at *url*. Raises ConfigurationError if it cannot be reached, or has no switch."""
+    """Turn the switch of the sandbox at *url*. Raises: ConfigurationError if it cannot be reached, or has no switch."""
     timeout = ClientTimeout(_SWITCH_SECONDS)
     try:
         async with (

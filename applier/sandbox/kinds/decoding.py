@@ -40,8 +40,9 @@ class Decoder:
         self._kind = kind
 
     def decode(self, go_type: GoType, value: Any, path: str, unknown: list[str]) -> Any:
-        """Return the value as it is stored, and append the paths of dropped fields to *unknown*. Raises
-        DecodingError.
+        """Return the value as it is stored, and append the paths of dropped fields to *unknown*.
+
+        Raises: DecodingError.
         """
         if go_type.struct_fields:
             return self.decode_struct(go_type, value, path, unknown)

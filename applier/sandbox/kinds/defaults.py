@@ -18,6 +18,7 @@ Change = Callable[[Object], None]
 
 
 def set_defaults(obj: Object, values: Mapping[str, Any]) -> None:
+    """Set the *values* that an object lacks. Maps are copied, one level deep."""
     for name, value in values.items():
         if name not in obj:
             obj[name] = dict(value) if isinstance(value, dict) else value

@@ -1,5 +1,6 @@
-"""Go types by which the API server holds built-in kinds. They decide which fields are written, and how protobuf is
-read.
+"""Go types by which the API server holds built-in kinds.
+
+The types decide which fields are written, and how protobuf is read.
 """
 
 from __future__ import annotations

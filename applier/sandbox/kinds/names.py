@@ -69,6 +69,7 @@ def validate_name(name: str, field: str, rule: str) -> Iterator[StatusCause]:
 
 
 def validate_labels(entries: Mapping[str, str], field: str = "metadata.labels") -> Iterator[StatusCause]:
+    """Yield the mistakes of labels: of keys as qualified names, and of values, which have at most 63 bytes."""
     for key, value in entries.items():
         yield from validate_qualified_name(key, field)
         if len(value) > 63:

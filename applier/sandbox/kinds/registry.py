@@ -61,18 +61,21 @@ class KindModel(Protocol):
         """Return whether metadata.generation counts changes of the content."""
 
     def decode(self, obj: Object, *, merged: bool = False) -> DecodedObject:
-        """Return the known part of an object. A *merged* object of a server-side apply keeps nulls for the
-        validation.
+        """Return the known part of an object.
+
+        A *merged* object of a server-side apply keeps nulls for the validation.
         """
 
     def default(self, obj: Object, live: Object | None) -> Object:
-        """Return the object with the defaults of missing fields, at creation (*live* None) or update; the writer owns
-        them.
+        """Return the object with the defaults of missing fields; the writer owns them.
+
+        At creation *live* is None, at an update the stored object.
         """
 
     def complete(self, obj: Object, live: Object | None) -> Object:
-        """Return the object with fields that the server sets without an owner: addresses, generated selectors, first
-        statuses.
+        """Return the object with fields that the server sets without an owner.
+
+        Examples are addresses, generated selectors and first statuses.
         """
 
     def validate(self, obj: Object, live: Object | None) -> list[StatusCause]:

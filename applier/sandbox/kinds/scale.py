@@ -24,7 +24,7 @@ _IDENTITY_FIELDS = ("name", "namespace", "uid", "resourceVersion", "creationTime
 def scale_of(kind: ServedKind, obj: Mapping[str, Any]) -> Object:
     """Return the scale of an object, without apiVersion and kind.
 
-    Raises Refusal: 500 where the object has no desired replicas, 400 for an invalid selector.
+    Raises: Refusal (500 if the object has no desired replicas, 400 if its selector is invalid).
     """
     paths = _scale_paths(kind)
     replicas = get_field(obj, paths.replicas)
@@ -47,7 +47,7 @@ def build_stored_scale(kind: ServedKind, obj: Mapping[str, Any]) -> StoredObject
 
 
 def with_scale(kind: ServedKind, obj: Object, scale: Object) -> Object:
-    """Return the object with the replicas of a scale. Raises Refusal (422)."""
+    """Return the object with the replicas of a scale. Raises: Refusal (422)."""
     path, replicas = _scale_paths(kind).replicas, scale["spec"].get("replicas", 0)
     if replicas < 0:
         raise invalid_object(
@@ -68,7 +68,7 @@ def _scale_paths(kind: ServedKind) -> ScalePaths:
 
 
 def _format_selector(selector: Any) -> str:
-    """Return a label selector as text; custom kinds have it as text already. Raises Refusal (400)."""
+    """Return a label selector as text; custom kinds have it as text already. Raises: Refusal (400)."""
     if not isinstance(selector, dict):
         return str(selector or "")
     try:

@@ -61,8 +61,9 @@ def sort_metadata(metadata: Object) -> Object:
 
 
 def generate_name(prefix: str, uid: str) -> str:
-    """Return `generateName` with five characters that differ between objects (apimachinery
-    `names.SimpleNameGenerator`).
+    """Return `generateName` with five characters that differ between objects.
+
+    Source: apiserver `pkg/storage/names`, SimpleNameGenerator.
     """
     alphabet = "bcdfghjklmnpqrstvwxz2456789"
     number = int.from_bytes(uid.encode(), "big") * 2654435761 >> 7

@@ -120,6 +120,7 @@ def _validate_version(version: Object, path: str) -> Iterator[StatusCause]:
 
 
 def is_established(definition: Object) -> bool:
+    """Return whether the server serves a CustomResourceDefinition, by its condition Established."""
     conditions = get_field(definition, "status.conditions") or []
     return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
 

@@ -101,7 +101,7 @@ def apply(live: Object | None, intent: Object, field_manager: FieldManager, *, f
     equals *live* if neither content nor ownership changes. The caller defaults, prunes and validates before it stores
     the object. A map or list that lost its last part may be null.
 
-    Raises ApplyConflicts, unless *force* takes the fields; TypeMismatchError with the server's message if the intent
+    Raises: ApplyConflicts unless *force* takes the fields, TypeMismatchError with the server's message if the intent
     does not fit the type.
     """
     try:
@@ -229,7 +229,7 @@ def _take_ownership(
     *,
     force: bool,
 ) -> Comparison:
-    """Take changed and removed fields from all owners but *owner*. Raises ApplyConflicts."""
+    """Take changed and removed fields from all owners but *owner*. Raises: ApplyConflicts."""
     versions: dict[str, Comparison] = {
         field_manager.version: _compare_objects(
             field_manager.type, before, after, from_paths(field_manager.reset_fields)
@@ -269,8 +269,8 @@ def _prune_dropped_fields(
     """Return the object without fields that *owner* applied last time, not this time, and that have no other owner.
 
     Parts that other owners added below an item or member keep it; parts without an owner are removed with it. An empty
-    list of keyed items counts as no field. So a map that is applied as empty is removed if it has only such lists and
-    parts without owners, even if it is applied again.
+    list of keyed items counts as no field. So an applied empty map is removed if it has only such lists and parts
+    without owners, even if it is applied again.
     """
     if not difference(last_entry.fields, entries[owner].fields) and not _has_empty_list(after):
         return after

@@ -109,8 +109,9 @@ def _order_items(
 
 
 def remove_fields(type_: MergeType, value: Any, fields: Fields) -> Any:
-    """Return the value without the members and items in *fields*. A map or list that loses all its parts
-    becomes null.
+    """Return the value without the members and items in *fields*.
+
+    A map or list that loses all its parts becomes null.
     """
     if value.__class__ is dict and type_.map and not type_.map.atomic:
         return _remove_map_fields(type_.map, value, fields) or None

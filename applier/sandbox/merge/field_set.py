@@ -28,6 +28,7 @@ Path = tuple[str, ...]
 
 
 def union(left: Fields, right: Fields) -> Fields:
+    """Return the fields that are in either set."""
     if left is right or not right:
         return left
     if not left:
@@ -40,6 +41,7 @@ def union(left: Fields, right: Fields) -> Fields:
 
 
 def intersection(left: Fields, right: Fields) -> Fields:
+    """Return the fields that are in both sets."""
     out: Fields = {}
     for key, node in left.items():
         right_node = right.get(key)
@@ -107,6 +109,7 @@ def iterate_paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
 
 
 def has_path(fields: Fields, path: Path) -> bool:
+    """Return whether the field at a path is itself in the set. Its parts alone do not count."""
     for key in path:
         if (node := fields.get(key)) is None:
             return False
@@ -120,7 +123,7 @@ def format_path(path: Path) -> str:
 
 
 def decode(fields: Mapping[str, Any]) -> Fields:
-    """Return the set in `fieldsV1`. Keys of unknown kinds are dropped, as by the server. Raises InvalidFieldsError."""
+    """Return the set in `fieldsV1`. Keys of unknown kinds are dropped, as by the server. Raises: InvalidFieldsError."""
     out: Fields = {}
     for key, node in fields.items():
         if not isinstance(node, dict):

@@ -20,9 +20,9 @@ class PatchError(ValueError):
 
 
 def apply_json_patch(target: Any, operations: list[Any]) -> Any:
-    """Return the patched document (RFC 6902). Raises PatchError.
+    """Return the patched document (RFC 6902).
 
-    `replace` of an absent key of an object adds it, as in the API server's library.
+    `replace` of an absent key of an object adds it, as in the API server's library. Raises: PatchError.
     """
     document, copied_bytes = _copy(target), 0
     for operation in operations:

@@ -169,6 +169,7 @@ def merge_oldest_updates(entries: Entries) -> Entries:
 
 
 def is_equal_except_times(left: Iterable[Mapping[str, Any]], right: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether two lists of entries in `managedFields` form are equal apart from `time`."""
     return [_without_time(raw_entry) for raw_entry in left] == [_without_time(raw_entry) for raw_entry in right]
 
 

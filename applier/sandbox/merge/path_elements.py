@@ -84,6 +84,7 @@ def format_go_json(value: Any) -> str:
 
 
 def format_element(key: str) -> str:
+    """Return a key as the server's messages show it: `.name`, `[port=80]`, `[="x"]` or `[0]`."""
     kind, text = key[0], key[2:]
     match kind:
         case "f":
@@ -97,6 +98,7 @@ def format_element(key: str) -> str:
 
 
 def format_json(value: Any) -> str:
+    """Return compact JSON, with names in their present order and without Go's escapes for HTML."""
     return orjson.dumps(value).decode()
 
 

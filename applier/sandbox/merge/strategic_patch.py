@@ -20,7 +20,7 @@ _DELETE_PREFIX, _ORDER_PREFIX = "$deleteFromPrimitiveList/", "$setElementOrder/"
 
 
 def apply_strategic_merge(target: Any, patch: Mapping[str, Any], schema: Schema, resolve: Resolve) -> Any:
-    """Return the patched value. Raises PatchError for unknown directives, and for list items without their key."""
+    """Return the patched value. Raises: PatchError if a directive is unknown, or a list item lacks its key."""
     return _StrategicMerge(resolve).merge_maps(target, patch, schema)
 
 

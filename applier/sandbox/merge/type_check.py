@@ -18,8 +18,9 @@ class TypeMismatchError(Exception):
 
 
 def check_type(type_: MergeType, value: Any, *, allow_duplicates: bool = False) -> None:
-    """Check a value. Raises TypeMismatchError. With *allow_duplicates*, items may have equal keys, as in stored
-    objects.
+    """Check a value against its type.
+
+    With *allow_duplicates*, items may have equal keys, as in stored objects. Raises: TypeMismatchError.
     """
     problems = _find_problems(type_, value, allow_duplicates)
     if not problems:

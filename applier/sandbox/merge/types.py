@@ -36,8 +36,9 @@ class MergeType:
 
 
 class MergeListType:
-    """List facet. An atomic list is a single value. Items of other lists are identified by `keys`, or else by their
-    value.
+    """List facet of a type.
+
+    An atomic list is a single value. Items of other lists are identified by `keys`, or else by their value.
     """
 
     def __init__(self, *, atomic: bool, items: Callable[[], MergeType], keys: tuple[str, ...] = ()) -> None:
@@ -163,8 +164,9 @@ class _SchemaReader:
 
 
 def _list_rules(schema: Schema) -> tuple[bool, tuple[str, ...]]:
-    """Return whether a list is atomic, and its keys. Kinds older than server-side apply declare a patch strategy
-    instead.
+    """Return whether a list is atomic, and its keys.
+
+    Kinds older than server-side apply declare a patch strategy instead.
     """
     kind = schema.get("x-kubernetes-list-type")
     if kind is None and schema.get("x-kubernetes-patch-strategy") in ("merge", "merge,retainKeys"):

@@ -28,7 +28,7 @@ def is_equal(left: Any, right: Any) -> bool:
 
 
 def key_of(items: MergeListType, item: Any) -> str:
-    """Return the path element of *item*. Raises MissingListKeyError."""
+    """Return the path element of *item*. Raises: MissingListKeyError."""
     if not items.keys:
         return _value_key(item)
     if item is None:
@@ -62,7 +62,7 @@ def _value_key(item: Any) -> str:
 def group_by_key(items: MergeListType, values: Sequence[Any]) -> dict[str, list[Any]]:
     """Return the items by their keys, in order.
 
-    An update may store several items with the same key. Raises MissingListKeyError.
+    An update may store several items with the same key. Raises: MissingListKeyError.
     """
     groups: dict[str, list[Any]] = {}
     for item in values:

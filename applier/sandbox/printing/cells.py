@@ -58,6 +58,7 @@ Cell = Callable[[Object, float], Any]
 
 
 def format_age(time: Any, now: float) -> str:
+    """Return the duration from an RFC 3339 time to *now*; `<unknown>` if the time is missing or invalid."""
     try:
         return format_duration(now - datetime.fromisoformat(time).timestamp())
     except (TypeError, ValueError):
@@ -75,6 +76,7 @@ def field_cell(path: str, default: Any = "") -> Cell:
 
 
 def count_cell(*fields: str) -> Cell:
+    """Return the cell of the number of items in these top-level fields together."""
     return lambda obj, _: sum(len(obj.get(field) or ()) for field in fields)
 
 
@@ -85,6 +87,7 @@ def ratio_cell(path: str, total: str, *, otherwise: int) -> Cell:
 
 
 def labels_cell(path: str) -> Cell:
+    """Return the cell of the map at a dotted path, as sorted `key=value` pairs; `<none>` if it is empty."""
     value_cell = field_cell(path, {})
     return lambda obj, now: (
         ",".join(f"{key}={value}" for key, value in sorted(value_cell(obj, now).items())) or "<none>"
@@ -105,15 +108,18 @@ def selector_cell(path: str) -> Cell:
 
 
 def containers_cell(field: str, path: str) -> Cell:
+    """Return the cell of *field* of each container in the pod spec at a dotted path."""
     value_cell = field_cell(f"{path}.containers", [])
     return lambda obj, now: ",".join(str(container.get(field, "")) for container in value_cell(obj, now))
 
 
 def age(obj: Object, now: float) -> str:
+    """Return the time since the object was created."""
     return format_age(obj["metadata"].get("creationTimestamp"), now)
 
 
 def ports(obj: Object, _: float) -> str:
+    """Return the ports of a Service, such as `80:30080/TCP`; `<none>` without ports."""
     ports = (obj.get("spec") or {}).get("ports") or ()
     entries = []
     for port in ports:
@@ -123,6 +129,10 @@ def ports(obj: Object, _: float) -> str:
 
 
 def external_address(obj: Object, _: float) -> str:
+    """Return the external addresses of a Service or Ingress.
+
+    A Service of type ExternalName has its external name, one of type LoadBalancer without an address `<pending>`.
+    """
     spec = obj.get("spec") or {}
     if spec.get("type") == "ExternalName":
         return str(spec.get("externalName", ""))
@@ -135,6 +145,7 @@ def external_address(obj: Object, _: float) -> str:
 
 
 def job_status(obj: Object, _: float) -> str:
+    """Return the first known true condition of a Job, else `Running`; `Terminating` if deleted while unfinished."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     true_types = [condition["type"] for condition in conditions if condition.get("status") == "True"]
     if "deletionTimestamp" in obj["metadata"] and not {"Complete", "Failed"} & {*true_types}:
@@ -144,6 +155,7 @@ def job_status(obj: Object, _: float) -> str:
 
 
 def job_duration(obj: Object, now: float) -> str:
+    """Return the time from the start of a Job to its completion, or to now; empty before the start."""
     status = obj.get("status") or {}
     if not status.get("startTime"):
         return ""
@@ -152,11 +164,13 @@ def job_duration(obj: Object, now: float) -> str:
 
 
 def ingress_hosts(obj: Object, _: float) -> str:
+    """Return the first three hosts of an Ingress. `*` stands for every host."""
     rules = (obj.get("spec") or {}).get("rules") or ()
     return _join_limited([str(rule.get("host") or "*") for rule in rules]) or "*"
 
 
 def pod_ready(obj: Object, _: float) -> str:
+    """Return the number of ready containers of a Pod and of all containers, such as `1/2`."""
     container_statuses = (obj.get("status") or {}).get("containerStatuses") or ()
     total = len((obj.get("spec") or {}).get("containers") or ())
     return f"{sum(bool(container_status.get('ready')) for container_status in container_statuses)}/{total}"
@@ -166,11 +180,13 @@ _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 
 
 def access_modes_cell(path: str) -> Cell:
+    """Return the cell of the access modes at a dotted path, abbreviated as in `RWO,ROX`."""
     value_cell = field_cell(path, [])
     return lambda obj, now: ",".join(_MODES.get(mode, mode) for mode in value_cell(obj, now))
 
 
 def job_completions(obj: Object, _: float) -> str:
+    """Return succeeded and desired completions of a Job, such as `1/3`; `0/1 of 2` with parallelism alone."""
     spec, succeeded = obj.get("spec") or {}, (obj.get("status") or {}).get("succeeded", 0)
     if "completions" in spec:
         return f"{succeeded}/{spec['completions']}"
@@ -190,6 +206,7 @@ def _format_metric_target(metric: Object) -> str:
 
 
 def metric_targets(obj: Object, _: float) -> str:
+    """Return the first two targets of a HorizontalPodAutoscaler; `<none>` without metrics."""
     return (
         _join_limited(
             [_format_metric_target(metric) for metric in obj["spec"].get("metrics") or ()], limit=2, separator=", "
@@ -207,6 +224,8 @@ def reference_cell(path: str, first: str = "kind") -> Cell:
 
 
 def subjects_cell(kind: str) -> Cell:
+    """Return the cell of a binding's subjects of a kind, with their namespace as in `default/builder`."""
+
     def cell(obj: Object, _: float) -> str:
         matching = [subject for subject in obj.get("subjects") or () if subject.get("kind") == kind]
         return ", ".join(
@@ -230,10 +249,12 @@ def endpoints(obj: Object, _: float) -> str:
 
 
 def slice_ports(obj: Object, _: float) -> str:
+    """Return the first three ports of an EndpointSlice, `*` for every port; `<unset>` without ports."""
     return _join_limited(port.get("port", "*") for port in obj.get("ports") or ()) or "<unset>"
 
 
 def slice_endpoints(obj: Object, _: float) -> str:
+    """Return the first three addresses of an EndpointSlice; `<unset>` without addresses."""
     return (
         _join_limited([address for endpoint in obj.get("endpoints") or () for address in endpoint["addresses"]])
         or "<unset>"
@@ -290,17 +311,20 @@ def involved_object(obj: Object, _: float) -> str:
 
 
 def last_schedule_age(obj: Object, now: float) -> str:
+    """Return the time since a CronJob was last scheduled; `<none>` before the first time."""
     last_time = field_cell("status.lastScheduleTime")(obj, now)
     return format_age(last_time, now) if last_time else "<none>"
 
 
 def class_parameters(obj: Object, now: float) -> str:
+    """Return the parameters of an IngressClass, such as `Kind.group/name`; `<none>` without parameters."""
     parameter_reference = field_cell("spec.parameters", {})(obj, now)
     kind = ".".join(filter(None, (parameter_reference.get("kind"), parameter_reference.get("apiGroup"))))
     return f"{kind}/{parameter_reference['name']}" if parameter_reference else "<none>"
 
 
 def storage_class_name(obj: Object, _: float) -> str:
+    """Return the name of a StorageClass, followed by `(default)` if it is the default class."""
     metadata = obj["metadata"]
     is_default = (metadata.get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class") == "true"
     return f"{metadata['name']} (default)" if is_default else str(metadata["name"])

@@ -322,10 +322,12 @@ BUILT_IN_COLUMNS: Mapping[str, Sequence[TableColumn]] = {
 
 
 def build_row(columns: Iterable[TableColumn], obj: Object, now: float) -> list[Any]:
+    """Return the cells of an object at *now*, in seconds since 1970."""
     return [column.cell(obj, now) for column in columns]
 
 
 def columns_of(kind: ServedKind) -> Sequence[TableColumn]:
+    """Return the columns of a kind's table: name and age unless the kind has columns of its own."""
     if not kind.is_custom:
         return BUILT_IN_COLUMNS.get(kind.resource, (NAME_COLUMN, AGE_COLUMN))
     return (

@@ -38,7 +38,7 @@ class Representation:
 
 
 def negotiate_shape(accept: str, *, is_list: bool) -> Shape:
-    """Return the first shape of an Accept header that can be served. Raises Refusal (406)."""
+    """Return the first shape of an Accept header that can be served. Raises: Refusal (406)."""
     for media in accept.split(",") if accept.strip() else ["*/*"]:
         kind, *parameters = (part.strip() for part in media.split(";"))
         if kind not in (_ACCEPTED, "*/*", "application/*"):

@@ -64,7 +64,7 @@ class DataDirectory:
     def open(cls, path: Path) -> Self:
         """Return the directory with its contents; create it if it is missing.
 
-        Raises ConfigurationError if it cannot be used or another process uses it, and CorruptDataError.
+        Raises: ConfigurationError if it cannot be used or another process uses it, CorruptDataError.
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -141,8 +141,9 @@ class DataDirectory:
         self._start_generation(PersistedState(contents, self.store.version))
 
     def _start_generation(self, state: PersistedState) -> None:
-        """Write a new snapshot and an empty log, then delete the old pair. After a crash at any point, one pair is
-        complete.
+        """Write a new snapshot and an empty log, then delete the old pair.
+
+        After a crash at any point, one pair is complete.
         """
         generation = self._generation + 1
         records = [
@@ -172,12 +173,13 @@ class DataDirectory:
 
 
 def encode_record(document: Any) -> bytes:
+    """Return a record: CRC-32 of the JSON in eight hexadecimal digits, a space, the JSON and a line feed."""
     text = orjson.dumps(document)
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
 def read_state(path: Path, generation: int) -> PersistedState:
-    """Return the objects of a snapshot and its log; none for number 0. Raises CorruptDataError."""
+    """Return the objects of a snapshot and its log; none for number 0. Raises: CorruptDataError."""
     if generation == 0:
         return PersistedState({}, 0)
     state = _read_snapshot(path / f"snapshot-{generation}")
@@ -219,7 +221,7 @@ def _replay(file: Path, state: PersistedState) -> PersistedState:
 
 
 def _records(file: Path, *, allow_torn: bool) -> Iterator[Any]:
-    """Yield the records of a file. With *allow_torn* an incomplete last record is skipped. Raises CorruptDataError."""
+    """Yield the records of a file. With *allow_torn* an incomplete last record is skipped. Raises: CorruptDataError."""
     try:
         content = file.read_bytes()
     except OSError as error:
