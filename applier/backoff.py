@@ -19,8 +19,9 @@ def exponential_backoff(failures: int, first: T, maximum: T) -> T:
 
 
 def is_waiting(until: datetime, max_wait: timedelta, now: datetime) -> bool:
-    """Return whether the time *until* is still to come. If it is farther away than *max_wait*, the clock
-    was set back.
+    """Return whether the time *until* is still to come.
+
+    If it is farther away than *max_wait*, the clock was set back, and the wait is over.
     """
     return timedelta() < until - now <= max_wait
 

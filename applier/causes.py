@@ -80,8 +80,9 @@ class Reason(StrEnum):
 
     @property
     def is_hold(self) -> bool:
-        """Return whether only gates, people and the calendar prevent progress: nothing failed, and nothing is in
-        flight.
+        """Return whether only gates, people and the calendar prevent progress.
+
+        Nothing failed then, and nothing is in flight.
         """
         return self.is_missing_permission or self in {
             Reason.SUSPENDED,

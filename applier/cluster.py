@@ -31,8 +31,9 @@ _CLUSTER_NAME_FORMAT: Final = re.compile(rf"({DNS_LABEL.pattern}#)?{DNS_LABEL.pa
 
 
 def parse_cluster_name(text: str) -> ClusterName:
-    """Return `eu-1`, or `capi#eu-1` for a cluster that the provider `capi` knows. Raises ValueError, which states the
-    format.
+    """Return `eu-1`, or `capi#eu-1` for a cluster that the provider `capi` knows.
+
+    Raises: ValueError, which states the format.
     """
     if not _CLUSTER_NAME_FORMAT.fullmatch(text):
         raise ValueError(
@@ -99,8 +100,9 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ResourceAttributes:
-    """A permission: a verb on a resource, where `*` stands for all. An empty `namespace` means all, and
-    cluster scope.
+    """A permission: a verb on a resource, where `*` stands for all.
+
+    An empty `namespace` means all namespaces, and cluster scope.
     """
 
     group: str
@@ -123,8 +125,9 @@ class ResourceAttributes:
 
 @dataclass(frozen=True, slots=True, order=True)
 class WatchTarget:
-    """Objects to watch: those of a kind, in a namespace (empty: all), with matching labels, or the object called
-    `name`.
+    """Objects to watch: those of a kind in a namespace.
+
+    They have matching labels, or are the object called `name`. An empty namespace means all.
     """
 
     kind: GroupKind
@@ -154,14 +157,14 @@ class Cluster(Protocol):
         """Return the kinds served. The answer is cached until `refresh`, or until a request raises KindNotServed."""
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
-        """Return the object by a consistent read; None where it is absent. Raises KindNotServed."""
+        """Return the object by a consistent read; None where it is absent. Raises: KindNotServed."""
 
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> list[Object]:
         """Return all objects of a kind by a consistent read of all pages, each with its apiVersion and kind.
 
-        The *namespace* None means all namespaces, and cluster scope. Raises KindNotServed.
+        The *namespace* None means all namespaces, and cluster scope. Raises: KindNotServed.
         """
 
     async def apply(
@@ -169,8 +172,9 @@ class Cluster(Protocol):
     ) -> Object:
         """Apply a full intent server-side, and return the object as stored.
 
-        With `metadata.uid` in the manifest an absent object is not created, but StaleWrite is raised. Raises
-        FieldConflict and Invalid too.
+        With `metadata.uid` in the manifest an absent object is not created.
+
+        Raises: FieldConflict, Invalid, and StaleWrite if an object with that uid is absent.
         """
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
@@ -182,27 +186,30 @@ class Cluster(Protocol):
     async def delete(
         self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
     ) -> None:
-        """Delete the object with this uid, and version if given; succeed where it is absent. Raises StaleWrite where
-        they differ.
+        """Delete the object with this uid, and version if given; succeed where it is absent.
+
+        Raises: StaleWrite if the uid or version differs.
         """
 
     def with_user(self, user: str) -> Cluster:
         """Return this cluster with requests that impersonate a user, and so have only the rights of that user.
 
-        Raises Denied where Levelgate may not impersonate the user.
+        Raises: Denied if Levelgate may not impersonate the user.
         """
 
     def with_versions(self, versions: Mapping[GroupKind, str]) -> Cluster:
         """Return this cluster with reads of some kinds in the given versions, where the server has them."""
 
     def without_retries(self) -> Cluster:
-        """Return this cluster with single attempts: a write that was certainly not carried out raises Unavailable at
-        once.
+        """Return this cluster with single attempts.
+
+        A write that was certainly not carried out raises Unavailable at once.
         """
 
     def with_write_check(self, check: Callable[[], None]) -> Cluster:
-        """Return this cluster with *check* called before each attempt of a write. An exception of *check* prevents the
-        write.
+        """Return this cluster with *check* called before each attempt of a write.
+
+        An exception of *check* prevents the write.
         """
 
     def watch(self, subject: WatchTarget) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
@@ -234,8 +241,9 @@ class Reader(Protocol):
 async def list_if_served(
     cluster: Reader, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
 ) -> list[Object]:
-    """Return the objects that `cluster.list` returns; none where the server does not serve the kind. Raises
-    ClusterError.
+    """Return the objects that `cluster.list` returns; none where the server does not serve the kind.
+
+    Raises: ClusterError.
     """
     try:
         return await cluster.list(kind, namespace, selector=selector, metadata_only=metadata_only)

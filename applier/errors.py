@@ -12,8 +12,9 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StatusCause:
-    """One entry of `details.causes` of a refusal: the server's `reason`, the path `field`, and a `message`
-    for people.
+    """One entry of `details.causes` of a refusal.
+
+    It holds the server's `reason`, the path `field`, and a `message` for people.
     """
 
     field: str
@@ -83,8 +84,9 @@ class AdoptionWouldChange(ClusterError):
 
 
 class ServerAltered(ClusterError):
-    """A write that the server stored differently, so that the next plan would repeat it. The text names the
-    difference.
+    """A write that the server stored differently, so that the next plan would repeat it.
+
+    The text names the difference.
     """
 
 

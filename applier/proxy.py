@@ -23,8 +23,9 @@ def proxy_of(url: str) -> str | None:
 
 
 def _is_in_range(host: str, without_proxy: str) -> bool:
-    """Return whether *host* is an address in a range (`10.0.0.0/8`) of NO_PROXY, which Python's library does not
-    support.
+    """Return whether *host* is an address in a range (`10.0.0.0/8`) of NO_PROXY.
+
+    Python's library does not support ranges.
     """
     try:
         address = ip_address(host)

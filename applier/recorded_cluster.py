@@ -15,8 +15,9 @@ from renderer.label_selector import LabelSelector
 
 @dataclass
 class RecordedCluster:
-    """Adapter of `applier.cluster.Cluster` over `objects`; all other objects are absent. Writes and watches raise
-    Denied.
+    """Adapter of `applier.cluster.Cluster` over `objects`; all other objects are absent.
+
+    Writes and watches raise Denied.
     """
 
     name: ClusterName

@@ -39,11 +39,11 @@ class AdoptPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Marks by which the objects of another tool are recognised: prefixes of its field managers, and labels or
-    annotations.
+    """Marks by which the objects of another tool are recognised.
 
-    `stop_advice` says how a person stops the tool first, so that two tools do not write the same object. `record_paths`
-    are prefixes of paths where the tool keeps its own records: they are not content, and no difference.
+    They are prefixes of its field managers, and labels or annotations. `stop_advice` says how a person stops the tool
+    first, so that two tools do not write the same object. `record_paths` are prefixes of paths where the tool keeps its
+    own records: they are not content, and no difference.
     """
 
     manager_prefixes: tuple[str, ...]
@@ -101,7 +101,7 @@ class Adoption:
 
     @classmethod
     def parse(cls, text: str) -> Adoption:
-        """Return the permission from `POLICY[:TOOL,...]`. Raises ValueError, which says what to write."""
+        """Return the permission from `POLICY[:TOOL,...]`. Raises: ValueError, which says what to write."""
         policy, _, names = text.partition(":")
         tools = frozenset(filter(None, names.split(",")))
         if policy not in set(AdoptPolicy):
@@ -221,10 +221,10 @@ def migrate_managed_fields(live: Object, managers: tuple[str, ...]) -> list[Obje
 
 
 def parent_takeover_patch(parent: Object) -> Object:
-    """Return the merge patch that transfers kro's ApplySet keys on exactly this instance to us, and drops kro's
-    finalizer.
+    """Return the merge patch that transfers kro's ApplySet keys on exactly this instance to us.
 
-    Labels stay, without an owner. The keys keep their values: the set is kro's until our apply changes them.
+    The patch also drops kro's finalizer. Labels stay, without an owner. The keys keep their values: the set is kro's
+    until our apply changes them.
     """
     metadata = parent["metadata"]
     entries = manager_entries(parent)
@@ -265,10 +265,10 @@ def adoption_differences(live: Object, applied: Object, manifest: Object, manage
 
 
 def undeclared_fields(live: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return fields that these managers applied and Git does not declare. Adoption removes them, which no dry run
-    shows.
+    """Return fields that these managers applied and Git does not declare.
 
-    Records of tools, and the label of the former set, do not count.
+    Adoption removes these fields, which no dry run shows. Records of tools, and the label of the former set, do not
+    count.
     """
     metadata = manifest.get("metadata") or {}
     # An absent map would count as a single undeclared field, and hide the names of its labels.
@@ -296,9 +296,7 @@ def _is_crd_of_kro(live: Object) -> bool:
 
 
 def _is_managed_by(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
-    """Return whether an entry of `managedFields` speaks of the object itself, not a subresource, and of
-    these managers.
-    """
+    """Return whether an entry of `managedFields` is of these managers, and of the object itself, not a subresource."""
     manager = str(entry.get("manager"))
     return not entry.get("subresource") and manager.startswith(managers) and manager not in _APPLYSET_KEY_MANAGERS
 

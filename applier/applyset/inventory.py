@@ -101,7 +101,7 @@ def is_intact(parent: Object) -> bool:
 def read_scope(parent: Object, *, inherited_tools: Collection[str] = ()) -> Scope:
     """Return the scope written on a parent; empty where it has none yet. Sets of *inherited_tools* are read as ours.
 
-    Raises ForeignSet if the parent is not ours, or its keys do not verify.
+    Raises: ForeignSet if the parent is not ours, or its keys do not verify.
     """
     key = ObjectKey.from_manifest(parent)
     if not label(parent, well_known.PARENT_ID):

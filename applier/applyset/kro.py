@@ -28,7 +28,7 @@ _DEPLOYMENT_SELECTOR = "app.kubernetes.io/name=kro"
 
 
 async def describe_running(cluster: Reader, now: datetime) -> str:
-    """Return the signs that kro runs in the cluster, for people; empty where there are none. Raises ClusterError."""
+    """Return the signs that kro runs in the cluster, for people; empty where there are none. Raises: ClusterError."""
     leases, deployments = await asyncio.gather(
         list_if_served(cluster, _LEASE_KIND), list_if_served(cluster, _DEPLOYMENT_KIND, selector=_DEPLOYMENT_SELECTOR)
     )
@@ -40,7 +40,7 @@ async def describe_running(cluster: Reader, now: datetime) -> str:
 
 
 async def list_definitions(cluster: Reader) -> dict[ObjectKey, GroupKind]:
-    """Return kro's definitions in the cluster, with the kinds that they define. Raises ClusterError."""
+    """Return kro's definitions in the cluster, with the kinds that they define. Raises: ClusterError."""
     kinds = {}
     for definition in await list_if_served(cluster, DEFINITION_KIND):
         schema = (definition.get("spec") or {}).get("schema") or {}
@@ -55,8 +55,9 @@ def _holder(lease: Object) -> str:
 
 
 def _is_held(lease: Object, now: datetime) -> bool:
-    """Return whether a Lease of kro is held: it counts from its last renewal for its own duration (Kubernetes,
-    "Leases").
+    """Return whether a Lease of kro is held.
+
+    It counts from its last renewal for its own duration (Kubernetes, "Leases").
     """
     spec = lease.get("spec") or {}
     if lease["metadata"]["name"] != LEASE_NAME or not _holder(lease) or not spec.get("renewTime"):

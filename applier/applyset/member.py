@@ -40,8 +40,9 @@ RECORD_ANNOTATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A live member, by its metadata. `level` is None, and `has_record` false, where the record is missing
-    or damaged.
+    """A live member, by its metadata.
+
+    Where the record is missing or damaged, `level` is None and `has_record` false.
     """
 
     key: ObjectKey
@@ -160,9 +161,7 @@ def find_alteration(obj: Object, rendered: RenderedApplySet, node: RenderedNode,
 
 
 def dependencies_to_record(live: Object | None, required: Iterable[str], *, is_healthy: bool) -> list[str]:
-    """Return the required dependencies, and with a mark the dropped dependencies until the member is
-    healthy (S0-14).
-    """
+    """Return the required dependencies, and with a mark the dropped ones until the member is healthy (S0-14)."""
     required = set(required)
     if live is None or is_healthy:
         return sorted(required)

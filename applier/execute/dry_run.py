@@ -45,7 +45,9 @@ async def dry_run_plan(writer: MemberWriter, plan: Plan, observed: Observed) -> 
 
     These are conflicts, refusals, and kinds or namespaces that neither the server nor the plan has. A new object may
     depend on objects that the plan creates before it, so other refusals of new objects are left out. Objects whose CRD
-    the plan changes are not tried. Raises Unavailable where the server cannot be reached.
+    the plan changes are not tried.
+
+    Raises: Unavailable if the server cannot be reached.
     """
     changing_kinds = set(redefined_kinds(plan))
     new_namespaces = {

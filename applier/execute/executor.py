@@ -73,10 +73,10 @@ class Executor:
     """Cache of the plans, told of every write."""
 
     async def execute(self, plan: Plan, observed: Observed) -> RoundOutcome:
-        """Execute one round: scopes that have to grow first; then all permitted writes and deletions; then other
-        parents.
+        """Execute one round of the plan.
 
-        It ends when all have answers, or when none has come for some time.
+        Scopes that have to grow come first. Then come all permitted writes and deletions, and then other parents. The
+        round ends when all have answers, or when none has come for some time.
         """
         redactor = SecretRedactor(chain(observed.objects.values(), _manifests(plan)))
 
@@ -189,8 +189,9 @@ class Executor:
         return kept_answer or await self._write_parent(plan, exact_scope, action="shrunk")
 
     async def _find_remaining(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer | None:
-        """Return why a parent stays unchanged: its scope would lose a member, or a list failed; None where no member is
-        left.
+        """Return why a parent stays unchanged; None where no member is left.
+
+        Causes are a member that its scope would lose, and a failed list.
         """
         kept_result = self._result(plan, plan.rendered.parent, "kept")
         for kind in sorted(plan.current_scope.kinds - exact_scope.kinds):
@@ -281,8 +282,9 @@ class Executor:
         del self.delete_conflicts[uid]
 
     async def _release(self, plan: ApplySetPlan, candidate: PruneCandidate) -> Answer:
-        """Remove our metadata from an object that stays. We still own the content we applied until another manager
-        applies it.
+        """Remove our metadata from an object that stays.
+
+        We still own the content we applied until another manager applies it.
         """
         key = candidate.member.key
         body = {

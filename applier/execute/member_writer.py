@@ -44,7 +44,7 @@ class MemberWriter:
     ) -> Object:
         """Return the object as stored, or as it would be; a new instance with what `parent_body` says of its set.
 
-        Raises ClusterError.
+        Raises: ClusterError.
         """
         if node_plan.action is NodeAction.ADOPT:
             stored = await self._adopt(plan, node_plan, dry_run=dry_run)
@@ -93,8 +93,9 @@ class MemberWriter:
         return await self._apply(plan, node_plan, dry_run=dry_run)
 
     async def read_live(self, node_plan: NodePlan) -> Object | None:
-        """Return the object as it is now, in the version of its manifest: managed fields are compared in
-        that version.
+        """Return the object as it is now, in the version of its manifest.
+
+        Managed fields are compared in that version.
         """
         assert node_plan.node.key is not None
         cluster = self.cluster.with_versions({node_plan.node.group_kind: version_of(node_plan.node.manifest)})
@@ -103,10 +104,9 @@ class MemberWriter:
     async def _apply(
         self, plan: ApplySetPlan, node_plan: NodePlan, parent_body: Object | None = None, *, dry_run: bool = False
     ) -> Object:
-        """Apply a member, taking over fields only from managers that the plan names, and at adoption from the old
-        owner.
+        """Apply a member, taking over fields only from managers that the plan names.
 
-        Fields that the plan leaves to other managers are not sent.
+        At adoption, the old owner is such a manager. Fields that the plan leaves to other managers are not sent.
         """
         body = member.member_body(
             plan.rendered,
@@ -149,8 +149,9 @@ def _are_taken_back(node_plan: NodePlan) -> bool:
 
 
 def _is_overruled(manager: FieldOwner, node_plan: NodePlan) -> bool:
-    """Return whether the fields of a manager are taken over; at adoption, those of the old owner alone
-    unless forced.
+    """Return whether the fields of a manager are taken over.
+
+    At adoption, only those of the old owner are, unless forced.
     """
     if node_plan.action is not NodeAction.ADOPT or node_plan.live is None:
         return node_plan.conflict_policy.takes_from(manager)

@@ -98,7 +98,8 @@ class PendingWrites:
         """Return the objects that a new reconciliation may not write: in flight, postponed, or failed by a late answer.
 
         A late failure is reported once. A partial reconciliation reports those of its *scope_keys*, sets or objects.
-        Raises the exception that stopped a late write.
+
+        Raises: the exception that stopped a late write.
         """
         reported_keys = [
             key
@@ -110,8 +111,9 @@ class PendingWrites:
 
     @property
     def unwritable_objects(self) -> dict[ObjectKey, ClusterError]:
-        """Return the objects in flight or postponed, with their errors. Raises the exception that stopped a
-        late write.
+        """Return the objects in flight or postponed, with their errors.
+
+        Raises: the exception that stopped a late write.
         """
         if fatal_error := self._fatal_error:
             self._fatal_error = None
@@ -185,8 +187,9 @@ class PendingWrites:
             del self._open_writes[key]
 
     def has_written(self, kind: GroupKind, since: float) -> bool:
-        """Return whether our writes may have changed objects of a kind since a second of the event loop, own records
-        aside.
+        """Return whether our writes may have changed objects of a kind since a second of the event loop.
+
+        Our own records do not count.
         """
         return self._write_times.get(kind, 0.0) >= since or any(
             key.group_kind == kind and key.namespace != OWN_NAMESPACE for key in self._open_writes
@@ -253,7 +256,9 @@ class WriteBatch:
 
         The time without an answer is at least twice that of the last decision: on a slow server or machine, frequent
         decisions would make it slower. It shrinks with the share of complete writes, so that a few late answers do not
-        delay the rest. Raises exceptions of actions other than ClusterError.
+        delay the rest.
+
+        Raises: exceptions of actions other than ClusterError.
         """
         self._actions, self._last_answer_time, self._is_collecting = iter(actions), _now(), True
         pause = (

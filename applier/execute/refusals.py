@@ -90,10 +90,10 @@ class Refusals:
         now: datetime,
         open_keys: Collection[ObjectKey],
     ) -> None:
-        """Record the refusals of one round of *plan*, which was based on *observed*, and forget those that its
-        successes lift.
+        """Record the refusals of one round of *plan*, and forget those that its successes lift.
 
-        Answers for *open_keys* come later, in another round or after the reconciliation.
+        The plan was based on *observed*. Answers for *open_keys* come later, in another round or after the
+        reconciliation.
         """
         self._refusals = {
             write_key: refusal for write_key, refusal in self._refusals.items() if not refusal.is_obsolete(now)
@@ -125,8 +125,9 @@ class Refusals:
         self._refusals[write_key] = _Refusal(refused_write, tries, retry_at)
 
     def forget_if_changed(self, observed: Observed) -> None:
-        """Forget all refusals if a full reconciliation sees that policies, roles or quotas have changed
-        since the last.
+        """Forget all refusals if policies, roles or quotas have changed since the last full reconciliation.
+
+        Only a full reconciliation sees such changes.
         """
         if self._refusals:
             policy_versions = {
@@ -183,8 +184,9 @@ def _is_refusal(error: ClusterError) -> bool:
 
 
 def _intents(plan: Plan, parents: Collection[ObjectKey] | None) -> Iterator[tuple[RefusedWriteKey, Any]]:
-    """Yield the desired manifest of each object of these sets, None for a deletion. With *parents* None, yield all
-    sets.
+    """Yield the desired manifest of each object of these sets, None for a deletion.
+
+    With *parents* None, yield all sets.
     """
     for set_plan in plan.sets:
         parent = set_plan.rendered.parent

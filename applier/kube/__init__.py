@@ -47,7 +47,7 @@ async def connect(
     tests pass their own. An unreachable server is given up after `unreachable_seconds`, where that is less than the
     general limit.
 
-    Raises ConfigurationError if no cluster can be chosen or its credentials cannot be read.
+    Raises: ConfigurationError if no cluster can be chosen or its credentials cannot be read.
     """
     from applier.kube.cluster import KubeCluster
     from applier.kube.http_transport import HttpTransport
@@ -76,7 +76,7 @@ async def connect_to(
     The source is read again where the server refuses the credentials, and by `KubeCluster.renew_credentials`. An
     address or certificate authority of another server is not accepted then: the name stays with its cluster.
 
-    Raises ConfigurationError.
+    Raises: ConfigurationError.
     """
     from applier.kube.cluster import KubeCluster
     from applier.kube.http_transport import READ_TIMEOUT_SECONDS, HttpTransport

@@ -141,8 +141,9 @@ class Client:
         return copy_with(self, _retries_writes=False)
 
     def with_write_check(self, check: Callable[[], None]) -> Client:
-        """Return a client that also calls *check* before each attempt of a write. It shares slots, counts and
-        transport.
+        """Return a client that also calls *check* before each attempt of a write.
+
+        It shares slots, counts and transport with this client.
         """
         previous_check = self._check_write
 
@@ -153,11 +154,13 @@ class Client:
         return copy_with(self, _check_write=both)
 
     async def request(self, call: ApiRequest) -> HttpAnswer:
-        """Send a request until its final answer, and return that: 2xx or 304. Raises ClusterError.
+        """Send a request until its final answer, and return that: 2xx or 304.
 
         After a refusal the request waits without its slot, since the refusal may concern a single object. Where the
         server refuses all requests, they keep their slots: an overloaded server needs fewer in flight. Each then waits
         until all others had a turn, so all share one count of refused seconds.
+
+        Raises: ClusterError.
         """
         self._server_load.begin_request()
         try:
@@ -199,15 +202,17 @@ class Client:
         raise AssertionError("unreachable")
 
     async def request_json(self, call: ApiRequest) -> dict[str, Any]:
-        """Send a request and return the JSON object of the answer. Raises ClusterError, also where a proxy answers
-        otherwise.
+        """Send a request and return the JSON object of the answer.
+
+        Raises: ClusterError, also if a proxy answers otherwise.
         """
         return parse_json_object(call, await self.request(call))
 
     @asynccontextmanager
     async def stream_lines(self, call: ApiRequest, *, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Yield the lines of an endless answer. The request takes no slot and is not repeated. Raises ClusterError,
-        also while reading.
+        """Yield the lines of an endless answer.
+
+        The request takes no slot and is not repeated. Raises: ClusterError, also while reading.
         """
         await self._take_turn(is_urgent=True)
         self.requests[call.verb] += 1
@@ -226,8 +231,9 @@ class Client:
             raise Unavailable(f"{call.description}: interrupted: {error}") from None
 
     async def probe(self) -> int:
-        """Ask for `/readyz` once, without a slot, and return the status: any answer proves a reachable server. Raises
-        Unavailable.
+        """Ask for `/readyz` once, without a slot, and return the status.
+
+        Any answer proves a reachable server. Raises: Unavailable.
         """
         await self._take_turn(is_urgent=True)
         self.requests["probe"] += 1
@@ -241,8 +247,9 @@ class Client:
         return answer.status
 
     async def _take_turn(self, *, is_urgent: bool) -> None:
-        """Wait until the rate permits a request. Watches and probes are urgent, and pass the requests of
-        reconciliations.
+        """Wait until the rate permits a request.
+
+        Watches and probes are urgent, and pass the requests of reconciliations.
         """
         if self._pace:
             await self._pace.take_turn(is_urgent=is_urgent)
@@ -281,8 +288,9 @@ class Client:
 
 @dataclass(slots=True)
 class _ServerClock:
-    """Clock of the server: the Date of its last answer (RFC 9110, 6.6.1), and the event loop's second of
-    its arrival.
+    """Clock of the server.
+
+    It consists of the Date of the last answer (RFC 9110, 6.6.1), and the event loop's second of its arrival.
     """
 
     date: str = ""
@@ -359,7 +367,8 @@ def _refusal_of(call: ApiRequest, answer: HttpAnswer) -> _Refusal:
 
 
 def _parse_retry_after(header: str | None) -> float | None:
-    """Return the whole seconds of Retry-After. A date (RFC 9110, 10.2.3) is ignored: the API server sends
-    only seconds.
+    """Return the whole seconds of Retry-After.
+
+    A date (RFC 9110, 10.2.3) is ignored: the API server sends only seconds.
     """
     return float(header) if header is not None and header.isdecimal() else None

@@ -128,8 +128,9 @@ class KubeCluster:
         return await self._request_served(kind, ask)
 
     async def _pages(self, path: str, kind: GroupKind, *, selector: str, accept: str) -> builtins.list[Object]:
-        """Return the items of all pages. If the server drops the listed state before the last page (410), the list
-        restarts.
+        """Return the items of all pages.
+
+        If the server drops the listed state before the last page (410), the list restarts.
         """
         for _ in range(_MAX_LIST_RESTARTS):
             try:
@@ -241,12 +242,12 @@ class KubeCluster:
             yield (WatchEvent(_set_type(event.object, resource), event.deleted) async for event in events)
 
     async def version(self) -> str:
-        """Return the server's Kubernetes version, such as `v1.36.4`. Raises ClusterError."""
+        """Return the server's Kubernetes version, such as `v1.36.4`. Raises: ClusterError."""
         info = await self._client.request_json(ApiRequest("get", "GET", "/version", "the version of the server"))
         return str(info.get("gitVersion", ""))
 
     async def may(self, permission: ResourceAttributes) -> bool:
-        """Return whether the server grants Levelgate a permission (SelfSubjectAccessReview). Raises ClusterError."""
+        """Return whether the server grants Levelgate a permission (SelfSubjectAccessReview). Raises: ClusterError."""
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -257,8 +258,9 @@ class KubeCluster:
         return (await self._client.request_json(call)).get("status", {}).get("allowed") is True
 
     async def user(self) -> str:
-        """Return Levelgate's user name for the server, such as `system:anonymous` (SelfSubjectReview). Raises
-        ClusterError.
+        """Return Levelgate's user name for the server, such as `system:anonymous` (SelfSubjectReview).
+
+        Raises: ClusterError.
         """
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
         path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -269,15 +271,16 @@ class KubeCluster:
     async def probe(self) -> int:
         """Return the status of the answer to one request for `/readyz`.
 
-        Raises Unavailable, and ConfigurationError if credentials can no longer be read.
+        Raises: Unavailable, and ConfigurationError if credentials can no longer be read.
         """
         return await self._client.probe()
 
     async def renew_credentials(self) -> bool:
         """Read changed credentials and use them from now on; watches stay open, and caches stay valid.
 
-        Returns False, and changes nothing, where they belong to another server or authority. Raises ConfigurationError,
-        and changes nothing either.
+        Returns False, and changes nothing, where they belong to another server or authority.
+
+        Raises: ConfigurationError, and changes nothing either.
         """
         return await self._client.transport.renew()
 
@@ -285,21 +288,22 @@ class KubeCluster:
         await self._client.transport.close()
 
     def _in_read_version(self, resource: Resource) -> Resource:
-        """Return the resource in the version for reads: that of `with_versions` if it is served, else the preferred
-        version.
+        """Return the resource in the version for reads.
+
+        That is the version of `with_versions` if it is served, else the preferred version.
         """
         version = self._versions.get(resource.group_kind)
         return replace(resource, version=version) if version in resource.other_versions else resource
 
     async def _request_existing(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T | None:
-        """Return the answer; None where the object does not exist. Raises ClusterError."""
+        """Return the answer; None where the object does not exist. Raises: ClusterError."""
         try:
             return await self._request_served(kind, ask)
         except NotFound:
             return None
 
     async def _request_served(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T:
-        """Return the answer, after a refresh of discovery where the kind is not known. Raises ClusterError."""
+        """Return the answer, after a refresh of discovery where the kind is not known. Raises: ClusterError."""
         resource = await self._discovery.get_resource(kind)
         try:
             return await ask(resource)
@@ -349,9 +353,10 @@ def _join_path(prefix: str, version: str, namespace: str | None, plural: str) ->
 
 
 def _object_path(resource: Resource, key: ObjectKey, *, api_version: str = "", subresource: str = "") -> str:
-    """Return the path of an object. Raises Invalid where a namespaced kind comes without a namespace.
+    """Return the path of an object.
 
-    The server would take such a path for a different resource.
+    Raises: Invalid if a namespaced kind comes without a namespace. The server would take such a path for a different
+    resource.
     """
     if resource.namespaced and not key.namespace:
         raise Invalid(f"{key}: {resource.kind} is namespaced, and no namespace is given: set metadata.namespace")

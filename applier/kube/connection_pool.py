@@ -53,7 +53,7 @@ class ServerAddress:
     tls_name: str
 
     async def connect(self, timeout_seconds: float | None) -> ResponseHandler:
-        """Open a connection. Raises NotSentError."""
+        """Open a connection. Raises: NotSentError."""
         loop = get_running_loop()
         options: dict[str, Any] = {"ssl": self.tls, "server_hostname": self.tls_name} if self.tls else {}
         try:
@@ -88,7 +88,7 @@ class ConnectionPool:
     async def exchange(self, method: str, request: bytes, limits: aiohttp.ClientTimeout) -> HttpAnswer:
         """Send one request and return its answer.
 
-        Raises NotSentError, BrokenError, TimeoutError, and aiohttp's errors for connections that end.
+        Raises: NotSentError, BrokenError, TimeoutError, and aiohttp's errors for connections that end.
         """
         if (kept := self._take_idle()) is not None:  # an aiohttp protocol is a queue: false while it is empty
             try:

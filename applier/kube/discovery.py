@@ -53,7 +53,7 @@ class DiscoveryCache:
     async def get_resource(self, kind: GroupKind) -> Resource:
         """Return how a kind is served, after a refresh where it was not so far.
 
-        Raises KindNotServed, or Unavailable where its group does not answer.
+        Raises: KindNotServed, or Unavailable if its group does not answer.
         """
         resource = (await self.get_current()).resources.get(kind)
         return resource or require_resource(await self.refresh(), kind)
@@ -88,7 +88,7 @@ class DiscoveryCache:
 
 
 def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
-    """Return how a kind is served. Raises KindNotServed, or Unavailable where its group does not answer."""
+    """Return how a kind is served. Raises: KindNotServed, or Unavailable if its group does not answer."""
     resource = discovery.resources.get(kind)
     if resource:
         return resource
@@ -141,8 +141,9 @@ def _aggregated_resources(groups: Iterable[Document]) -> Iterator[Resource]:
 
 
 def _preferred_resources(resources: Iterable[Resource]) -> dict[GroupKind, Resource]:
-    """Return the first resource of each kind, which has the server's preferred version, with the versions of the
-    others.
+    """Return the first resource of each kind, with the versions of the others.
+
+    The first resource has the server's preferred version.
     """
     resources_by_kind: dict[GroupKind, list[Resource]] = {}
     for resource in resources:

@@ -122,8 +122,9 @@ def _advice(error_class: type[ClusterError], message: str) -> str:
 
 
 def _grant_advice(user: str) -> str:
-    """Return how to grant a right to *user*. Levelgate's own service account has all ClusterRoles with a
-    certain label.
+    """Return how to grant a right to *user*.
+
+    Levelgate's own service account has all ClusterRoles with a certain label.
     """
     if user == f"system:serviceaccount:{OWN_NAMESPACE}:levelgate":
         advice = f"grant it by a ClusterRole with the label {well_known.AGGREGATE}: levelgate"

@@ -132,8 +132,9 @@ class RequestPace:
         self._timer: asyncio.TimerHandle | None = None
 
     async def take_turn(self, *, is_urgent: bool) -> None:
-        """Wait until the request may be sent. The turn of a cancelled request is lost: the server gets less, never
-        more.
+        """Wait until the request may be sent.
+
+        The turn of a cancelled request is lost: the server gets less, never more.
         """
         loop = asyncio.get_running_loop()
         if self._timer is None and self._bucket.next_at <= loop.time():

@@ -93,7 +93,7 @@ class HttpTransport:
         keeps_server: bool = False,
         silence_seconds: float = READ_TIMEOUT_SECONDS,
     ) -> Self:
-        """Return a transport with the configuration of *source*. Raises ConfigurationError."""
+        """Return a transport with the configuration of *source*. Raises: ConfigurationError."""
         return cls(source, await source.load(), keeps_server=keeps_server, silence_seconds=silence_seconds)
 
     def _use(self, endpoint: Endpoint) -> None:
@@ -120,7 +120,7 @@ class HttpTransport:
         After a 401, or a server certificate that is not trusted, it is sent again with the present credentials and
         certificates: either may have been rotated.
 
-        Raises NotSentError, BrokenError, and ConfigurationError if credentials can no longer be read.
+        Raises: NotSentError, BrokenError, and ConfigurationError if credentials can no longer be read.
         """
         epoch = self._epoch
         try:
@@ -193,7 +193,9 @@ class HttpTransport:
         """Read a changed configuration and use it from now on.
 
         Returns False, and changes nothing, where it names another server or certificate authority: that takes a new
-        connection to a cluster. Raises ConfigurationError, and changes nothing either.
+        connection to a cluster.
+
+        Raises: ConfigurationError, and changes nothing either.
         """
         async with self._renewal_lock:
             endpoint = await self._source.load()
@@ -263,7 +265,10 @@ def _create_pool(endpoint: Endpoint) -> ConnectionPool | None:
 
 
 def _encode_request(method: str, target: str, head: bytes, body: bytes | None) -> bytes:
-    """Return the bytes of a request. Raises ValueError for a target with characters that would end the request line."""
+    """Return the bytes of a request.
+
+    Raises: ValueError if the target has characters that would end the request line.
+    """
     if not (target.isascii() and target.isprintable()) or " " in target:
         raise ValueError(f"{method} {target!r}: not percent-encoded")
     if body is None:
@@ -279,8 +284,9 @@ def _encode_request(method: str, target: str, head: bytes, body: bytes | None) -
 
 @lru_cache(maxsize=256)
 def _encode_head(host: str, headers: tuple[tuple[str, str], ...]) -> bytes:
-    """Return the header lines that many requests share. Raises ValueError, without the value, for a value of several
-    lines.
+    """Return the header lines that many requests share.
+
+    Raises: ValueError, without the value, if a value is empty or has several lines.
     """
     lines = []
     for name, value in (("Host", host), ("Accept-Encoding", "gzip, deflate"), *headers):

@@ -81,13 +81,13 @@ class KubeconfigSource(Protocol):
     """Source of a cluster's configuration."""
 
     async def load(self) -> Endpoint:
-        """Read the present configuration. Raises ConfigurationError."""
+        """Read the present configuration. Raises: ConfigurationError."""
 
 
 def choose_source(
     kubeconfig: str | None, context: str | None, *, environ: Mapping[str, str] = os.environ
 ) -> KubeconfigSource:
-    """Return the source that kubectl would choose. Raises ConfigurationError, which names the files it looked for."""
+    """Return the source that kubectl would choose. Raises: ConfigurationError, which names the files it looked for."""
     candidates = _candidate_paths(kubeconfig, environ)
     existing = tuple(path for path in candidates if path.is_file())
     if existing:
@@ -120,7 +120,7 @@ class InCluster:
     """Service account of the pod in which the process runs."""
 
     async def load(self) -> Endpoint:
-        """Read the token and certificate of the pod. Raises ConfigurationError."""
+        """Read the token and certificate of the pod. Raises: ConfigurationError."""
         allow_partial_import()
         from kubernetes.aio.client.configuration import Configuration
         from kubernetes.aio.config.incluster_config import load_incluster_config
@@ -145,7 +145,7 @@ class Kubeconfig:
     context: str | None
 
     async def load(self) -> Endpoint:
-        """Read the files. Raises ConfigurationError."""
+        """Read the files. Raises: ConfigurationError."""
         try:
             return await self._load()
         except ConfigurationError:
@@ -177,7 +177,7 @@ class InlineKubeconfig:
     document: Mapping[str, Any] = field(repr=False)
 
     async def load(self) -> Endpoint:
-        """Return the endpoint of the current context. Raises ConfigurationError."""
+        """Return the endpoint of the current context. Raises: ConfigurationError."""
         document = dict(self.document)
         try:
             return await _load_context(document, [document], _choose_context([document], None, self.title))
@@ -221,7 +221,7 @@ async def _load_context(config: Any, documents: list[dict[str, Any]], name: str)
 def _create_endpoint(
     name: str, configuration: Any, *, user: Mapping[str, Any] | None = None, namespace: str = "default"
 ) -> Endpoint:
-    """Return the endpoint, after reading the files with certificates and keys. Raises ConfigurationError."""
+    """Return the endpoint, after reading the files with certificates and keys. Raises: ConfigurationError."""
     _check_plugin(user or {}, configuration=configuration, context=name)
     configuration.proxy = configuration.proxy or proxy_of(configuration.host)
     authority, *own_certificate = (
@@ -243,7 +243,7 @@ def _create_endpoint(
 
 
 def _create_client(context: str, configuration: Any) -> Any:
-    """Return a REST client, after reading the files with certificates and keys. Raises ConfigurationError."""
+    """Return a REST client, after reading the files with certificates and keys. Raises: ConfigurationError."""
     from kubernetes.aio.client.rest import RESTClientObject
 
     configuration.connection_pool_maxsize = 0  # unlimited: `client` bounds requests in flight
@@ -265,9 +265,9 @@ def _find_entry(documents: list[dict[str, Any]], section: str, name: Any) -> Map
 
 
 def _check_plugin(user: Mapping[str, Any], *, configuration: Any, context: str) -> None:
-    """Check that a credential plugin has returned credentials. Raises ConfigurationError.
+    """Check that a credential plugin has returned credentials.
 
-    The package only logs a failing plugin: the first request would end with a 401.
+    The package only logs a failing plugin: the first request would end with a 401. Raises: ConfigurationError.
     """
     if user.get("exec") and not configuration.api_key and not configuration.cert_file:
         command = user["exec"].get("command")
@@ -277,9 +277,9 @@ def _check_plugin(user: Mapping[str, Any], *, configuration: Any, context: str) 
 
 
 def _impersonation_headers(user: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the headers for `as` of a kubeconfig user, which the package ignores. Raises ConfigurationError.
+    """Return the headers for `as` of a kubeconfig user, which the package ignores.
 
-    Without them, requests would have more rights than the user asked for.
+    Without them, requests would have more rights than the user asked for. Raises: ConfigurationError.
     """
     if user.get("as-groups") or user.get("as-user-extra"):
         raise ConfigurationError(

@@ -13,8 +13,9 @@ from renderer.frozen import dataclass
 
 
 class NotSentError(Exception):
-    """A request that was not sent, for lack of a connection. `is_final`: a retry cannot help (untrusted server
-    certificate).
+    """A request that was not sent, for lack of a connection.
+
+    `is_final`: a retry cannot help (untrusted server certificate).
     """
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
@@ -62,22 +63,23 @@ class Transport(Protocol):
     async def send(
         self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
     ) -> HttpAnswer:
-        """Send one request. Raises NotSentError, BrokenError, ConfigurationError.
+        """Send one request.
 
-        `path` is percent-encoded, with its query.
+        `path` is percent-encoded, with its query. Raises: NotSentError, BrokenError, ConfigurationError.
         """
 
     def stream(
         self, path: str, *, headers: Mapping[str, str], silence: float
     ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        """Send one GET, and yield its parts. Raises as `send` does; reading raises BrokenError after *silence* seconds
-        without bytes.
+        """Send one GET, and yield its parts.
+
+        Raises: the errors of `send`; while reading, BrokenError after *silence* seconds without bytes.
         """
 
     async def renew(self) -> bool:
-        """Read credentials again and use them from now on. Requests in flight continue. Raises ConfigurationError.
+        """Read credentials again and use them from now on. Requests in flight continue.
 
-        Returns False, and changes nothing, where they belong to another server.
+        Returns False, and changes nothing, where they belong to another server. Raises: ConfigurationError.
         """
 
     async def close(self) -> None:

@@ -27,9 +27,9 @@ MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 240, 480
 async def follow_changes(
     client: Client, make_request: Callable[[str, int], ApiRequest], resource_version: str, *, rng: Callable[[], float]
 ) -> AsyncGenerator[WatchEvent, None]:
-    """Yield the changes after *resource_version*. Raises ClusterError.
+    """Yield the changes after *resource_version*.
 
-    `make_request` returns the request for a version and a timeout in seconds.
+    `make_request` returns the request for a version and a timeout in seconds. Raises: ClusterError.
     """
     while True:
         call = make_request(

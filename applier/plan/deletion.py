@@ -42,8 +42,9 @@ def deleted_container(key: ObjectKey, observed: Observed) -> ObjectKey | None:
 
 
 def parent_cause(plan: ApplySetPlan, observed: Observed) -> Cause | None:
-    """Return why an instance that is being deleted still exists; None where it is not, or where time alone
-    ends that.
+    """Return why an instance that is being deleted still exists.
+
+    Return None where the instance is not being deleted, or where time alone ends the deletion.
     """
     parent, key = plan.parent, plan.rendered.parent
     if parent is None or plan.rendered.is_source or not is_terminating(parent):

@@ -10,8 +10,9 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeletionBrake:
-    """Limit of the deletions in one commit: `deletions`, or `percent` of the source's live members,
-    whichever is more.
+    """Limit of the deletions in one commit.
+
+    It is `deletions`, or `percent` of the source's live members, whichever is more.
     """
 
     deletions: int = 5

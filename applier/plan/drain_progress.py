@@ -110,9 +110,7 @@ class DrainProgressFinder:
     def _moved_nodes(
         self, rendered: RenderedApplySet, before: Mapping[ObjectKey, Manifest], is_for_target: TargetFilter
     ) -> Iterator[DrainProgress]:
-        """Yield a step for each member that was written for the target, and whose manifest differs from that in
-        *before*.
-        """
+        """Yield a step for each member that was written for the target with a manifest other than in *before*."""
         for node in rendered.nodes:
             if (
                 node.key

@@ -347,8 +347,9 @@ class ApplySetPlan:
 
     @property
     def references_to_read(self) -> tuple[ObjectKey, ...]:
-        """Return the keys of further objects to read: external objects, references of health, and parents
-        of lost sets.
+        """Return the keys of further objects to read.
+
+        They are external objects, references of health, and parents of lost sets.
         """
         return (
             *((self.rendered.parent,) if self.is_lost else ()),

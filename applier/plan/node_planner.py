@@ -245,8 +245,9 @@ class NodePlanner:
         return self.comparison_cache.verdict(rendered, node, live, dependencies)
 
     def _conflict_policy(self, rendered: RenderedApplySet, node: RenderedNode, live: Object | None) -> ConflictPolicy:
-        """Return the policy that the object declares, in Git or by a person on the live object; else that of its
-        source.
+        """Return the policy that the object declares; else that of its source.
+
+        The object declares it in Git, or a person declares it on the live object.
         """
         said = annotation(node.manifest, well_known.CONFLICTS)
         if not said and live is not None and is_annotated_by_others(live, well_known.CONFLICTS):

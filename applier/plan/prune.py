@@ -36,8 +36,9 @@ from renderer.render.model import RenderedApplySet
 
 
 class PruneOutcome(StrEnum):
-    """Fate of a prune candidate. `release` removes our metadata and leaves the object; `keep` changes nothing and
-    reports why.
+    """Fate of a prune candidate.
+
+    `release` removes our metadata and leaves the object; `keep` changes nothing and reports why.
     """
 
     DELETE = "delete"
@@ -135,8 +136,9 @@ class PruneProtection:
 
 
 def protected_keys(candidates: Collection[PruneCandidate]) -> Mapping[ObjectKey, Cause]:
-    """Return the candidates that a person or gate holds, directly or through their users, with the cause of
-    the hold.
+    """Return the candidates that a person or gate holds, with the cause of the hold.
+
+    They are held directly, or through their users.
     """
     causes = {
         candidate.member.key: candidate.blocked for candidate in candidates if candidate.blocked and candidate.is_held
@@ -189,10 +191,9 @@ def prune_candidates(
     unreadable: UnreadableFiles | None,
     policy: RemovalPolicy,
 ) -> tuple[PruneCandidate, ...]:
-    """Return the prune candidates of a set in the order of their deletion: deepest level first, protected candidates
-    last.
+    """Return the prune candidates of a set in the order of their deletion.
 
-    *desired_keys* are the keys that any set wants.
+    The deepest level comes first, protected candidates last. *desired_keys* are the keys that any set wants.
     """
 
     live = [Member.from_object(observed.objects[key]) for key in observed.members.get(rendered.id, ())]
@@ -276,8 +277,9 @@ def departing_candidate(member: Member, observed: Observed) -> PruneCandidate:
 def _keep_departing(
     candidate: PruneCandidate, unreadable: UnreadableFiles | None, protection: PruneProtection | None
 ) -> PruneCandidate:
-    """Return a member that another client deletes and Git may still declare: all that it owns stays until that is
-    known.
+    """Return a member that another client deletes and Git may still declare.
+
+    All that the member owns stays until that is known.
     """
     assert candidate.blocked is not None
     file = candidate.member.source_file
@@ -432,8 +434,9 @@ def _find_cycle(
 
 
 def _is_dropped_dependency(key: ObjectKey, user: Member, observed: Observed) -> bool:
-    """Return whether the user's revision dropped the dependency and is healthy without it, although its record is
-    older.
+    """Return whether the user's revision dropped the dependency and is healthy without it.
+
+    The user's record is older, and still marks the dependency.
     """
     live = observed.objects[user.key]
     is_healthy = status.is_fresh(live) and health_of(live, observed).status is status.KStatus.CURRENT

@@ -60,8 +60,9 @@ class PrunePlanner:
 
     @cached_property
     def read_order(self) -> ReadOrder:
-        """Return the readers by `externalRef`, and those to be deleted, including members of sets that are not planned
-        here.
+        """Return the readers by `externalRef`, and those to be deleted.
+
+        Members of sets that are not planned here are included.
         """
         recorded: dict[str, list[Member]] = {}
         for keys in self.observed.members.values():
@@ -212,8 +213,9 @@ class PrunePlanner:
         return all(kind in self.observed.listed or self.observed.has_none_of(kind) for kind in scope.kinds)
 
     def _hold_message(self, rendered: RenderedApplySet, current_scope: Scope) -> str:
-        """Return why no member of a set may be deleted; empty where they may. A source needs complete lists for all
-        sets.
+        """Return why no member of a set may be deleted; empty where they may.
+
+        A source needs complete lists for all sets.
         """
         is_lost = not rendered.is_source and rendered.parent not in self.observed.objects
         if (rendered.is_source or is_lost) and (message := self.constraints.pruning_holds.get(rendered.source)):
@@ -260,8 +262,9 @@ class PrunePlanner:
 
 
 def _ids_behind_deletions(nodes: Iterable[NodePlan]) -> frozenset[str]:
-    """Return the nodes that wait for the deletion of a Namespace or CRD, and that object itself. *nodes* are in level
-    order.
+    """Return the nodes that wait for the deletion of a Namespace or CRD, and that object itself.
+
+    *nodes* are in level order.
     """
     found: set[str] = set()
     for node_plan in nodes:

@@ -27,11 +27,10 @@ _SEVERITY_RANKS = {
 
 
 def set_causes(plan: ApplySetPlan) -> list[Cause]:
-    """Return the causes of a set and its nodes, worst first, then in rendering order, each with the nodes it alone
-    delays.
+    """Return the causes of a set and its nodes, each with the nodes it alone delays.
 
-    For a parent that is being deleted, its own cause comes first, but for members that are being deleted too. A failure
-    to render it is left out then: its source reports it.
+    They are sorted worst first, then in rendering order. For a parent that is being deleted, its own cause comes first,
+    but for members that are being deleted too. A failure to render it is left out then: its source reports it.
     """
     if plan.deletion:
         others = [

@@ -170,8 +170,9 @@ class ApplySetPlanner:
         )
 
     def _plan_lost(self, rendered: RenderedApplySet, current_scope: Scope) -> ApplySetPlan:
-        """Plan a set whose instance is missing: its members are pruned once it is certain that Git declares no such
-        instance.
+        """Plan a set whose instance is missing.
+
+        Its members are pruned once it is certain that Git declares no such instance.
         """
         cause = self.prune_planner.find_lost_cause(rendered)
         if cause or rendered.parent in self.prune_planner.wanting_sets:

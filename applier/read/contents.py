@@ -27,8 +27,9 @@ async def contents_of(
 ) -> str:
     """Return an object outside of all sets that would be deleted with a Namespace or CRD; empty if nothing would.
 
-    Objects of *ignored_keys* do not count. Empty for other kinds too. Raises ClusterError where the contents are
-    unknown.
+    Objects of *ignored_keys* do not count. Empty for other kinds too.
+
+    Raises: ClusterError if the contents are unknown.
     """
     if key.group_kind == CRD:
         custom_objects = await list_if_served(cluster, defined_kind(observed.objects[key]), metadata_only=True)

@@ -57,10 +57,10 @@ def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
 
 
 async def find_unlabelled_members(cluster: Reader, observed: Observed, places: Places) -> UnlabelledMembers:
-    """Search these places for members without the label of an existing set. Raises no ClusterError.
+    """Search these places for members without the label of an existing set.
 
-    Kinds whose objects were all observed are not listed again; objects with a label were observed as well. A found
-    object may be an instance, whose own inventory adds places.
+    No ClusterError is raised. Kinds whose objects were all observed are not listed again; objects with a label were
+    observed as well. A found object may be an instance, whose own inventory adds places.
     """
     found = {ObjectKey.from_manifest(obj): obj for obj in await _find_relabelled(cluster, observed, places)}
     unread: dict[GroupKind, ClusterError] = {}
@@ -96,8 +96,9 @@ def _own_scopes(objects: Mapping[ObjectKey, Object]) -> Iterator[tuple[ObjectKey
 async def _list(
     cluster: Reader, observed: Observed, kind: GroupKind, namespaces: frozenset[str]
 ) -> list[Object] | ClusterError:
-    """Return the objects of a kind without the label of a set. Few namespaces are listed separately, many in one
-    request.
+    """Return the objects of a kind without the label of a set.
+
+    Few namespaces are listed separately, many in one request.
     """
     if kind in observed.whole & observed.listed:
         candidates = [obj for key, obj in observed.objects.items() if key.group_kind == kind]

@@ -29,8 +29,9 @@ _IGNORED_KINDS = frozenset({GroupKind("", "Event"), GroupKind("events.k8s.io", "
 
 @dataclass(frozen=True, slots=True)
 class LeftoverSurvey:
-    """Metadata of all objects with our traces or keys of an ApplySet, and the errors of kinds that could
-    not be listed.
+    """Metadata of all objects with our traces or keys of an ApplySet.
+
+    `list_errors` has the errors of kinds that could not be listed.
     """
 
     discovery: Discovery
@@ -127,8 +128,9 @@ def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
 
 
 def _set_labels(obj: Object, sets: Collection[str]) -> Iterator[str]:
-    """Yield labels of ours without our prefix: those of KEP-3659 on our sets, on CRDs of definitions and on our
-    namespace.
+    """Yield labels of ours without our prefix.
+
+    They are those of KEP-3659 on our sets, on CRDs of definitions and on our namespace.
     """
     for name in (well_known.PART_OF, well_known.PARENT_ID):
         if label(obj, name) in sets:

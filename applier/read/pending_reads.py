@@ -38,8 +38,9 @@ MAX_SILENT_REQUESTS: Final = 2
 
 @dataclass(eq=False)
 class _SilentKind:
-    """A kind with an open request since `asked_at` (seconds of the event loop), its error message, and the answer to
-    come.
+    """A kind with an open request since `asked_at` (seconds of the event loop).
+
+    It has the error message of the kind, and the answer to come.
     """
 
     question: Hashable
@@ -108,9 +109,11 @@ class PendingReads:
     async def _await_answer(
         self, kind: GroupKind, question: Hashable, description: str, ask: Callable[[], Awaitable[T]]
     ) -> T:
-        """Return the answer to *ask*, or a late answer to an equal question. Raises Unavailable for a silent kind.
+        """Return the answer to *ask*, or a late answer to an equal question.
 
         The late answer to a question None only proves that the kind answers again.
+
+        Raises: Unavailable for a silent kind.
         """
         if self.waits_for_responses():
             return await ask()
@@ -155,8 +158,9 @@ class PendingReads:
         self._last_answer_time, self._newest_request_time = _now(), max(self._newest_request_time, asked_at)
 
     async def _retry_in_background(self, silent_kind: _SilentKind, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """Repeat a request while the server is unavailable, and return its answer. Raises other errors of
-        the server.
+        """Repeat a request while the server is unavailable, and return its answer.
+
+        Raises: other errors of the server.
         """
         retry_seconds, needs_new_request = FIRST_RETRY_SECONDS, self._silent_slots.locked()
         if needs_new_request:

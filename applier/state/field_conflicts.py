@@ -46,8 +46,9 @@ class FieldOwner:
 
     @property
     def is_drift(self) -> bool:
-        """Return whether the manager's fields come from an update or from a person, without a lasting intent of its
-        own.
+        """Return whether the manager's fields come from an update or from a person.
+
+        Such fields carry no lasting intent of the manager.
         """
         return self.subresource != _SCALE and (self.is_update or self.name.startswith(HUMAN_MANAGER_PREFIXES))
 

@@ -44,8 +44,9 @@ def matches(item: Any, key: str, index: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def parse_key(text: str) -> Any:
-    """Return the JSON value in the key of an entry. Cached: names of containers, ports and variables recur in all
-    objects.
+    """Return the JSON value in the key of an entry.
+
+    The value is cached: names of containers, ports and variables recur in all objects.
     """
     return orjson.loads(text)
 

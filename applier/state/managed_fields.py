@@ -224,10 +224,9 @@ def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
 
 
 def is_annotated_by_others(live: Object, name: str) -> bool:
-    """Return whether a manager other than Levelgate owns the annotation of an object, so that it is not only a copy of
-    Git.
+    """Return whether a manager other than Levelgate owns the annotation of an object.
 
-    True where the server shows no managers.
+    The annotation is then not only a copy of Git. True where the server shows no managers.
     """
     return set(annotation_managers(live, name)) != {CONTENT_MANAGER}
 
@@ -347,8 +346,9 @@ def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _lost_fields(difference: _FieldDifference, others: Sequence[_Owned]) -> Iterator[LostField]:
-    """Yield the fields to report for a lost part: its members if other managers own some of them, else the
-    part itself.
+    """Yield the fields to report for a lost part.
+
+    They are its members if other managers own some of them, else the part itself.
     """
     owned_parts = [(manager, owned_at(fields, difference.keys)) for manager, fields in others]
     if isinstance(difference.value, dict) and any(fields for _, fields in owned_parts):

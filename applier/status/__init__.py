@@ -43,8 +43,9 @@ def health(
     awaits_consumer: bool = False,
     is_instance: bool = False,
 ) -> HealthResult:
-    """Return the health of an object; that of an absent object for None. Only the caller can know a failed read
-    (`Unknown`).
+    """Return the health of an object; that of an absent object for None.
+
+    Only the caller can know a failed read (`Unknown`).
 
     With *reports_status* the CRD has a status subresource: a missing status means InProgress for `STATUS_GRACE_PERIOD`
     after *since*, the time of the last write, or after the creation. A claim that *awaits_consumer* binds on first use,
@@ -165,8 +166,9 @@ def _health_without_status(view: HealthView, since: datetime | None) -> HealthRe
 
 
 def _ready_condition_health(view: HealthView) -> HealthResult:
-    """Return the result of rules 5 and 6. Without a rule for the kind, Ready=False is never Failed: no timeout is
-    known.
+    """Return the result of rules 5 and 6.
+
+    Without a rule for the kind, Ready=False is never Failed: no timeout is known.
     """
     condition = view.condition("Ready")
     if not condition or condition.get("status") == "True":

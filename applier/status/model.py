@@ -83,8 +83,9 @@ class HealthView:
 
     @property
     def deletion_obstacles(self) -> str:
-        """Return what prevents the deletion of a Namespace, in the words of its controller; empty where it reports
-        nothing.
+        """Return what prevents the deletion of a Namespace, in the words of its controller.
+
+        Return an empty text where the controller reports nothing.
         """
         true_conditions = (
             condition
@@ -121,12 +122,15 @@ def describe_condition(condition: Mapping[str, Any]) -> str:
 
 
 def check_minimum(state: str, actual: int, desired: int) -> HealthResult | None:
+    """Return InProgress while fewer than *desired* replicas are in *state*, such as `ready`; else None."""
     return progress_result(f"{actual} of {desired} {state}") if actual < desired else None
 
 
 def check_surplus(actual: int, desired: int) -> HealthResult | None:
+    """Return InProgress while more than *desired* Pods exist; else None."""
     return progress_result(f"{actual - desired} old Pods still exist") if actual > desired else None
 
 
 def first_result(*found: HealthResult | None) -> HealthResult | None:
+    """Return the first result that is not None; None if there is none."""
     return next((result for result in found if result), None)

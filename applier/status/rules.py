@@ -32,6 +32,7 @@ ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 def pod(view: HealthView) -> HealthResult:
+    """Return the health of a Pod, as `podConditions` of kstatus, but for a failed Pod."""
     match view.value_at("status", "phase"):
         case "Succeeded":
             return current_result("completed")
@@ -48,8 +49,9 @@ def pod(view: HealthView) -> HealthResult:
 
 
 def _ended_pod(view: HealthView) -> HealthResult:
-    """Return the health of a failed Pod. A controller replaces or counts its Pods itself; a Pod on its own stays
-    failed.
+    """Return the health of a failed Pod.
+
+    A controller replaces or counts its Pods itself; a Pod on its own stays failed.
     """
     reason = view.value_at("status", "reason") or view.value_at("status", "message")
     text = f"failed: {reason or 'a container ended with an error'}"
@@ -84,6 +86,7 @@ def _pending_pod(view: HealthView) -> HealthResult:
 
 
 def job(view: HealthView) -> HealthResult:
+    """Return the health of a Job, as `jobConditions` of kstatus, but InProgress while the Job runs."""
     for condition in view.conditions:
         match condition.get("type"), condition.get("status"):
             case "Failed", "True":
@@ -102,6 +105,7 @@ _NO_DEADLINE = 2**31 - 1
 
 
 def deployment(view: HealthView) -> HealthResult:
+    """Return the health of a Deployment, as `deploymentConditions` of kstatus."""
     progressing = view.condition("Progressing")
     if progressing.get("reason") == "ProgressDeadlineExceeded":
         return failed_result(describe_condition(progressing))
@@ -127,6 +131,7 @@ def deployment(view: HealthView) -> HealthResult:
 
 
 def replica_set(view: HealthView) -> HealthResult:
+    """Return the health of a ReplicaSet, as `replicasetConditions` of kstatus."""
     if view.is_condition_true("ReplicaFailure"):
         return progress_result(describe_condition(view.condition("ReplicaFailure")))
     desired = view.replicas
@@ -139,6 +144,7 @@ def replica_set(view: HealthView) -> HealthResult:
 
 
 def stateful_set(view: HealthView) -> HealthResult:
+    """Return the health of a StatefulSet, as `stsConditions` of kstatus."""
     if view.value_at("spec", "updateStrategy", "type") == "OnDelete":
         return current_result("its Pods are replaced when they are deleted (OnDelete)")
     desired = view.replicas
@@ -166,6 +172,7 @@ def _revision_result(view: HealthView) -> HealthResult:
 
 
 def daemon_set(view: HealthView) -> HealthResult:
+    """Return the health of a DaemonSet, as `daemonsetConditions` of kstatus."""
     if view.value_at("metadata", "generation") is None or view.value_at("status", "observedGeneration") is None:
         return progress_result("its generation is not observed yet")
     desired = view.value_at("status", "desiredNumberScheduled")
