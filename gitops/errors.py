@@ -41,8 +41,9 @@ class Throttled(Unreachable):
 
 
 class Unauthorized(SourceError):
-    """The server refused access, or failed the check of its identity. A person has to change a credential or
-    permission.
+    """The server refused access, or failed the check of its identity.
+
+    A person has to change a credential or permission.
     """
 
 

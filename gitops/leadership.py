@@ -49,8 +49,9 @@ class NotLeading(GitopsError):
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Durations of a Lease in seconds. The deadline is shorter than the duration: a leader stops before the next
-    one starts.
+    """Durations of a Lease in seconds.
+
+    The deadline is shorter than the duration: a leader stops before the next leader starts.
     """
 
     duration_seconds: float
@@ -125,8 +126,9 @@ class Leadership:
         return "" if lease.is_free else holder_of(lease.found)
 
     async def hold(self, is_turning: Callable[[], bool]) -> NoReturn:
-        """Renew the Lease until that fails for too long, or the working event loop hangs. Raises: NotLeading;
-        never returns.
+        """Renew the Lease until that fails for too long, or the working event loop hangs; never return.
+
+        Raises: NotLeading.
         """
         while True:
             await self.clock.sleep(self.times.renew_interval_seconds)
@@ -198,8 +200,9 @@ class Leadership:
         await self.cluster.merge(LEASE_KEY, _lease_patch(lease, {"holderIdentity": ""}), manager=_MANAGER)
 
     async def try_acquire(self, lease: Object) -> bool:
-        """Start a term over this version of the Lease; return False if another process was faster. Raises:
-        ClusterError.
+        """Start a term over this version of the Lease; return False if another process was faster.
+
+        Raises: ClusterError.
         """
         try:
             await self._write_lease(lease, epoch=_epoch(lease) + 1)
@@ -225,8 +228,9 @@ class Leadership:
         )
 
     async def _write_lease(self, lease: Object, *, epoch: int = 0) -> None:
-        """Write the Lease over the version that was read; with `epoch`, start a term. Raises: StaleWrite on a
-        conflict.
+        """Write the Lease over the version that was read; with `epoch`, start a term.
+
+        Raises: StaleWrite on a conflict.
         """
         # The deadline counts from the request: the server may write at once, and other processes count from that write.
         sent_at, now = self.elapsed(), micro_timestamp(self.clock.now())
@@ -245,8 +249,9 @@ class Leadership:
 
 @dataclass
 class _ObservedLease:
-    """The Lease as this process has seen it, and since when it is unchanged by the monotonic clock of this
-    process.
+    """The Lease as this process has seen it, and since when it is unchanged.
+
+    The time is that of the monotonic clock of this process.
     """
 
     elapsed: Callable[[], float]
@@ -255,8 +260,9 @@ class _ObservedLease:
     _since: float = 0.0
 
     def note(self, lease: Object) -> str:
-        """Store the Lease as read now. Return its holder if it has changed since the last call, otherwise an empty
-        text.
+        """Store the Lease as read now, and return its holder if it has changed since the last call.
+
+        Otherwise return an empty text.
         """
         before, self.found = self.found, lease
         if before and before["metadata"]["resourceVersion"] == lease["metadata"]["resourceVersion"]:
@@ -273,8 +279,9 @@ class _ObservedLease:
 
 
 async def run_while_held(hold: Coroutine[Any, Any, NoReturn], work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`, which is cancelled when `hold`, the renewal of a Lease, ends. Raises:
-    NotLeading then.
+    """Return the result of `work`, which is cancelled when `hold`, the renewal of a Lease, ends.
+
+    Raises: NotLeading once the renewal has ended.
     """
     hold_task, work_task = asyncio.ensure_future(hold), asyncio.ensure_future(work)
     try:

@@ -1,5 +1,4 @@
-"""Sandboxes of the commands: Levelgate's CEL, this machine's clock, workloads that become ready, and further
-clusters.
+"""Sandboxes of the commands: Levelgate's CEL, this machine's clock, workloads that become ready, more clusters.
 
 A running sandbox leaves its kubeconfig at a fixed place. `--sandbox` finds it there, so a second terminal needs no
 address.
@@ -39,8 +38,9 @@ def create_sandbox(store: Store | None = None) -> Sandbox:
 
 
 async def run_controllers(sandboxes: Sequence[tuple[Sandbox, CutSwitch]]) -> None:
-    """Run the controllers of all sandboxes until cancelled. Those of a cluster that is cut off do not reach their
-    server.
+    """Run the controllers of all sandboxes until cancelled.
+
+    The controllers of a cluster that is cut off do not reach their server.
     """
     while True:
         for sandbox, switch in sandboxes:
@@ -97,8 +97,9 @@ async def serve_sandbox(
 
 
 def state_directory() -> Path:
-    """Return the directory with the kubeconfig of the last started sandbox, below `$XDG_STATE_HOME` or
-    `~/.local/state`.
+    """Return the directory with the kubeconfig of the last started sandbox.
+
+    The directory is below `$XDG_STATE_HOME` or `~/.local/state`.
     """
     state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(state).expanduser() / "levelgate" / "sandbox"

@@ -1,5 +1,6 @@
-"""Sources as configured, and the way from a name that a person gives (a path, a URL, a source) to mirrors and
-catalogs.
+"""Sources as configured, and the way from a name that a person gives to mirrors and catalogs.
+
+A name is a path, a URL, or that of a source.
 """
 
 from __future__ import annotations
@@ -128,8 +129,9 @@ def derive_name(location: str) -> str:
 def create_mirrors(sources: Sequence[SourceConfig], is_stopping: Callable[[], bool]) -> dict[str, Mirror]:
     """Return one mirror for each source, by name.
 
-    Once `is_stopping` returns True, requests to servers raise Stopped. Raises: SourceError if two sources have the
-    same name.
+    Once `is_stopping` returns True, requests to servers raise Stopped.
+
+    Raises: SourceError if two sources have the same name.
     """
     tick = make_stop_tick(is_stopping)
     mirrors_by_name: dict[str, Mirror] = {}
@@ -145,10 +147,10 @@ def create_mirrors(sources: Sequence[SourceConfig], is_stopping: Callable[[], bo
 
 
 def load_schemas(folders: Iterable[str]) -> tuple[KindSchemas, tuple[Problem, ...]]:
-    """Return the kinds that CRDs and definitions in these folders describe, and a problem for each unreadable
-    file.
+    """Return the kinds that CRDs and definitions in these folders describe, and the problems.
 
-    Other objects are ignored. Raises: SourceError for a folder that describes no kind.
+    Each unreadable file is a problem. Other objects are ignored. Raises: SourceError for a folder that describes no
+    kind.
     """
     types, problems = KindSchemas(), []
     for folder in folders:
@@ -162,8 +164,9 @@ def load_schemas(folders: Iterable[str]) -> tuple[KindSchemas, tuple[Problem, ..
 
 
 def load_catalog(snapshot: SourceSnapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:
-    """Return the catalog of a snapshot. Files in `previous` are not parsed again; refused files stay as
-    unreadable.
+    """Return the catalog of a snapshot.
+
+    Files in `previous` are not parsed again; refused files stay as unreadable.
 
     The commit of a dirty working tree ends in `-dirty`. No source was ever brought to such a commit, so its
     differences are not drift.

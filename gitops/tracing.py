@@ -101,8 +101,9 @@ def stage_for(tracer: Tracer | None) -> Stage:
 
 @contextmanager
 def _span(tracer: Tracer, name: str, attributes: Mapping[str, str | list[str]]) -> Iterator[None]:
-    """Open a span. A failure records the type of the exception only: its text may quote the value of a Secret
-    (I10).
+    """Open a span.
+
+    A failure records the type of the exception only: its text may quote the value of a Secret (I10).
     """
     from opentelemetry.trace import Status, StatusCode
 

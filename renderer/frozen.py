@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, **how):
+        """Make a class a dataclass; *how* are the options of the standard library's decorator."""
         return _made(cls, **how) if cls is not None else lambda plain: _made(plain, **how)
 
 

@@ -120,11 +120,13 @@ class LabelSelector:
 
     @classmethod
     def from_object(cls, selector: Any, path: str = "selector", *, strict: bool = False) -> LabelSelector:
-        """Return the value of a Kubernetes `LabelSelector` (`matchLabels`, `matchExpressions`). Raises SelectorError.
+        """Return the value of a Kubernetes `LabelSelector` (`matchLabels`, `matchExpressions`).
 
         Args:
             path: Place of the selector, for messages.
             strict: Whether to refuse keys and values that no label can have.
+
+        Raises: SelectorError.
         """
         if not isinstance(selector, Mapping):
             raise SelectorError(f"{path} must be a mapping with matchLabels or matchExpressions")
@@ -139,9 +141,9 @@ class LabelSelector:
 
     @classmethod
     def parse(cls, text: str) -> LabelSelector:
-        """Return the value of `app=x,tier in (a, b),!old,generation>4`. Raises SelectorError.
+        """Return the value of `app=x,tier in (a, b),!old,generation>4`.
 
-        The syntax of keys and values is not checked.
+        The syntax of keys and values is not checked. Raises: SelectorError.
         """
         return cls(_sort(_parse_requirements(_Tokens(text))))
 
@@ -169,7 +171,7 @@ class Selection(NamedTuple):
 
     @classmethod
     def from_reference(cls, reference: Manifest) -> Selection:
-        """Return what a rendered `externalRef` with a selector selects. Raises SelectorError."""
+        """Return what a rendered `externalRef` with a selector selects. Raises: SelectorError."""
         metadata = reference["metadata"]
         namespace = metadata.get("namespace") or None
         if namespace is not None and not isinstance(namespace, str):

@@ -1,5 +1,6 @@
-"""Comparison of a manifest with the object that the API server stores: normal form, hash, and
-origin of a live object.
+"""Comparison of a manifest with the object that the API server stores.
+
+The module has the normal form, the hash, and the origin of a live object.
 """
 
 from __future__ import annotations

@@ -38,8 +38,9 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 def mend_surrogates(value: Any) -> Any:
-    """Return a JSON value with surrogates as Go's encoding/json reads them: a pair as its character, a lone one as
-    U+FFFD.
+    """Return a JSON value with surrogates as Go's encoding/json reads them.
+
+    A pair becomes its character, a lone surrogate U+FFFD.
     """
     match value:
         case str() if _HALF.search(value):

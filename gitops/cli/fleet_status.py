@@ -43,9 +43,7 @@ def fleet_lines(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> It
 
 
 def settled_locally(message: str, overview: FleetOverview) -> str:
-    """Return the message of a settled hub, restricted to the hub's own cluster, with the clusters that are not
-    settled.
-    """
+    """Return a settled hub's message, restricted to its own cluster, with the clusters that are not settled."""
     if not message or not overview.unsettled:
         return message
     names = overview.unsettled

@@ -79,8 +79,7 @@ def crd(definitions: list[Definition], output: str) -> None:
 @_definition_command
 @_FORMAT
 def clusterrole(definitions: list[Definition], output: str) -> None:
-    """Print a ClusterRole for each definition: permissions for its kind, and for every kind that its templates make or
-    read.
+    """Print a ClusterRole for each definition: permissions for its kind and all kinds its templates make or read.
 
     Use it before a new definition is merged. deploy/kubernetes.yaml aggregates these ClusterRoles by their label.
     Permissions that a template grants to others are not among them.

@@ -145,8 +145,9 @@ async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) ->
 
 
 def _restrict_to_instance(passes: Iterable[PassRecord], instance: ObjectKey | None) -> Iterator[PassRecord]:
-    """Yield the reconciliations that concern this instance, cut down to its actions and causes; None yields all
-    unchanged.
+    """Yield the reconciliations that concern this instance, cut down to its actions and causes.
+
+    Without an instance, yield all unchanged.
     """
     if instance is None:
         yield from passes

@@ -179,8 +179,9 @@ class ClusterChoice:
         return self if self.sandbox or self.context else replace(self, context=context or None)
 
     def format_command(self, command: str) -> str:
-        """Return a `levelgate` command with the options of this choice, so that a person can run it; another command as
-        it is.
+        """Return a `levelgate` command with the options of this choice, so that a person can run it.
+
+        Any other command is returned as it is.
         """
         options = {
             "--kubeconfig": None if self.sandbox else self.kubeconfig,

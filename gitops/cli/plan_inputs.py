@@ -231,8 +231,9 @@ class PlanInputs:
         return cluster_name(next((obj for obj in own if ObjectKey.from_manifest(obj) == INSTALLATION), None))
 
     def _unknown_facts(self) -> Mapping[str, ExternalFact] | None:
-        """Return the declared external facts as unknown, because a plan does not fetch them; None without a
-        configuration.
+        """Return the declared external facts as unknown, because a plan does not fetch them.
+
+        Return None without a configuration.
         """
         if self.config is None:
             return None

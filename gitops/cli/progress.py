@@ -272,8 +272,9 @@ def format_rollout(name: str, state: RolloutState) -> str:
 
 
 def _format_bar(wave: WaveProgress) -> str:
-    """Return a bar of a wave with a sign for each instance, or for several: `#` settled, `>` progressing, `!` failed or
-    held.
+    """Return a bar of a wave, with a sign for each instance or for several.
+
+    Signs: `#` settled, `>` progressing, `!` failed or held.
     """
     share = max(1, -(-wave.total // _BAR_WIDTH))
     bar = (

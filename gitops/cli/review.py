@@ -86,8 +86,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     login: str,
     file: Path | None,
 ) -> int:
-    """Plan every open pull request of a repository, keep one comment with its plan up to date, and set the status of
-    its head.
+    """Plan a repository's open pull requests: keep one comment with each plan up to date, set the head's status.
 
     Use it as a service, or in CI with --once. Files of a pull request are read, never run, and no cluster is asked.
     When the target branch moves, the plan is marked stale. Once the pull request is merged or closed, its comment says

@@ -114,8 +114,9 @@ async def _serve(port: int, data: Path | None, clusters: int) -> None:
 
 
 def _open_stores(stack: AsyncExitStack, data: Path, clusters: int) -> dict[str, Store]:
-    """Return the stored objects of each cluster: the sandbox's own in *data*, any other in a subdirectory of its
-    name.
+    """Return the stored objects of each cluster.
+
+    The sandbox's own objects are in *data*, those of any other cluster in a subdirectory of its name.
     """
     from applier.sandbox.endpoints.http import context_names
     from applier.sandbox.storage.persistence import DataDirectory

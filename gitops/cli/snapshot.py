@@ -21,8 +21,7 @@ from renderer.phrasing import format_count
 )
 @member_options
 def command(file: Path | None, choice: ClusterChoice) -> int:
-    """Write a snapshot of a cluster for plans: the objects that Levelgate manages, and the kinds that the cluster
-    serves.
+    """Write a snapshot of a cluster for plans: the objects that Levelgate manages, and the served kinds.
 
     Use it to plan in CI without credentials. Values of Secrets are masked.
 

@@ -233,8 +233,9 @@ def _instance_table(instance_state: InstanceState) -> Iterator[str]:
 def _cause_lines(
     overview: Overview, times: TimeFormat, choice: ClusterChoice, *, wide: bool, settled_message: str
 ) -> Iterator[str]:
-    """Yield the table of causes, the messages of failures, and the next command; *settled_message* where nothing
-    waits.
+    """Yield the table of causes, the messages of failures, and the next command.
+
+    Where nothing waits, yield *settled_message*.
     """
     rows = [
         (instance_state, cause)

@@ -63,11 +63,11 @@ def command(  # noqa: PLR0913 - one parameter for each option
     file: Path | None,
     choice: ClusterChoice,
 ) -> int:
-    """Show windows, and when the objects that they govern may change: those in force in the cluster, or with PATH those
-    of a repository.
+    """Show windows, and when the objects that they govern may change.
 
-    Use it to see the next openings, and to check a window before you commit it. A repository needs no cluster. If a
-    window cannot be read, the others are still shown.
+    The windows are those in force in the cluster, or with PATH those of a repository. Use it to see the next openings,
+    and to check a window before you commit it. A repository needs no cluster. If a window cannot be read, the others
+    are still shown.
 
     \b
     levelgate windows --context prod-eu
@@ -116,8 +116,9 @@ def _remarks(calendars: Sequence[WindowCalendar], now: datetime) -> Iterable[str
 
 
 def _read_repository(place: str, revision: str, cluster: str) -> tuple[list[WindowCalendar], str, list[str]]:
-    """Return the calendars, the start of the header, and the problems; windows are judged for the cluster of this
-    name.
+    """Return the calendars, the start of the header, and the problems.
+
+    Windows are judged for the cluster of this name.
     """
     snapshot = locations.read_location(place, revision=revision)
     catalog = source_config.load_catalog(snapshot)

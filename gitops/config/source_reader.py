@@ -91,8 +91,9 @@ class SourceReader(FieldReader):
         return qualified
 
     def _read_target(self, path: str, value: dict[str, Any]) -> SourceTarget | None:
-        """Return the target; None if URL, ref or path is invalid. A local path is relative to the configuration
-        file.
+        """Return the target; None if URL, ref or path is invalid.
+
+        A local path is relative to the configuration file.
         """
         url: str = value.get("url", "")
         if not is_url(url):

@@ -272,8 +272,9 @@ class _Explainer:
     async def _next_cause(
         self, key: ObjectKey, cause: Cause, instance: InstanceState | None
     ) -> tuple[InstanceState, Cause] | None:
-        """Return the instance and the cause that this cause waits for: another node, another instance, or a nested
-        instance.
+        """Return the instance and the cause that this cause waits for.
+
+        The cause waits for another node, another instance, or a nested instance.
         """
         nodes = [ref.name for ref in cause.references if ref.kind == "Node"]
         if instance and (next_row := next((row for row in instance.causes if row.node in nodes), None)):

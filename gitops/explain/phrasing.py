@@ -271,8 +271,9 @@ def _end_hold_action(key: ObjectKey, cause: Cause, explanation: CauseChain) -> t
 
 
 def _reference_of_cause(key: ObjectKey, cause: Cause, explanation: CauseChain) -> str:
-    """Return the reference that a person has to name: the source or definition that the cause comes from, else the
-    object.
+    """Return the reference that a person has to name.
+
+    The reference is the source or definition that the cause comes from, else the object.
     """
     wider = (f"{_REFERENCE_TYPES[ref.kind]}/{ref.name}" for ref in cause.references if ref.kind in _REFERENCE_TYPES)
     is_source = key == source_parent(explanation.source)

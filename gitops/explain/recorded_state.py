@@ -63,8 +63,9 @@ class RecordedState:
 
     @property
     def unwritten_note(self) -> str:
-        """Return a note on the sources of which nothing is applied yet, as a missing object may come from them; empty
-        for none.
+        """Return a note on the sources of which nothing is applied yet; empty for none.
+
+        A missing object may come from such a source.
         """
         names = [f"source/{name}" for name, record in self.records if not (record.kinds or record.applied)]
         return f"; nothing is applied yet of {join_names(names)}: run levelgate explain {names[0]}" if names else ""

@@ -57,8 +57,9 @@ async def _collect_members(cluster: Cluster, parent: Object, members_by_parent: 
 
 
 def _health_references(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]:
-    """Return objects that the health of others depends on: StorageClasses of claims, and CRDs of objects without
-    status.
+    """Return objects that the health of others depends on.
+
+    Claims depend on their StorageClasses, and objects without status on their CRDs.
     """
     kinds = {group_kind(obj) for obj in objects if not obj.get("status")}
     custom = [observed.discovery.resources.get(kind) for kind in kinds if not is_built_in(kind)]

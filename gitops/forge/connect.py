@@ -70,7 +70,7 @@ class ForgeProject:
     ) -> ForgeProject:
         """Return the project of the repository at *url*. Empty arguments are derived from the URL.
 
-        Raises UnknownForge if the URL does not tell enough.
+        Raises: UnknownForge if the URL does not tell enough.
         """
         address = _parse_url(RepositoryAddress.from_url, url)
         if not (kind or address.host in _KINDS_BY_HOST):
@@ -96,7 +96,7 @@ class ForgeProject:
 def _check_api_url(api: str) -> str:
     """Return the API's URL if a token may be sent there: https, or http on this machine, and no credential in it.
 
-    Raises UnknownForge.
+    Raises: UnknownForge.
     """
     parts = _parse_url(split_url, api)
     scheme, host = parts.scheme.lower(), parts.hostname or ""

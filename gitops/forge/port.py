@@ -90,7 +90,7 @@ class Forge(Protocol):
         """Return a seal of the text, which only a holder of the token can compute."""
 
     async def list_open_pulls(self) -> Sequence[PullRequest]:
-        """Return all open pull requests. Raises TooManyItems."""
+        """Return all open pull requests. Raises: TooManyItems."""
 
     async def get_pull(self, number: int) -> PullRequest: ...
 

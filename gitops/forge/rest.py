@@ -67,12 +67,12 @@ class Rest:
             self._session = None
 
     async def get(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> _Read:
-        """Return the parsed resource at a path. An unchanged resource is taken from memory. Raises ForgeError."""
+        """Return the parsed resource at a path. An unchanged resource is taken from memory. Raises: ForgeError."""
         result: _Read = (await self._get_cached(self._url(path, query), read)).result
         return result
 
     async def get_pages(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> list[_Read]:
-        """Return the parsed items of all pages of a list. Raises ForgeError, and TooManyItems after 50 pages."""
+        """Return the parsed items of all pages of a list. Raises: ForgeError, and TooManyItems after 50 pages."""
         url, items = self._url(path, query), list[_Read]()
         page_size = next((int(query[name]) for name in ("per_page", "limit") if name in query), 0)
         for _ in range(_MAX_PAGES):
@@ -87,12 +87,12 @@ class Rest:
         raise TooManyItems(f"{self.api}{path}: more than {_MAX_PAGES} pages; read are the first {len(items)}", items)
 
     async def send(self, method: str, path: str, body: Mapping[str, Any] | None, read: Callable[[Any], _Read]) -> _Read:
-        """Send a write and return its parsed response. Raises ForgeError."""
+        """Send a write and return its parsed response. Raises: ForgeError."""
         result: _Read = (await self._request(method, self._url(path, {}), body, read)).result
         return result
 
     def seal(self, text: str) -> str:
-        """Return a seal of the text, which only a holder of the token can compute. Raises ForgeError."""
+        """Return a seal of the text, which only a holder of the token can compute. Raises: ForgeError."""
         return hmac.new(self._read_token().encode(), text.encode(), hashlib.sha256).hexdigest()[:32]
 
     def _url(self, path: str, query: Mapping[str, str | int]) -> str:

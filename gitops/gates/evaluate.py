@@ -170,8 +170,9 @@ class GateEvaluator:
     def closed_gates(
         self, item_variables: GateVariables, bypassed_windows: Collection[str] = ()
     ) -> tuple[ClosedGate, ...]:
-        """Return the conditions that hold this item, without those that break-glass bypasses. Pace gates are left
-        out.
+        """Return the conditions that hold this item, without those that break-glass bypasses.
+
+        Pace gates are left out.
         """
         return tuple(
             closed_gate
@@ -210,8 +211,9 @@ class GateEvaluator:
 
     @property
     def wake_at(self) -> datetime | None:
-        """Return when to evaluate again without an event; None if no gate reads the time. Window edges are not
-        included.
+        """Return when to evaluate again without an event; None if no gate reads the time.
+
+        Window edges are not included.
         """
         reads_time = any(gate.reads_time for gate in (*self.conditions, *self.rates))
         return self.facts.now + TIME_GATE_INTERVAL if reads_time else None

@@ -95,8 +95,9 @@ class NodeGates:
         return self._evaluators[base]
 
     def _variables_of(self, node: str, live: Mapping[str, Any] | None) -> GateVariables:
-        """Return the variables for the gates of a node; *live* is the object to delete if the node is no longer
-        rendered.
+        """Return the variables for the gates of a node.
+
+        *live* is the object to delete if the node is no longer rendered.
         """
         own_plan = next((node_plan for node_plan in self.plan.nodes if node_plan.node.id == node), None)
         parent = self.plan.parent

@@ -117,8 +117,9 @@ async def _find_missing(
 
 
 async def _or_default(request: Awaitable[T], default: T) -> T:
-    """Return the answer, or `default` if the cluster refuses it. A refused request shows in the missing
-    permissions.
+    """Return the answer, or `default` if the cluster refuses it.
+
+    A refused request shows in the missing permissions.
     """
     try:
         return await request

@@ -93,8 +93,9 @@ class Uninstaller:
         return UninstallPlan.from_survey(await survey(self.cluster))
 
     async def other_writers(self, plan: UninstallPlan) -> str:
-        """Return what others have in Levelgate's namespace, which then stays; empty if there is nothing, or it
-        cannot be read.
+        """Return what others have in Levelgate's namespace, which then stays.
+
+        Return an empty text if there is nothing, or if the namespace cannot be read.
         """
         ours = set(map(ObjectKey.from_manifest, plan.records))
         with suppress(ClusterError):
@@ -104,8 +105,9 @@ class Uninstaller:
         return ""
 
     async def release(self, plan: UninstallPlan) -> None:
-        """Strip our metadata from all objects except the records. Failures are left to `uninstall`, which reports
-        them.
+        """Strip our metadata from all objects except the records.
+
+        Failures are left to `uninstall`, which reports them.
         """
         await asyncio.gather(*(_catch_error(self._release(obj, plan.sets)) for obj in plan.release))
 
@@ -122,11 +124,10 @@ class Uninstaller:
     async def prune_sources(
         self, records: Mapping[str, SourceRecord], clock: Clock, *, version: str, wait: timedelta
     ) -> ReconcileResult:
-        """Prune all objects of the sources, as an empty commit would: dependents first, each wave gone before the
-        next.
+        """Prune all objects of the sources, as an empty commit would.
 
-        Return once no deletion is in flight, or once none has made progress for `wait`. The result has the reason
-        of each object that is left.
+        Dependents are deleted first, and each wave is gone before the next. Return once no deletion is in flight, or
+        once none has made progress for `wait`. The result has the reason of each object that is left.
         """
         for source in records:
             approval = {"metadata": {"annotations": {well_known.APPROVED_COMMIT: _EMPTY_COMMIT}}}

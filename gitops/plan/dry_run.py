@@ -71,9 +71,11 @@ class DryRunCluster(RecordedCluster):
     async def apply_dry_run(self, manifest: Object, live: Object | None = None, *, force: bool = True) -> Object:
         """Return the object after *manifest* is applied to *live*, or created. A kind without a schema is not judged.
 
-        Raises ClusterError if a server would refuse it: as invalid, or without *force* for a conflict with another
-        field manager. Raises KindNotServed if the recorded cluster does not serve the kind. Raises Unavailable if the
-        live object cannot be loaded, so that the result is unknown.
+        A server refuses a manifest as invalid, or without *force* for a conflict with another field manager. Without
+        the live object, the result is unknown.
+
+        Raises: ClusterError if a server would refuse the manifest, KindNotServed if the recorded cluster lacks the
+        kind, Unavailable if the live object cannot be loaded.
         """
         key = ObjectKey.from_manifest(manifest)
         if self.is_whole and key.group_kind not in self.discovery.resources:

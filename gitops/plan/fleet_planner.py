@@ -107,7 +107,7 @@ def place_source(
 
 
 async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> PlacedSource:
-    """Place the objects of a source, with the clusters that are in force in the hub. Raises ClusterError."""
+    """Place the objects of a source, with the clusters that are in force in the hub. Raises: ClusterError."""
     accepted, discovery = await asyncio.gather(read_accepted(hub), hub.discover())
     scopes = {kind: resource.namespaced for kind, resource in discovery.resources.items()}
     return place_source(state, fleet_source=fleet_source, accepted=accepted, scopes=scopes)
@@ -149,7 +149,7 @@ class FleetPlanner:
     async def plan(self, placed: PlacedSource, wanted: str, other_sources: Collection[str]) -> FleetReport:
         """Plan the cluster *wanted*, or `all`. *other_sources* are the sources that the plan does not read.
 
-        Raises UnknownPlanTarget, and ClusterError if the hub cannot be read.
+        Raises: UnknownPlanTarget, and ClusterError if the hub cannot be read.
         """
         names = _choose(placed, wanted)
         self._records, self._numbers, self._hub_id = await asyncio.gather(
@@ -205,7 +205,7 @@ class FleetPlanner:
         return replace(report, moves=tuple(_numbered_moves(report.moves, state.catalog, self._numbers)))
 
     async def _identify(self, cluster: Cluster, name: ClusterName) -> None:
-        """Check the identity of a cluster. Raises NotPlanned if it differs from the recorded one."""
+        """Check the identity of a cluster. Raises: NotPlanned if it differs from the recorded one."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 seen_uid = await read_cluster_uid(cluster)
@@ -235,7 +235,7 @@ def _numbered_moves(
 
 
 def _choose(placed: PlacedSource, wanted: str) -> Sequence[ClusterName]:
-    """Return the clusters to plan, `local` first. Raises UnknownPlanTarget."""
+    """Return the clusters to plan, `local` first. Raises: UnknownPlanTarget."""
     others = sorted(name for name in placed.projections.clusters if name != LOCAL_CLUSTER)
     names = [LOCAL_CLUSTER, *others]
     if wanted == ALL_CLUSTERS:

@@ -73,7 +73,7 @@ class PlanRequest:
 
 
 async def compute_plan(request: PlanRequest) -> Report:
-    """Plan in this process. Raises PlanError."""
+    """Plan in this process. Raises: PlanError."""
     try:
         base = source_config.load_catalog(request.base, source=request.source)
         head = state_of(request.source, request.target, request.head, base)
@@ -110,7 +110,7 @@ async def compute_plan_isolated(
     seconds: float = TIMEOUT_SECONDS,
     memory: int = MAX_MEMORY_BYTES,
 ) -> Report:
-    """Plan in a process of its own. Raises PlanError, also if the plan exceeds a limit."""
+    """Plan in a process of its own. Raises: PlanError, also if the plan exceeds a limit."""
     sendable = replace(request, base=_make_picklable(request.base), head=_make_picklable(request.head))
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -146,7 +146,7 @@ class WatchedProcess:
         self.child, self.receiver, self.peak = child, receiver, 0
 
     def receive(self) -> Report | PlanError:
-        """Wait for the answer and return it. Raises EOFError or OSError if the process ends without an answer."""
+        """Wait for the answer and return it. Raises: EOFError or OSError if the process ends without an answer."""
         while not self.receiver.poll(SAMPLE_SECONDS):
             self.peak = max(self.peak, peak_of(self.child.pid or 0))
         sent = self.receiver.recv_bytes()

@@ -114,7 +114,7 @@ async def plan_against_cluster(
 
     *own_configmaps* are the ConfigMaps of Levelgate's namespace, where the caller has read them.
 
-    Raises ClusterError if the cluster cannot be read at all.
+    Raises: ClusterError if the cluster cannot be read at all.
     """
     prospects = await preview(
         cluster,

@@ -68,7 +68,7 @@ class ClusterSnapshot:
 
 
 async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -> ClusterSnapshot:
-    """Read the state of a cluster. *kubernetes* is the version of its server. Raises ClusterError."""
+    """Read the state of a cluster. *kubernetes* is the version of its server. Raises: ClusterError."""
     sources = [name for name, _ in await read_records(cluster)]
     crds = await cluster.list(CRD)
     defined_kinds = [defined_kind(crd) for crd in crds if annotation(crd, well_known.DEFINITION)]
@@ -92,7 +92,7 @@ async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -
 
 
 def serialize(snapshot: ClusterSnapshot) -> bytes:
-    """Return the content of the file. Raises SnapshotError if it would be too large."""
+    """Return the content of the file. Raises: SnapshotError if it would be too large."""
     document = {
         "format": FORMAT_VERSION,
         "cluster": snapshot.cluster,
@@ -111,7 +111,7 @@ def serialize(snapshot: ClusterSnapshot) -> bytes:
 
 
 def read_snapshot(file: Path) -> ClusterSnapshot:
-    """Read a file that `serialize` made. Raises SnapshotError."""
+    """Read a file that `serialize` made. Raises: SnapshotError."""
     try:
         data = file.read_bytes()
     except OSError as error:

@@ -120,7 +120,7 @@ class RevertProposer:
     async def _propose(self, revert_proposal: RevertProposal) -> str:
         """Return the URL of the pull request, or the reason why none is possible.
 
-        Raises ForgeError or SourceError if a later attempt may succeed.
+        Raises: ForgeError or SourceError if a later attempt may succeed.
         """
         config = self._configs[revert_proposal.source]
         if config.forge is None:
@@ -162,7 +162,7 @@ class RevertProposer:
     def _push(self, revert_proposal: RevertProposal, config: SourceConfig, project: ForgeProject, base: str) -> None:
         """Push the revert as a new branch; blocks. An existing branch is left as it is: it may have commits of people.
 
-        Raises RevertError if the history of *base* no longer contains both commits.
+        Raises: RevertError if the history of *base* no longer contains both commits.
         """
         assert revert_proposal.completed is not None
         mirror, target = self._mirrors[revert_proposal.source], f"refs/heads/{base}"

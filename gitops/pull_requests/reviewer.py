@@ -73,7 +73,7 @@ class Reviewer:
     _done: dict[int, tuple[ReviewedCommits, ReviewVerdict]] = field(default_factory=dict)
 
     async def review_one(self, number: int) -> bool:
-        """Review one pull request, and return whether its plan has no problems. Raises ForgeError."""
+        """Review one pull request, and return whether its plan has no problems. Raises: ForgeError."""
         pull = await self.forge.get_pull(number)
         if pull.state is not PullState.OPEN:
             await self._close(pull)
@@ -83,7 +83,7 @@ class Reviewer:
     async def review_all(self) -> bool:
         """Review all open pull requests and close the comments of ended ones; return whether all reviews succeeded.
 
-        Raises RateLimited, and ForgeError if the open pull requests cannot be listed.
+        Raises: RateLimited, and ForgeError if the open pull requests cannot be listed.
         """
         succeeded = True
         try:
@@ -246,7 +246,10 @@ class Reviewer:
 
 
 async def _write_longest_accepted(bodies: Iterable[str], write: Callable[[str], Awaitable[_Written]]) -> _Written:
-    """Write the longest text that the forge accepts and return the result. Raises CommentTooLong if it accepts none."""
+    """Write the longest text that the forge accepts and return the result.
+
+    Raises: CommentTooLong if the forge accepts none.
+    """
     *longer, last = bodies
     for body in longer:
         with suppress(CommentTooLong):

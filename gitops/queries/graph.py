@@ -150,7 +150,7 @@ class QueryGraph:
     # -- Questions
 
     def read(self, family: Any, args: tuple[Any, ...]) -> Any:
-        """Return the value of a declaration. Raises the Fault of a query that failed."""
+        """Return the value of a declaration. Raises: the Fault of a query that failed."""
         if self._frames:
             return self._read_inside(family, args)
         self.settle()

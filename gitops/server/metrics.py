@@ -1,8 +1,8 @@
-"""Metrics for Prometheus: counters of the work as it is done, and gauges of the last reconciliation, made at each
-scrape.
+"""Metrics for Prometheus: counters of the work as it is done, and gauges of the last reconciliation.
 
-Labels are bounded: names of clusters (at most 200), sources, definitions and rollouts, and words of closed lists; never
-an object. This is the only module that imports prometheus_client. docs/operations.md lists every metric.
+The gauges are made at each scrape. Labels are bounded: names of clusters (at most 200), sources, definitions and
+rollouts, and words of closed lists; never an object. This is the only module that imports prometheus_client.
+docs/operations.md lists every metric.
 """
 
 from __future__ import annotations

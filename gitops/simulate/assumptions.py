@@ -33,7 +33,7 @@ class Assumptions:
 
     @classmethod
     def parse(cls, text: str, *, seed: int = 0) -> Assumptions:
-        """Parse text such as `ready=1m..5m,hang=prod/db-*`. Raises ValueError, which says what would be valid."""
+        """Parse text such as `ready=1m..5m,hang=prod/db-*`. Raises: ValueError, which says what would be valid."""
         assumptions = cls(seed=seed)
         for part in filter(None, (item.strip() for item in text.split(","))):
             word, separator, value = part.partition("=")

@@ -53,7 +53,7 @@ class HistoryReader:
     def open(cls, location: str, name: str = "") -> HistoryReader:
         """Open the repository or directory at *location* as source *name*, by default named after it.
 
-        Raises SourceError if it is not a local repository.
+        Raises: SourceError if it is not a local repository.
         """
         if is_url(location):
             raise SourceError(location, "is a URL; history is read from a local repository", advice="clone it")
@@ -110,7 +110,7 @@ def _as_commit(snapshot: SourceSnapshot) -> SourceSnapshot:
 
 
 def read_rules(file: Path) -> Catalog:
-    """Read a file of windows and policies that replace those of a repository. Raises RulesError."""
+    """Read a file of windows and policies that replace those of a repository. Raises: RulesError."""
     try:
         data = file.read_bytes()
     except OSError as error:

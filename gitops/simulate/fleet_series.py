@@ -53,7 +53,7 @@ def project_series(
     *tested_rules* replace the windows of the commits, so that they also decide whether windows select by cluster.
     *wanted* is the only cluster, empty for all.
 
-    Raises SourceError if another source declares the clusters, or none declares the wanted one.
+    Raises: SourceError if another source declares the clusters, or none declares the wanted one.
     """
     source = commits.base.catalog.source
     if source != fleet_source:
@@ -91,7 +91,7 @@ def project_series(
 
 
 def _choose_clusters(states: Sequence[States], source: str, wanted: str) -> list[ClusterName]:
-    """Return the clusters to simulate, `local` first. Raises SourceError if the wanted cluster is not declared."""
+    """Return the clusters to simulate, `local` first. Raises: SourceError if the wanted cluster is not declared."""
     names = dict.fromkeys(name for declared in states for name in declared)
     if wanted and wanted not in names:
         raise SourceError(

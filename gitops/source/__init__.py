@@ -1,8 +1,8 @@
-"""Reading of Git: a target (`SourceTarget`) is mirrored in the cache (`Mirror`), and a commit of it becomes a value
-(`SourceSnapshot`).
+"""Reading of Git: mirrors of repositories, and their commits as values.
 
-A directory on disk is read by `read_working_tree`. Levelgate never checks out a repository and never runs a program
-from it.
+A target (`SourceTarget`) is mirrored in the cache (`Mirror`), and a commit of it becomes a value (`SourceSnapshot`). A
+directory on disk is read by `read_working_tree`. Levelgate never checks out a repository and never runs a program from
+it.
 """
 
 from gitops.source.credentials import Credentials

@@ -82,8 +82,9 @@ class Credentials:
         return text
 
     def _ssh_command(self) -> list[str]:
-        """Return the ssh command. With a key file it reads neither configuration nor agent, so no other key is
-        offered.
+        """Return the ssh command.
+
+        With a key file, ssh reads neither configuration nor agent, so no other key is offered.
         """
         command = list(_SSH)
         if self.ssh_key_file is not None:
@@ -101,8 +102,9 @@ class Credentials:
         return command
 
     def _check_usable(self, target: SourceTarget) -> None:
-        """Check that every file can be read and none is empty. Only the file of known hosts may be. Raises:
-        Unauthorized.
+        """Check that every file can be read and none is empty.
+
+        Only the file of known hosts may be empty. Raises: Unauthorized.
         """
         for file in self._files:
             if not os.access(file, os.R_OK):
@@ -114,8 +116,9 @@ class Credentials:
             raise Unauthorized(str(target), f"the credentials file {file} {problem}", advice=advice)
 
     def _token_forms(self) -> set[str]:
-        """Return the token as it may stand in output of Git: plain, URL-encoded, or in base64, alone or with the
-        user.
+        """Return the token as it may stand in output of Git.
+
+        The forms are plain, URL-encoded, and in base64, alone or with the user.
         """
         if self.token_file is None:
             return set()

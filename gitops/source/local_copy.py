@@ -129,9 +129,7 @@ class LocalCopy:
         return self.retry_after_repair(look, fallback)
 
     def retry_after_repair(self, operation: Callable[[], T], remote_name: str) -> T:
-        """Run `operation`; if the copy is damaged, replace it by a fetch of `remote_name` and run `operation` once
-        more.
-        """
+        """Run `operation`; if the copy is damaged, replace it by a fetch of `remote_name` and retry once."""
         try:
             return operation()
         except DamagedCache:
@@ -197,8 +195,9 @@ class LocalCopy:
             git.run("gc", "--prune=now", "--quiet")
 
     def _transfer(self, git: Git, repository: Repository, remote_name: str) -> str | None:
-        """Fetch a commit into the incoming ref, and return its id; None if the remote name is not that of a
-        commit.
+        """Fetch a commit into the incoming ref, and return its id.
+
+        Return None if the remote name is not that of a commit.
         """
         try:
             self._remote.transfer(git, f"+{remote_name}:{_INCOMING}")

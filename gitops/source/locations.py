@@ -58,8 +58,9 @@ def read_location(
 
 
 def read_comparison(location: str, base: str, head: str, tick: Callable[[], None]) -> ComparedCommits:
-    """Read the commit `head` (empty: the directory as it lies) and, if `base` is not empty, the commit where the two
-    parted.
+    """Read the commit `head` and, if `base` is not empty, the commit where the two parted.
+
+    An empty `head` is the directory as it lies.
 
     Raises: RevisionNotFound, and RefusedContent in a shallow clone that lacks the commit where the two parted.
     """
@@ -92,8 +93,7 @@ def is_descendant(location: str, ancestor: str, commit: str) -> bool:
 
 
 def list_identities(location: str) -> tuple[frozenset[str], str]:
-    """Return every identity (`target.identity`) of the repository at `location`, and the path of `location` inside
-    it.
+    """Return every identity (`target.identity`) of the repository at `location`, and the path of `location` in it.
 
     A source with any of these identities follows this repository.
     """

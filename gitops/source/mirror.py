@@ -96,16 +96,15 @@ class Mirror:
 
     @property
     def credential_states(self) -> tuple[object, ...]:
-        """Return a value that differs once a credentials file has changed: a refused request is then worth another
-        try.
+        """Return a value that differs once a credentials file has changed.
+
+        A refused request is then worth another try.
         """
         return self._credentials.file_states
 
     @property
     def ref_names(self) -> tuple[str, ...]:
-        """Return the refs to pass to `list_refs` in order to find the target's commit; none if the target is a
-        commit.
-        """
+        """Return the refs to pass to `list_refs` to find the target's commit; none if the target is a commit."""
         match self.target.ref:
             case CommitRef():
                 return ()
@@ -210,8 +209,9 @@ class Mirror:
         return self._signature_check[1]
 
     def find_commit(self, prefix: str) -> str:
-        """Return the full id of the commit whose id begins with `prefix`. The server is asked only if the copy lacks
-        it.
+        """Return the full id of the commit whose id begins with `prefix`.
+
+        The server is asked only if the copy lacks the commit.
         """
         return self.find_copied_commit(prefix) or self.resolve(prefix)
 
@@ -260,8 +260,9 @@ class Mirror:
         return Remote(self.target, self._cache_directory, credentials=credentials, limits=self._limits, tick=self._tick)
 
     def _fallback(self, default: str) -> str:
-        """Return what to fetch if the copy is damaged. A range of versions names no ref without the server's list of
-        tags.
+        """Return what to fetch if the copy is damaged.
+
+        A range of versions names no ref without the server's list of tags.
         """
         return default if isinstance(self.target.ref, VersionRef) else _remote_name(self.target)
 

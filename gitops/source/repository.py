@@ -265,8 +265,9 @@ class Repository:
         return listing
 
     def _read_objects(self, ids: list[str], *, limit: int) -> Iterator[tuple[str, bytes, bytes]]:
-        """Yield id, type and bytes of each object, in order. Raises: DamagedCache if the bytes do not match the
-        id.
+        """Yield id, type and bytes of each object, in order.
+
+        Raises: DamagedCache if the bytes do not match the id.
         """
         output = self._run("cat-file", "--batch", "--buffer", stdin="\n".join([*ids, ""]).encode(), limit=limit)
         position = 0

@@ -106,8 +106,9 @@ def _revert_file(git: Git, name: bytes, *, current: Blob | None, old: Blob | Non
 
 
 def _check_paths_free(names: set[bytes], new: set[bytes]) -> None:
-    """Refuse to restore a file whose path is a directory today, or the reverse: Git would delete the current
-    content.
+    """Refuse to restore a file whose path is a directory today, or the reverse.
+
+    Git would delete the current content.
 
     Raises: RevertError.
     """

@@ -38,8 +38,9 @@ class SourceProblem:
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """Limits of reading, in bytes and seconds. `max_file_bytes` refuses one file; every other limit refuses the
-    commit.
+    """Limits of reading, in bytes and seconds.
+
+    `max_file_bytes` refuses one file; every other limit refuses the commit.
     """
 
     max_file_bytes: int = 1 << 20

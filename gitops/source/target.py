@@ -175,8 +175,9 @@ def parse_full_ref(text: str) -> Ref:
 
 
 def is_url(text: str) -> bool:
-    """Return whether `text` has the form of a URL (`https://...`, `git@host:path`), allowed or not, and not of a
-    local path.
+    """Return whether `text` has the form of a URL, allowed or not, and not of a local path.
+
+    Forms of a URL are `https://...` and `git@host:path`.
     """
     return "://" in text or bool(_TRANSPORT_HELPER.match(text)) or bool(_SCP.fullmatch(text))
 

@@ -25,8 +25,9 @@ _SUFFIXES = tuple(suffix.encode() for suffix in MANIFEST_SUFFIXES)
 
 
 class TreeEntry(NamedTuple):
-    """An entry of a tree; `path` is relative to the directory that is read. `size` is 0 if the listing does not
-    report it.
+    """An entry of a tree; `path` is relative to the directory that is read.
+
+    `size` is 0 if the listing does not report it.
     """
 
     mode: bytes

@@ -1,5 +1,6 @@
-"""Ranges of semantic versions for the tags of a repository: semver.org 2.0.0, in the grammar of Masterminds/semver
-and npm.
+"""Ranges of semantic versions for the tags of a repository.
+
+Versions follow semver.org 2.0.0, ranges the grammar of Masterminds/semver and npm.
 
     >=1.0.0 <2.0.0      both                    ~1.4    >=1.4.0 <1.5.0          1.4.x   equal to ~1.4
     ^1.2 || ^2          one of them             ^0.3.1  >=0.3.1 <0.4.0          *       every release
@@ -109,8 +110,9 @@ def _parse_alternative(text: str, part: str) -> tuple[tuple[_Bound, ...], bool]:
 
 
 def _bounds(sign: str, numbers: list[int], pre: str) -> Iterator[_Bound]:
-    """Yield the bounds of one part. A part with fewer than three numbers stands for all versions that begin with
-    them.
+    """Yield the bounds of one part.
+
+    A part with fewer than three numbers stands for all versions that begin with them.
     """
     low = _make_version(numbers, pre)
     if sign in {"~", "^"} or (len(numbers) < 3 and sign in {"", "="}):

@@ -1,8 +1,7 @@
-"""Published data of the built-in kinds of Kubernetes: discovery, OpenAPI v3 schemas without descriptions, and Go
-structures.
+"""Published data of the built-in kinds of Kubernetes: discovery, OpenAPI v3 schemas, and Go structures.
 
-`make schemas` makes the files from a real API server and its sources. They hold for the version that `kinds.json.gz`
-names. Pure, except that each file is read once, when it is first needed.
+The schemas have no descriptions. `make schemas` makes the files from a real API server and its sources. They hold for
+the version that `kinds.json.gz` names. Pure, except that each file is read once, when it is first needed.
 """
 
 from __future__ import annotations
@@ -45,6 +44,7 @@ class BuiltinSchemas:
 
 
 def kind_key(group: str, version: str, kind: str) -> str:
+    """Return the key of a kind in `BuiltinSchemas.kinds`; the core group is empty."""
     return f"{group}/{version}/{kind}"
 
 

@@ -112,8 +112,9 @@ class Catalog:
         return {kind: frozenset(versions) for kind, versions in versions_by_kind.items()}
 
     def find_definition_kind(self, problem: Problem) -> GroupKind | None:
-        """Return the kind of the definition in whose document *problem* is, also if it is broken; None for another
-        document.
+        """Return the kind of the definition in whose document *problem* is, also if the definition is broken.
+
+        Return None for another document.
         """
         content = self.contents.get(problem.file, FileContent())
         document_starts: list[tuple[int, GroupKind | None]] = [
@@ -224,11 +225,11 @@ def load(
 
 
 def with_changed_files(previous: Catalog, changed_files: Mapping[str, bytes], commit: str) -> Catalog | None:
-    """Return the catalog of the next commit, in which only *changed_files* have other bytes and no file is new or
-    removed.
+    """Return the catalog of the next commit, in which only *changed_files* have other bytes.
 
-    Return None if the commit has to be loaded in full, because a changed file holds more than objects that affect no
-    other file. Apart from copies of references, the cost grows with the changed files alone.
+    No file is new or removed. Return None if the commit has to be loaded in full, because a changed file holds more
+    than objects that affect no other file. Apart from copies of references, the cost grows with the changed files
+    alone.
     """
     previous_contents = previous.contents
     contents = {file: file_content.parse_file(file, data) for file, data in changed_files.items()}
@@ -287,8 +288,9 @@ def _broken_outlines(contents: Iterable[FileContent], broken: Container[GroupKin
 def _crds(
     contents: Iterable[FileContent], definitions: Iterable[Definition], refused: Container[str]
 ) -> Iterator[Manifest]:
-    """Yield the CRDs of a commit except the *refused*: from files, from resources of definitions, and of the
-    definitions.
+    """Yield the CRDs of a commit except the *refused*.
+
+    CRDs come from files, from resources of definitions, and from the definitions themselves.
     """
     for declared in (declared for content in contents for declared in content.objects):
         if declared.group_kind == CRD and declared.manifest["metadata"]["name"] not in refused:

@@ -1,5 +1,6 @@
-"""Objects that a commit may not contain: Levelgate's own, those of the cluster itself, and webhooks that could block
-writes.
+"""Objects that a commit may not contain.
+
+Forbidden are Levelgate's own objects, those of the cluster itself, and webhooks that could block writes.
 
 A commit that could write Levelgate's records could forge what was applied, by which person, and what may be deleted. No
 setting changes this.

@@ -87,10 +87,9 @@ def object_keys(catalog: Catalog, scopes: Mapping[GroupKind, bool]) -> list[Obje
 
 
 def close_definitions(catalog: Catalog, kinds: Iterable[GroupKind]) -> frozenset[GroupKind]:
-    """Return those of *kinds* that the catalog defines, with the defined kinds that their resources create,
-    transitively.
+    """Return those of *kinds* that the catalog defines, with the defined kinds that their resources create.
 
-    A broken definition contributes the kinds of its outline.
+    Created kinds are followed transitively. A broken definition contributes the kinds of its outline.
     """
     known = catalog.definitions.keys() | catalog.broken.keys()
     found: set[GroupKind] = set()
@@ -177,10 +176,10 @@ def project(
 
 
 def digest(catalog: Catalog) -> str:
-    """Return a digest of a catalog's effect on a cluster. It ignores the commit, its author and message, and line
-    numbers.
+    """Return a digest of a catalog's effect on a cluster.
 
-    File names count: an object in a file that cannot be read is recognised by its file name.
+    The digest ignores the commit, its author and message, and line numbers. File names count: an object in a file that
+    cannot be read is recognised by its file name.
     """
     calendars = catalog.calendars if catalog.rules else {}
     unreadable = sorted(catalog.unreadable_files)
@@ -272,8 +271,9 @@ def _collisions(
 
 
 def _problems_of(catalog: Catalog, content: ProjectedContent, kept: Collection[int]) -> Iterator[Problem]:
-    """Yield the problems of a catalog except those of definitions, objects and destinations that the projection leaves
-    out.
+    """Yield the problems of a catalog, without those of parts that the projection leaves out.
+
+    Such parts are definitions, objects and destinations.
     """
     for problem in catalog.problems:
         found = _document_of(catalog.contents.get(problem.file, FileContent()), problem.line)

@@ -1,6 +1,4 @@
-"""Facts about an expression without evaluation: variables, paths that it reads, functions that it calls, loop
-invariants.
-"""
+"""Facts about an expression without evaluation: variables, paths read, functions called, loop invariants."""
 
 from __future__ import annotations
 
@@ -41,6 +39,7 @@ class ExpressionFacts:
 
 
 def analyse(tree: SyntaxNode) -> ExpressionFacts:
+    """Return the facts about an expression, with the first call that can only fail."""
     calls = [node for node in walk(tree) if isinstance(node, FunctionCall)]
     reads = set(_reads(tree, frozenset()))
     certain = {path for path, optional in reads if not optional}

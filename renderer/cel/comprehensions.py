@@ -41,11 +41,13 @@ def is_exactly_one(outcomes: Iterable[bool]) -> bool:
 
 
 def optional_map(value: Any, body: Callable[[Any], Any]) -> Optional:
+    """Return `value.optMap(x, body)`: an optional of the body's value, or `NONE`."""
     optional = expect_optional(value)
     return Optional(body(optional.value)) if optional.present else NONE
 
 
 def optional_flat_map(value: Any, body: Callable[[Any], Any]) -> Optional:
+    """Return `value.optFlatMap(x, body)`: the optional that the body returns, or `NONE`."""
     optional = expect_optional(value)
     return expect_optional(body(optional.value)) if optional.present else NONE
 
@@ -57,11 +59,13 @@ def value_or(value: Any, other: Callable[[], Any]) -> Any:
 
 
 def optional_or(value: Any, other: Callable[[], Any]) -> Optional:
+    """Return `value.or(other)`, evaluating *other* only if it is needed (cel-go)."""
     optional = expect_optional(value)
     return optional if optional.present else expect_optional(other())
 
 
 def expect_optional(value: Any) -> Optional:
+    """Return *value* unchanged. Raises: EvaluationError unless it is an optional."""
     if type(value) is Optional:
         return value
     raise EvaluationError(f"expected optional, got {type_name(value)}")

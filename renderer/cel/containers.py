@@ -18,7 +18,7 @@ KEYS: Final = frozenset((str, int, UInt, bool))
 def lookup(container: Any, key: Any) -> Optional:
     """Return the value of a map's key or a list's index as an optional.
 
-    Raises EvaluationError if the types do not fit.
+    Raises: EvaluationError if the types do not fit.
     """
     if type(container) in MAPS:
         return _lookup_key(container, key)
@@ -94,6 +94,7 @@ def has_field(operand: Any, name: str) -> bool:
 
 
 def missing_message(container: Any, key: Any) -> str:
+    """Return the message of a missing key, or of an index out of range."""
     if container is None:
         return f"no such key {key!r} in null"
     if type(container) in LISTS:

@@ -87,4 +87,5 @@ class BudgetError(EvaluationError):
 
 
 def no_operator_error(operator: str, left: Any, right: Any) -> NoOverloadError:
+    """Return the error of an operator that does not accept the types of its operands."""
     return NoOverloadError(f"{type_name(left)} {operator} {type_name(right)}", (left, right))

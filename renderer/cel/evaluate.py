@@ -24,10 +24,10 @@ def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
     Values in and out: int (64 bits), `UInt`, float, str, bytes, bool, None, list, dict, aware datetime, timedelta. The
     result may also be an `Optional` (`NONE` is the empty one), a `TypeValue`, or a value type of the Kubernetes
     libraries. Timestamps and durations of the result are cut off to microseconds. Names may be qualified
-    (`{"request.time": ...}`); the longest matching one counts.
+    (`{"request.time": ...}`); the longest matching one counts. Lists and maps of the result are new, so that changing
+    them cannot change the bindings.
 
-    Raises ExpressionError and nothing else, often NoSuchKey or BudgetExceeded. Lists and maps of the result are new, so
-    that changing them cannot change the bindings.
+    Raises: ExpressionError and nothing else, often NoSuchKey or BudgetExceeded.
     """
     program = parse_program(expression)
     try:

@@ -66,7 +66,7 @@ Scope = Mapping[str, MacroBinding]
 
 
 def evaluate_exactly(text: str, tree: SyntaxNode, variables: Mapping[str, Any], meter: Meter) -> Any:
-    """Return the value of an expression. Raises EvaluationError."""
+    """Return the value of an expression. Raises: EvaluationError."""
     return _Evaluation(text, variables, meter).evaluate(tree, {})
 
 

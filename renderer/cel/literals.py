@@ -17,6 +17,7 @@ _PLAIN: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True)
 
 
 def parse_integer(text: str) -> int:
+    """Return the int of a decimal or hexadecimal literal. Raises: EvaluationError beyond 64 bits."""
     value = _parse_number(text)
     if not INT_MIN <= value <= INT_MAX:
         raise EvaluationError(f"{text} does not fit into an int (64 bits)")
@@ -24,6 +25,7 @@ def parse_integer(text: str) -> int:
 
 
 def parse_unsigned(text: str) -> UInt:
+    """Return the uint of a literal that ends in `u`. Raises: EvaluationError beyond 64 bits."""
     value = _parse_number(text[:-1])
     if value > UINT_MAX:
         raise EvaluationError(f"{text} does not fit into a uint (64 bits)")
@@ -31,6 +33,7 @@ def parse_unsigned(text: str) -> UInt:
 
 
 def parse_string(text: str) -> str:
+    """Return the text of a literal; a raw one has no escapes. Raises: EvaluationError."""
     raw, body = _unquote(text)
     return body if raw else _ESCAPE.sub(_decode_character, body)
 

@@ -20,7 +20,7 @@ MAX_TREE_DEPTH: Final = 250
 
 
 def nest(start: int, end: int, *children: SyntaxNode) -> tuple[int, int, int]:
-    """Return place and depth of a node above *children*. Raises EvaluationError if it would be too deep."""
+    """Return place and depth of a node above *children*. Raises: EvaluationError if it would be too deep."""
     depth = 1 + max((node.depth for node in children), default=0)
     if depth > MAX_TREE_DEPTH:
         raise EvaluationError(f"the expression is nested deeper than {MAX_TREE_DEPTH} levels", offset=start)
@@ -39,8 +39,9 @@ def qualified_name(node: SyntaxNode | None) -> str | None:
 
 
 def expand_namespaced_macro(name: str, start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode | None:
-    """Return the tree of `cel.bind`, or of `cel.block` and the names of its slots, which cel-go's and cel-java's
-    optimizers write.
+    """Return the tree of `cel.bind`, or of `cel.block` and the names of its slots.
+
+    The optimizers of cel-go and cel-java write `cel.block` and these names.
     """
     match name, arguments:
         case "bind", _:
@@ -57,6 +58,7 @@ def expand_namespaced_macro(name: str, start: int, end: int, arguments: list[Syn
 
 
 def expand_bind(start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode:
+    """Return the tree of `cel.bind(variable, value, body)`. Raises: EvaluationError for other arguments."""
     if len(arguments) != 3:
         raise EvaluationError("cel.bind() takes a variable, its value, and an expression", offset=start)
     name, value, body = arguments
@@ -64,6 +66,7 @@ def expand_bind(start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode
 
 
 def expand_has(start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode:
+    """Return the tree of `has(a.b)`. Raises: EvaluationError unless the argument selects a field."""
     match arguments:
         case [Select(operand=operand, field=field, optional=False)]:
             return Has(*nest(start, end, operand), operand, field)
@@ -73,6 +76,7 @@ def expand_has(start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode:
 
 
 def variable_name(macro: str, node: SyntaxNode) -> str:
+    """Return the name of a macro's variable. Raises: EvaluationError unless *node* is a variable."""
     if isinstance(node, Variable):
         return node.name
     raise EvaluationError(f"the first argument of {macro}() must be a variable name", offset=node.at)
@@ -104,6 +108,7 @@ def _condition_key(node: SyntaxNode) -> Literal:
 
 
 def as_list(arguments: list[SyntaxNode]) -> tuple[SyntaxNode]:
+    """Return the arguments of a variadic function as one list literal, its only operand."""
     position = nest(arguments[0].at, arguments[-1].end, *arguments)
     return (ListLiteral(*position, tuple((node, False) for node in arguments)),)
 

@@ -65,7 +65,7 @@ def nanoseconds(value: Any) -> int:
 
 
 def timestamp_from_nanoseconds(nanos: int) -> datetime:
-    """Return the timestamp *nanos* after 1970. Raises OverflowError outside the years 1 to 9999."""
+    """Return the timestamp *nanos* after 1970. Raises: OverflowError outside the years 1 to 9999."""
     moment = EPOCH + timedelta(microseconds=nanos // 1000)
     if not nanos % 1000:
         return moment
@@ -75,7 +75,7 @@ def timestamp_from_nanoseconds(nanos: int) -> datetime:
 
 
 def duration_from_nanoseconds(nanos: int) -> timedelta:
-    """Return the duration of *nanos*. Raises OverflowError if Python cannot represent it."""
+    """Return the duration of *nanos*. Raises: OverflowError if Python cannot represent it."""
     length = timedelta(microseconds=nanos // 1000)
     if not nanos % 1000:
         return length

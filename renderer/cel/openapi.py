@@ -35,8 +35,9 @@ _NAMES: Final = {
 
 
 class SchemaTypeReader:
-    """Reader of the schemas of one document. *definitions* are the targets of its `$ref`s, by the last part of the
-    reference.
+    """Reader of the schemas of one document.
+
+    *definitions* are the targets of its `$ref`s, by the last part of the reference.
 
     A field is read when it is asked for, because schemas are large and recursive, and expressions use few fields.
     """

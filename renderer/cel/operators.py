@@ -39,7 +39,7 @@ MAX_DURATION: Final = timedelta(microseconds=2**63 // 1000)
 
 
 def require_bool(value: Any) -> bool:
-    """Return a condition. Raises EvaluationError for any value but a bool."""
+    """Return a condition. Raises: EvaluationError for any value but a bool."""
     if value is True:
         return True
     if value is False:
@@ -121,18 +121,21 @@ greater_equal = _ordering_operator(">=", operator.ge)
 
 
 def check_int_range(value: int) -> int:
+    """Return *value* unchanged. Raises: EvaluationError if it does not fit into 64 bits."""
     if INT_MIN <= value <= INT_MAX:
         return value
     raise EvaluationError("integer overflow (int is 64 bits)")
 
 
 def check_uint_range(value: int) -> UInt:
+    """Return *value* as a uint. Raises: EvaluationError if it is negative or does not fit into 64 bits."""
     if 0 <= value <= UINT_MAX:
         return UInt(value)
     raise EvaluationError("unsigned integer overflow (uint is 64 bits and not negative)")
 
 
 def compute_timestamp(compute: Callable[[], datetime]) -> datetime:
+    """Return the result of *compute*. Raises: EvaluationError outside of the years 1 to 9999."""
     try:
         return compute()
     except OverflowError:
@@ -140,6 +143,7 @@ def compute_timestamp(compute: Callable[[], datetime]) -> datetime:
 
 
 def compute_duration(compute: Callable[[], timedelta]) -> timedelta:
+    """Return the result of *compute*. Raises: EvaluationError if its length exceeds MAX_DURATION."""
     try:
         value = compute()
     except OverflowError:
@@ -150,6 +154,7 @@ def compute_duration(compute: Callable[[], timedelta]) -> timedelta:
 
 
 def add(left: Any, right: Any, meter: Meter) -> Any:
+    """Return the sum of numbers or times, or the concatenation of texts, bytes or lists."""
     kind = type(left)
     if kind in _TIMES:
         return _add_times(left, right)
@@ -192,12 +197,13 @@ def _add_times(left: Any, right: Any) -> Any:
 
 
 def concatenate(meter: Meter, *parts: str) -> str:
-    """Return the result of a chain of `+` with a text in it. Raises any exception if a part is not a text."""
+    """Return the result of a chain of `+` with a text in it. Raises: any exception if a part is not a text."""
     meter.produce(sum(map(len, parts)))
     return "".join(parts)
 
 
 def subtract(left: Any, right: Any) -> Any:
+    """Return the difference of two numbers of one type, or of timestamps and durations."""
     if type(left) in _TIMES:
         return _subtract_times(left, right)
     return _compute_numbers("-", operator.sub, left, right)
@@ -212,6 +218,7 @@ def _subtract_times(left: Any, right: Any) -> Any:
 
 
 def multiply(left: Any, right: Any) -> Any:
+    """Return the product of two numbers of one type."""
     return _compute_numbers("*", operator.mul, left, right)
 
 
@@ -250,6 +257,7 @@ def modulo(left: Any, right: Any) -> Any:
 
 
 def negate(value: Any) -> Any:
+    """Return the negative of an int or double. Raises: EvaluationError, also for the least int."""
     kind = type(value)
     if kind is int:
         return check_int_range(-value)
@@ -259,6 +267,7 @@ def negate(value: Any) -> Any:
 
 
 def invert(value: Any) -> bool:
+    """Return `!value`. Raises: NoOverloadError for any value but a bool."""
     if type(value) is bool:
         return not value
     raise NoOverloadError(f"!{type_name(value)}", (value,))

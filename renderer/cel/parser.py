@@ -92,7 +92,7 @@ _HINTS: Final = {
 
 
 def parse(text: str) -> SyntaxNode:
-    """Return the tree of an expression. Raises EvaluationError with the place of the first mistake."""
+    """Return the tree of an expression. Raises: EvaluationError with the place of the first mistake."""
     if len(text) > MAX_SOURCE_CHARACTERS:
         raise EvaluationError(f"the expression is longer than {MAX_SOURCE_CHARACTERS:,} characters")
     if not text.strip():
@@ -130,8 +130,9 @@ def _last_word(text: str) -> str:
 
 
 def _as_variable(node: SyntaxNode) -> SyntaxNode:
-    """Return the node as a variable if it names a type: types have no fields, so an operand called `list` is a
-    variable.
+    """Return the node as a variable if it names a type.
+
+    Types have no fields, so an operand called `list` is a variable.
     """
     match node:
         case Literal(value=TypeValue(name=name)):

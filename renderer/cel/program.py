@@ -44,8 +44,9 @@ class Program:
     def evaluate(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
         """Return the value, as described in `values`. It may share parts with the variables.
 
-        *meter* belongs to the object or instance that the expression is part of. Raises ExpressionError, often
-        NoSuchKey or BudgetExceeded.
+        *meter* belongs to the object or instance that the expression is part of.
+
+        Raises: ExpressionError, often NoSuchKey or BudgetExceeded.
         """
         try:
             return (self._fast or self._generate())(variables, meter or Meter())
@@ -96,9 +97,9 @@ def emit_source(program: Program, source: CodeBuilder) -> str:
 
 
 def compile_expression(text: str) -> Program:
-    """Compile an expression without `${` and `}`. Raises ExpressionError with the column.
+    """Compile an expression without `${` and `}`.
 
-    Programs and mistakes are cached by text.
+    Programs and mistakes are cached by text. Raises: ExpressionError with the column.
     """
     program = parse_program(text)
     if program.mistake:

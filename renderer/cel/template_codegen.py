@@ -39,10 +39,10 @@ class Composer:
         return self._source.add_constant(value)
 
     def add_hole(self, parts: Sequence[str | Program], *, binary: bool) -> str:
-        """Return the source of a hole's value: the JSON or OMIT of a single program, or the joined text of several
-        parts.
+        """Return the source of a hole's value.
 
-        With *binary*, bytes are encoded by `to_json.encode_bytes`.
+        The value is the JSON or OMIT of a single program, or the joined text of several parts. With *binary*, bytes are
+        encoded by `to_json.encode_bytes`.
         """
         sources = [repr(part) if isinstance(part, str) else emit_source(part, self._source) for part in parts]
         match parts:

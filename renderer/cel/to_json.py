@@ -19,7 +19,7 @@ from renderer.cel.values import INT_MAX, LISTS, OMIT, MixedMap, Omit, Optional, 
 
 
 def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> Any:
-    """Return a new JSON value. Raises ExpressionError, which names the text *expression*."""
+    """Return a new JSON value. Raises: ExpressionError, which names the text *expression*."""
     try:
         return to_plain(value, meter or Meter())
     except EvaluationError as fault:
@@ -41,9 +41,9 @@ def encode_bytes(value: Any) -> Any:
 
 
 def to_plain(value: Any, meter: Meter) -> Any:
-    """Return a new JSON value. Raises EvaluationError.
+    """Return a new JSON value.
 
-    Each element is paid for, because a small value may contain the same list a million times.
+    Each element is paid for, because a small value may contain the same list a million times. Raises: EvaluationError.
     """
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:

@@ -55,6 +55,7 @@ _RETURNS_SAME_LIST: Final = frozenset(("sort", "distinct", "reverse", "slice"))
 
 
 def accepts(accepted: tuple[frozenset[type] | None, ...], operands: list[Type]) -> bool:
+    """Return whether the operands may have the types of a signature, where None stands for any type."""
     return len(accepted) == len(operands) and all(
         types is None or isinstance(kind, Dyn) or not types.isdisjoint(_python_types_of(kind))
         for types, kind in zip(accepted, operands, strict=True)

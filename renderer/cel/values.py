@@ -176,6 +176,7 @@ def python_types(name: str) -> Iterable[type]:
 
 
 def type_of(value: Any) -> TypeValue:
+    """Return the CEL type of a native value."""
     name = _NAMES.get(type(value))
     return TYPES.get(name or "") or TypeValue(name or type(value).__name__)
 

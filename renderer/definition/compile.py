@@ -130,7 +130,7 @@ class DefinitionErrors(Exception):
 
 
 def compile_definition(document: Document) -> Definition:
-    """Compile a ResourceGraphDefinition. Raises DefinitionErrors with all mistakes."""
+    """Compile a ResourceGraphDefinition. Raises: DefinitionErrors with all mistakes."""
     return _DefinitionCompiler(document).compile_definition()
 
 
@@ -267,8 +267,9 @@ class _DefinitionCompiler:
             return {}
 
     def _inherited_annotations(self) -> dict[str, str]:
-        """Return the annotations of the definition that its CRD has to carry: deletion protection, and directives for
-        all instances.
+        """Return the annotations of the definition that its CRD has to carry.
+
+        The CRD carries deletion protection, and directives for all instances.
         """
         annotations = self.document.value["metadata"].get("annotations") or {}
         return {key: annotations[key] for key in well_known.INHERITED_BY_CRDS if isinstance(annotations.get(key), str)}

@@ -78,8 +78,9 @@ def describe_missing(problem: ExpressionError) -> str:
 
 
 def missing_path(problem: NoSuchKey) -> tuple[str, ...]:
-    """Return the whole path that the expression reads through the missing key, if it reads further; otherwise the key's
-    path.
+    """Return the whole path that the expression reads through the missing key.
+
+    If the expression reads no further, return the key's path.
     """
     missing = tuple(problem.path)
     reads = compile_expression(problem.expression).reads
@@ -89,7 +90,7 @@ def missing_path(problem: NoSuchKey) -> tuple[str, ...]:
 def as_bool(condition: Program, value: Any) -> bool:
     """Return the answer of a condition; an optional without a value is false (kro).
 
-    Raises ExpressionError for other values.
+    Raises: ExpressionError for other values.
     """
     if isinstance(value, Optional):
         value = value.value if value.present else False

@@ -92,7 +92,7 @@ def compile_entries(entries: Any) -> Iterator[tuple[str, ConditionExpression | E
 def _check_program(program: Program) -> Iterator[str]:
     """Yield the literal types of the conditions that an expression makes.
 
-    Raises ExpressionError for a mistake visible in the text.
+    Raises: ExpressionError for a mistake visible in the text.
     """
     makes_condition = False
     for node in walk(program.tree):

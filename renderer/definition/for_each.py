@@ -28,7 +28,7 @@ class Dimension:
     program: Program
 
     def values(self, variables: Mapping[str, Any], meter: Meter) -> list[Any]:
-        """Return the list of values. Raises ExpressionError, also if the value is not a list."""
+        """Return the list of values. Raises: ExpressionError, also if the value is not a list."""
         value = self.program.evaluate(variables, meter.renew())
         if isinstance(value, list):
             return value
@@ -79,7 +79,7 @@ def _compile_dimension(
 def combinations(
     dimensions: Sequence[Dimension], variables: Mapping[str, Any], meter: Meter
 ) -> Iterator[dict[str, Any]]:
-    """Yield the iterators' values of each item. Raises ExpressionError, also for more than MAX_ITEMS items."""
+    """Yield the iterators' values of each item. Raises: ExpressionError, also for more than MAX_ITEMS items."""
     lists = [dimension.values(variables, meter) for dimension in dimensions]
     if (count := math.prod(map(len, lists))) > MAX_ITEMS:
         sizes = " x ".join(str(len(values)) for values in lists)

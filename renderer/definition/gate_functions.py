@@ -98,7 +98,7 @@ class GateRewriter:
         self.waits_for: set[str] = set()
 
     def rewrite(self, node: SyntaxNode) -> SyntaxNode:
-        """Return the tree without gate functions. Raises EvaluationError for a call with wrong arguments."""
+        """Return the tree without gate functions. Raises: EvaluationError for a call with wrong arguments."""
         return self._rewrite(node, {})
 
     def _rewrite(self, node: SyntaxNode, bound: _MacroScope) -> SyntaxNode:

@@ -223,8 +223,9 @@ def _read_keys(program: Program, values: str) -> frozenset[str]:
 
 
 def value_key(node: SyntaxNode, values: str) -> str:
-    """Return the key that *node* reads from the variable *values*, such as `dba` for `@windows["dba"]`; empty if it
-    reads none.
+    """Return the key that *node* reads from the variable *values*; empty if it reads none.
+
+    For `@windows["dba"]`, the key is `dba`.
     """
     match node:
         case Index(operand=Variable(name=name), key=Literal(value=str() as key)) if name == values:

@@ -84,6 +84,7 @@ def any_object() -> Record:
 
 @cache
 def metadata_type() -> Record:
+    """Return the type of an object's `metadata`: ObjectMeta of the built-in kinds."""
     object_meta = _built_in_reader().read_type({"$ref": _OBJECT_META})
     assert isinstance(object_meta, Record)
     return object_meta

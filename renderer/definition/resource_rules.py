@@ -100,8 +100,9 @@ def find_forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 
 def _check_crd(body: dict[str, Any], path: str, collector: ProblemCollector) -> None:
-    """Note expressions of a CRD outside of its metadata: what the CRD defines must be known before there is an
-    instance.
+    """Note expressions of a CRD outside of its metadata.
+
+    The kind that the CRD defines must be known before there is an instance.
     """
     for place in _find_expressions({name: value for name, value in body.items() if name != "metadata"}, ""):
         collector.fail(join_path(path, place), "a CustomResourceDefinition may hold expressions under metadata only")

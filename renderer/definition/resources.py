@@ -230,8 +230,9 @@ class _NodeCompiler:
         return dimensions
 
     def _check_metadata(self, template: Template, kind: GroupKind, iterators: frozenset[str], path: str) -> None:
-        """Check names and namespaces: each item of a collection needs its own identity, and each object the scope of
-        its kind.
+        """Check names and namespaces.
+
+        Each item of a collection needs its own identity, and each object the scope of its kind.
         """
         metadata = template.source["metadata"]
         namespaced = is_namespaced(kind, {})

@@ -1,5 +1,6 @@
-"""The status that a definition gives its instances: fields with one expression each, and conditions (kro's
-`spec.schema.status`).
+"""The status that a definition gives its instances (kro's `spec.schema.status`).
+
+A status has fields with one expression each, and conditions.
 """
 
 from __future__ import annotations

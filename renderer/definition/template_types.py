@@ -125,6 +125,7 @@ def _describe_need(given: Type, expected: Type) -> str:
 
 
 def format_type(kind: Type) -> str:
+    """Return a type as messages name it, with its article."""
     if isinstance(kind, Dyn) and kind.only:
         return " or ".join(sorted(_TYPE_TEXTS.get(name, name) for name in kind.only))
     return _TYPE_TEXTS.get(str(kind)) or f"a {kind}"

@@ -1,7 +1,7 @@
-"""Static type check of a definition: its expressions against the types that they read, its templates against the types
-that they make (kro documentation, "Static type checking").
+"""Static type check of a definition (kro documentation, "Static type checking").
 
-Names were checked when the definition was compiled. An unknown type is never a mistake.
+Expressions are checked against the types that they read, templates against the types that they make. Names were checked
+when the definition was compiled. An unknown type is never a mistake.
 """
 
 from __future__ import annotations

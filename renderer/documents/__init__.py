@@ -69,10 +69,10 @@ class Document:
     """Path inside the YAML document if the object is an item of a `List`; otherwise empty."""
 
     def line_of(self, path: str) -> int:
-        """Return the line of a path such as `spec.resources[2].template.spec.size`, or of its nearest ancestor in the
-        file.
+        """Return the line of a path, or of its nearest ancestor in the file.
 
-        The first use parses the file again, so this is for messages only.
+        A path is written as in `spec.resources[2].template.spec.size`. The first use parses the file again, so this is
+        for messages only.
         """
         full_path = f"{self._prefix}.{path}" if self._prefix and path[:1] not in ("", "[") else self._prefix + path
         location = self._source.location(self._ordinal).find(full_path)

@@ -38,9 +38,7 @@ _EXAMPLE_TEXTS: Final = (
 
 
 def build_example(definition: Definition, *, all_fields: bool = False) -> Manifest:
-    """Return an instance with every required field and every default; with *all_fields*, with all
-    other fields as well.
-    """
+    """Return an instance with every required field and every default; with *all_fields*, with every field."""
     metadata = {"name": f"my-{definition.group_kind.kind.lower()}"}
     spec = _example_value(definition.spec_schema, all_fields=all_fields)
     return {

@@ -53,8 +53,9 @@ def spec_schema(api_version: str, kind: str, spec: Mapping[str, Any]) -> dict[st
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a kind that OpenAPI describes completely, with an enum of one word for `apiVersion` and
-    `kind`.
+    """Return the schema of a kind that OpenAPI describes completely.
+
+    `apiVersion` and `kind` get an enum of one word.
     """
     identity = {name: {"const": schema["properties"][name]["enum"][0]} for name in ("apiVersion", "kind")}
     translated = _translate(schema)

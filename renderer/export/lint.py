@@ -271,8 +271,9 @@ def _find_unknown_kinds(definition: Definition, types: KindSchemas) -> Iterator[
 
 
 def _needs_ready_when(node: ResourceNode) -> bool:
-    """Return whether an object is not ready as soon as it exists: Kubernetes starts its Pods, or another controller
-    acts on it.
+    """Return whether an object is not ready as soon as it exists.
+
+    Kubernetes starts the Pods of such an object, or another controller acts on it.
     """
     has_lifecycle = (
         node.group_kind.kind in _WORKLOADS

@@ -89,8 +89,9 @@ def edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterat
 
 
 def soft_edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
-    """Yield dependencies that the object does not name. They give way to named dependencies where both would form a
-    cycle.
+    """Yield dependencies that the object does not name.
+
+    Such dependencies give way to named ones where both would form a cycle.
 
     The API server's callbacks need the Pods behind a Service. A workload needs the rights of its ServiceAccount as long
     as it runs.
@@ -145,7 +146,7 @@ def persistent_volume_claims(manifest: Manifest, key: ObjectKey) -> Iterator[Obj
 def parse_depends_on(manifest: Manifest) -> list[ObjectKey]:
     """Return the keys in `config.kubernetes.io/depends-on`, separated by commas.
 
-    A key is `group/namespaces/NS/Kind/NAME` or `group/Kind/NAME`. Raises DependsOnError for any other text.
+    A key is `group/namespaces/NS/Kind/NAME` or `group/Kind/NAME`. Raises: DependsOnError for any other text.
     """
     annotations = _mapping_at(manifest, ("metadata", "annotations"))
     text = annotations.get(well_known.DEPENDS_ON)

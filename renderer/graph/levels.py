@@ -26,7 +26,7 @@ class CycleError(RendererError):
 def compute_levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
     """Return the nodes by level. *parents* maps every node to its direct dependencies, all of which are nodes as well.
 
-    Raises CycleError with a shortest cycle.
+    Raises: CycleError with a shortest cycle.
     """
     pending_counts = {node: len(set(depends_on)) for node, depends_on in parents.items()}
     children: dict[str, list[str]] = {node: [] for node in parents}

@@ -24,7 +24,7 @@ from renderer.template.typed_views import view_of
 
 Schema = Mapping[str, Any]
 Evaluate = Callable[[str, Mapping[str, Any]], Any]
-"""Evaluates a CEL expression with variables. Raises an exception with a readable text if it cannot."""
+"""Evaluates a CEL expression with variables. Raises: an exception with a readable text if it cannot."""
 
 _OLD_SELF: Final = re.compile(r"\boldSelf\b")
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
@@ -143,8 +143,9 @@ def _with_escaped_names(schema: Schema, value: Any) -> Any:
 
 
 def _item_key(schema: Schema) -> Callable[[Any], Hashable] | None:
-    """Return a function that identifies an item of a set or list map for rules; None if items are told apart by
-    position.
+    """Return a function that identifies an item of a set or list map for rules.
+
+    Return None if items are told apart by position.
     """
     match schema.get("x-kubernetes-list-type"):
         case "set":

@@ -1,7 +1,7 @@
-"""Changes between two schemas, and whether they break instances of the old one (the classes of kro's
-`pkg/graph/crd/compat`).
+"""Changes between two schemas, and whether they break instances of the old one.
 
-A change is breaking if it can make a stored or committed instance invalid, or lose part of it.
+The classes of changes are those of kro's `pkg/graph/crd/compat`. A change is breaking if it can make a stored or
+committed instance invalid, or lose part of it.
 """
 
 from __future__ import annotations

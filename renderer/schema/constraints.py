@@ -1,6 +1,6 @@
 """Effects of markers on the schema of their field, by the table of kro's SimpleSchema.
 
-Each function changes the schema that is being built. Raises MarkerError for a value that does not fit.
+Each function changes the schema that is being built. Raises: MarkerError for a value that does not fit.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ def _apply_default(schema: Schema, marker: Marker) -> None:
 
 
 def parse_boolean_default(marker: Marker) -> bool:
+    """Return a boolean field's default. Raises: MarkerError unless it is `true` or `false`."""
     if marker.value not in ("true", "false"):
         raise MarkerError(f"default={marker.value}: true or false is expected")
     return marker.value == "true"

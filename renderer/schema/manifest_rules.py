@@ -1,7 +1,7 @@
-"""Rules that every manifest must meet before the program reads anything else from it, and further ones for Secrets and
-CRDs.
+"""Rules that every manifest must meet, and further ones for Secrets and CRDs.
 
-They are OpenAPI schemas, checked by the validator of instances. They require only what the program relies on.
+The rules are OpenAPI schemas, checked by the validator of instances. The program reads nothing else from a manifest
+before they are met. They require only what the program relies on.
 """
 
 from __future__ import annotations

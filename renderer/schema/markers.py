@@ -89,7 +89,7 @@ class Marker:
 
 
 def parse_markers(text: str) -> list[Marker]:
-    """Return all markers of a field, in order. Raises MarkerError at the first that cannot be read."""
+    """Return all markers of a field, in order. Raises: MarkerError at the first that cannot be read."""
     markers = list(_iterate_markers(text))
     if not markers:
         raise MarkerError("nothing follows '|'; write a marker such as default=1, or leave the '|' out")
@@ -195,7 +195,7 @@ def _find_bare_end(text: str, start: int, key: str) -> int:
 
 
 def parse_json(marker: Marker) -> object:
-    """Return the JSON value of a marker. Raises MarkerError."""
+    """Return the JSON value of a marker. Raises: MarkerError."""
     try:
         return mend_surrogates(json.loads(marker.value, parse_int=_parse_number, parse_constant=_refuse_constant))
     except ValueError as error:

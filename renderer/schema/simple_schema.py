@@ -37,7 +37,7 @@ MAX_NODES: Final = 10_000
 
 
 def to_openapi(spec: Mapping[str, Any], types: Mapping[str, Any] | None = None) -> Schema:
-    """Return the OpenAPI v3 schema of an instance's `spec`. Raises SchemaErrors with every mistake."""
+    """Return the OpenAPI v3 schema of an instance's `spec`. Raises: SchemaErrors with every mistake."""
     builder = _Builder(types or {})
     schema = builder.build(spec)
     if builder.mistakes:

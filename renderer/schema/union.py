@@ -32,7 +32,7 @@ class NoUnionError(RendererError):
 
 
 def union(schemas: Sequence[Schema], path: str = "spec") -> dict[str, Any]:
-    """Return the union of at least one schema, oldest first. Raises NoUnionError if there is none."""
+    """Return the union of at least one schema, oldest first. Raises: NoUnionError if there is none."""
     newest = schemas[-1]
     if all(schema == newest for schema in schemas):
         return dict(newest)

@@ -26,8 +26,9 @@ _PREFIX: Final = re.compile(r"(?<![A-Za-z0-9_])[rRbB]{1,2}\Z")
 def scan(text: str) -> tuple[Part, ...]:
     """Return the literal and expression parts of a string, in order, without empty ones.
 
-    Braces are counted except inside string literals of the expression. An unclosed `${` is literal text (kro). Raises
-    ExpressionError for `${` inside an expression.
+    Braces are counted except inside string literals of the expression. An unclosed `${` is literal text (kro).
+
+    Raises: ExpressionError for `${` inside an expression.
     """
     parts: list[Part] = []
     position = 0
@@ -44,7 +45,7 @@ def scan(text: str) -> tuple[Part, ...]:
 def parse_expression(text: str) -> Program:
     """Return the program of a standalone `${...}`.
 
-    Raises ExpressionError if the text is anything else or does not compile.
+    Raises: ExpressionError if the text is anything else or does not compile.
     """
     match scan(text):
         case (Expression(text=inner),):

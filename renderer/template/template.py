@@ -64,7 +64,7 @@ class _Hole:
         return len(self.parts) == 1
 
     def evaluate(self, variables: Mapping[str, Any], meter: Meter) -> Any:
-        """Return the JSON value, or OMIT. Raises ExpressionError."""
+        """Return the JSON value, or OMIT. Raises: ExpressionError."""
         meter.renew()
         if not self.is_standalone:
             return "".join(
@@ -140,7 +140,7 @@ class Template:
         """Return as much of the value as is known, and the pending errors with their paths.
 
         A string whose expression fails with a pending error stays as written. *meter* belongs to the instance that the
-        value is part of. Raises TemplateError with all other errors.
+        value is part of. Raises: TemplateError with all other errors.
         """
         instance_meter = meter or Meter.of_instance()
         built = self._try_build(variables, instance_meter)
@@ -189,7 +189,7 @@ class Template:
 
 
 def compile_template(value: Any) -> Template:
-    """Compile a JSON value. Raises TemplateError with all mistakes."""
+    """Compile a JSON value. Raises: TemplateError with all mistakes."""
     holes: dict[Path, _Hole] = {}
     errors: list[TemplateError] = []
     for path, text in find_strings(value):
@@ -226,7 +226,7 @@ def format_path(path: Path) -> str:
 def find_strings(value: Any, path: Path = (), *, include_all: bool = False) -> Iterator[tuple[Path, str]]:
     """Yield the strings of a value that may hold expressions, with their paths; with *include_all*, all strings.
 
-    Raises TemplateError if the value is nested too deeply.
+    Raises: TemplateError if the value is nested too deeply.
     """
     if len(path) > MAX_DEPTH:
         raise TemplateError(

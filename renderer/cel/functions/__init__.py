@@ -72,4 +72,5 @@ def is_function(name: str) -> bool:
 
 
 def find_function(name: str, *, method: bool) -> Function | None:
+    """Return the function, or with *method* the method, of this full name; None if there is none."""
     return FUNCTIONS.get((name, method))

@@ -23,11 +23,13 @@ _COMPARABLE: Final = (NUMBERS, TIMESTAMP_TYPES, DURATION_TYPES)
 @overload("size(string): int", "size(bytes): int", "size(list): int", "size(map): int")
 @overload("string.size(): int", "bytes.size(): int", "list.size(): int", "map.size(): int")
 def size(value: Any) -> int:
+    """Return the number of characters, bytes, elements or entries."""
     return len(value)
 
 
 @overload("list.slice(int, int): list")
 def slice_list(meter: Meter, values: list[Any], start: int, end: int) -> list[Any]:
+    """Return the elements from index *start* to before index *end*."""
     if start < 0 or end < 0 or start > end or end > len(values):
         raise EvaluationError(f"slice({start}, {end}) is outside of a list of {len(values)}")
     meter.spend(end - start)
@@ -36,6 +38,7 @@ def slice_list(meter: Meter, values: list[Any], start: int, end: int) -> list[An
 
 @overload("list.flatten(): list", "list.flatten(int): list")
 def flatten(meter: Meter, values: list[Any], depth: int = 1) -> list[Any]:
+    """Return the list with the elements of nested lists in their place, *depth* levels deep."""
     if depth < 0:
         raise EvaluationError("flatten: the depth cannot be negative")
     flat: list[Any] = []
@@ -50,6 +53,7 @@ def flatten(meter: Meter, values: list[Any], depth: int = 1) -> list[Any]:
 
 @overload("list.distinct(): list")
 def distinct(meter: Meter, values: list[Any]) -> list[Any]:
+    """Return the elements without duplicates, in the order of their first occurrence."""
     unique_values: list[Any] = []
     for value in values:
         meter.spend(1 + 4 * len(unique_values))
@@ -60,18 +64,21 @@ def distinct(meter: Meter, values: list[Any]) -> list[Any]:
 
 @overload("list.reverse(): list")
 def reverse(meter: Meter, values: list[Any]) -> list[Any]:
+    """Return the elements in reverse order."""
     meter.spend(len(values))
     return values[::-1]
 
 
 @overload("list.sort(): list")
 def sort(meter: Meter, values: list[Any]) -> list[Any]:
+    """Return the elements in ascending order."""
     check_sortable(values, meter)
     return sorted(values)
 
 
 @overload("lists.range(int): list")
 def number_range(meter: Meter, count: int) -> list[int]:
+    """Return the integers from 0 to before *count*."""
     if count < 0:
         raise EvaluationError(f"lists.range: {count} is negative")
     meter.spend(count)
@@ -80,6 +87,7 @@ def number_range(meter: Meter, count: int) -> list[int]:
 
 @overload("list.isSorted(): bool")
 def is_sorted(meter: Meter, values: list[Any]) -> bool:
+    """Return whether the elements are in ascending order."""
     check_sortable(values, meter, alike=_COMPARABLE)
     return all(a <= b for a, b in pairwise(values))
 
@@ -107,12 +115,14 @@ def _require_comparable(name: str, meter: Meter, values: list[Any]) -> list[Any]
 
 @overload("list.indexOf(dyn): int")
 def index_of(meter: Meter, values: list[Any], target: Any) -> int:
+    """Return the index of the first element that equals *target*, or -1."""
     meter.spend(len(values))
     return next((index for index, value in enumerate(values) if equal(value, target, meter)), -1)
 
 
 @overload("list.lastIndexOf(dyn): int")
 def last_index_of(meter: Meter, values: list[Any], target: Any) -> int:
+    """Return the index of the last element that equals *target*, or -1."""
     meter.spend(len(values))
     return next((index for index in reversed(range(len(values))) if equal(values[index], target, meter)), -1)
 
@@ -136,6 +146,7 @@ def deep_merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) ->
 
 @overload("lists.setAtIndex(list, int, dyn): list")
 def set_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[Any]:
+    """Return the list with *value* in place of the element at *index*."""
     _check_index(values, index, len(values) - 1)
     meter.spend(len(values))
     return [*values[:index], value, *values[index + 1 :]]
@@ -143,6 +154,7 @@ def set_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[Any]
 
 @overload("lists.insertAtIndex(list, int, dyn): list")
 def insert_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[Any]:
+    """Return the list with *value* inserted before *index*, which may be the list's length."""
     _check_index(values, index, len(values))
     meter.spend(len(values) + 1)
     return [*values[:index], value, *values[index:]]
@@ -150,6 +162,7 @@ def insert_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[A
 
 @overload("lists.removeAtIndex(list, int): list")
 def remove_at(meter: Meter, values: list[Any], index: int) -> list[Any]:
+    """Return the list without the element at *index*."""
     _check_index(values, index, len(values) - 1)
     meter.spend(len(values))
     return [*values[:index], *values[index + 1 :]]
@@ -162,6 +175,7 @@ def _check_index(values: list[Any], index: int, last: int) -> None:
 
 @overload("sets.contains(list, list): bool")
 def contains_all(meter: Meter, values: list[Any], required: list[Any]) -> bool:
+    """Return whether *values* contains every element of *required*."""
     return all(contains(value, values, meter) for value in required)
 
 

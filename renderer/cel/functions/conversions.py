@@ -37,6 +37,7 @@ _UNIT_NANOSECONDS: Final = {
 
 @overload("type(dyn): type")
 def type_of_value(value: Any) -> TypeValue:
+    """Return the type of the value."""
     return type_of(value)
 
 
@@ -44,6 +45,7 @@ def type_of_value(value: Any) -> TypeValue:
 @overload("string(int): string", "string(uint): string", "string(double): string")
 @overload("string(bytes): string", "string(timestamp): string", "string(duration): string")
 def string(meter: Meter, value: Any) -> str:
+    """Return the value as text: bytes as UTF-8, a timestamp by RFC 3339, a duration in seconds."""
     match value:
         case str():
             return value
@@ -70,6 +72,7 @@ def _decode(meter: Meter, value: bytes) -> str:
 
 @overload("int(int): int", "int(uint): int", "int(double): int", "int(string): int", "int(timestamp): int")
 def integer(value: Any) -> int:
+    """Return the value as an int: a double truncated towards zero, a timestamp as seconds since 1970."""
     match value:
         case float():
             return _truncate(value, -(2.0**63), 2.0**63)
@@ -82,6 +85,7 @@ def integer(value: Any) -> int:
 
 @overload("uint(int): uint", "uint(uint): uint", "uint(double): uint", "uint(string): uint")
 def unsigned(value: Any) -> UInt:
+    """Return the value as a uint: a double truncated towards zero."""
     match value:
         case float():
             return check_uint_range(_truncate(value, -math.ulp(0.0), 2.0**64))
@@ -104,6 +108,7 @@ def _parse_integer(text: str, target: str) -> int:
 
 @overload("double(double): double", "double(int): double", "double(uint): double", "double(string): double")
 def double(value: Any) -> float:
+    """Return the value as a double."""
     if type(value) is str and (len(value) > _MAX_NUMBER_CHARACTERS or not _DOUBLE.fullmatch(value)):
         raise EvaluationError(f"{value[:50]!r} is not a double")
     return float(value)
@@ -111,6 +116,7 @@ def double(value: Any) -> float:
 
 @overload("bool(bool): bool", "bool(string): bool")
 def boolean(value: Any) -> bool:
+    """Return the value as a bool: a text such as `true`, `t` or `1`."""
     if value is True or value in _TRUE:
         return True
     if value is False or value in _FALSE:
@@ -120,6 +126,7 @@ def boolean(value: Any) -> bool:
 
 @overload("bytes(bytes): bytes", "bytes(string): bytes")
 def to_bytes(meter: Meter, value: Any) -> bytes:
+    """Return the value as bytes: a text as UTF-8."""
     if type(value) is bytes:
         return value
     meter.produce(len(value))
@@ -128,6 +135,7 @@ def to_bytes(meter: Meter, value: Any) -> bytes:
 
 @overload("timestamp(timestamp): timestamp", "timestamp(string): timestamp", "timestamp(int): timestamp")
 def timestamp(value: Any) -> datetime:
+    """Return the value as a timestamp: a text by RFC 3339, an int as seconds since 1970."""
     if isinstance(value, datetime):
         return value
     if type(value) is int:
@@ -149,6 +157,7 @@ def _parse_timestamp(text: str) -> datetime:
 
 @overload("duration(duration): duration", "duration(string): duration")
 def duration(value: Any) -> timedelta:
+    """Return the value as a duration: a text as in Go, such as `1h30m`."""
     if isinstance(value, timedelta):
         return value
     parsed = _DURATION.fullmatch(value) if len(value) <= 100 else None

@@ -34,6 +34,7 @@ _MAX_JSON_DEPTH: Final = 200
 
 @overload("base64.encode(bytes): string")
 def base64_encode(meter: Meter, octets: bytes) -> str:
+    """Return the bytes as base64 with padding."""
     meter.produce(len(octets) * 4 // 3)
     return base64.b64encode(octets).decode()
 
@@ -52,6 +53,7 @@ def base64_decode(meter: Meter, text: str) -> bytes:
 
 @overload("json.marshal(dyn): string")
 def json_marshal(meter: Meter, value: Any) -> str:
+    """Return the value as JSON, with sorted keys and escaped as by Go's encoding/json."""
     pieces: list[str] = []
     _write(meter, value, pieces)
     return "".join(pieces)
@@ -101,6 +103,7 @@ def _scalar(value: Any) -> str:
 
 @overload("json.unmarshal(string): dyn")
 def json_unmarshal(meter: Meter, text: str) -> Any:
+    """Return the value of a JSON text; every number is a double."""
     meter.spend(len(text))
     if _estimate_depth(text) > _MAX_JSON_DEPTH:
         raise EvaluationError(f"json.unmarshal: nested deeper than {_MAX_JSON_DEPTH} levels")
@@ -150,11 +153,13 @@ def fnv64a(meter: Meter, text: str) -> bytes:
 
 @overload("hash.sha256(string): bytes")
 def sha256(meter: Meter, text: str) -> bytes:
+    """Return the SHA-256 digest of the text's UTF-8."""
     meter.read(text)
     return hashlib.sha256(text.encode()).digest()
 
 
 @overload("hash.md5(string): bytes")
 def md5(meter: Meter, text: str) -> bytes:
+    """Return the MD5 digest of the text's UTF-8."""
     meter.read(text)
     return hashlib.md5(text.encode(), usedforsecurity=False).digest()

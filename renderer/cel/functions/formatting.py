@@ -35,6 +35,7 @@ _MAX_PRECISION: Final = 1000
 
 @overload("string.format(list): string")
 def format_text(meter: Meter, text: str, values: list[Any]) -> str:
+    """Return the text with each clause, such as `%s` or `%.2f`, replaced by the next of the values."""
     meter.read(text)
     pieces: list[str] = []
     position, used_count = 0, 0

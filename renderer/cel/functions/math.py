@@ -21,11 +21,13 @@ _INTEGERS: Final = {int: "int", UInt: "uint"}
 @overload("math.greatest(list): dyn", "math.greatest(int): int", "math.greatest(uint): uint")
 @overload("math.greatest(double): double")
 def greatest(meter: Meter, values: Any) -> Any:
+    """Return the greatest of the numbers."""
     return _extreme("math.greatest", greater, meter, values)
 
 
 @overload("math.least(list): dyn", "math.least(int): int", "math.least(uint): uint", "math.least(double): double")
 def least(meter: Meter, values: Any) -> Any:
+    """Return the least of the numbers."""
     return _extreme("math.least", less, meter, values)
 
 
@@ -68,16 +70,19 @@ def _round_half_away(value: float) -> int:
 
 @overload("math.sqrt(double): double", "math.sqrt(int): double", "math.sqrt(uint): double")
 def sqrt(value: float) -> float:
+    """Return the square root of the number; NaN for a negative one."""
     return math.sqrt(value) if value >= 0 else math.nan
 
 
 @overload("math.abs(int): int", "math.abs(uint): uint", "math.abs(double): double")
 def absolute(value: Any) -> Any:
+    """Return the absolute value of the number; the least int overflows."""
     return check_int_range(abs(value)) if type(value) is int else (value if type(value) is UInt else abs(value))
 
 
 @overload("math.sign(int): int", "math.sign(uint): uint", "math.sign(double): double")
 def sign(value: Any) -> Any:
+    """Return -1, 0 or 1 in the type of the number; NaN for NaN."""
     if value != value:
         return value
     return type(value)((value > 0) - (value < 0))
@@ -107,11 +112,13 @@ for _name, _combine in (("bitAnd", operator.and_), ("bitOr", operator.or_), ("bi
 
 @overload("math.bitNot(int): int", "math.bitNot(uint): uint")
 def bit_not(value: int) -> int:
+    """Return the number with each of its 64 bits inverted."""
     return _to_type_of(value, ~int(value))
 
 
 @overload("math.bitShiftLeft(int, int): int", "math.bitShiftLeft(uint, int): uint")
 def bit_shift_left(value: int, bits: int) -> int:
+    """Return the number shifted left by *bits*, cut off to 64 bits."""
     return _to_type_of(value, int(value) << _clamp_shift(bits))
 
 

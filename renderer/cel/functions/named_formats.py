@@ -46,8 +46,9 @@ def _pattern_check(pattern: str, max_length: int, description: str) -> Callable[
 
 
 def _prefix_check(check: Callable[[Meter, str], str | None]) -> Callable[[Meter, str], str | None]:
-    """Return a check for prefixes of generated names, which may end in a dash (k8s.io/apimachinery,
-    `NameIsDNSLabel`).
+    """Return a check for prefixes of generated names, which may end in a dash.
+
+    Source: k8s.io/apimachinery, `NameIsDNSLabel`.
     """
     return lambda meter, text: check(meter, f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
@@ -125,11 +126,13 @@ for _name, _format in FORMATS.items():
 
 @overload("format.named(string): optional_type", namespaced=True)
 def find_format(name: str) -> Optional:
+    """Return an optional of the format with this name, empty if there is none."""
     return Optional(FORMATS[name]) if name in FORMATS else NONE
 
 
 @overload("named_format.validate(string): optional_type")
 def validate(meter: Meter, named_format: Format, text: str) -> Optional:
+    """Return an optional of the list of problems, empty if the text has the format."""
     meter.read(text)
     problem = named_format.check(meter, text)
     return NONE if problem is None else Optional([problem])

@@ -75,6 +75,7 @@ def _parse_cidr(text: str) -> CIDR | None:
 
 @overload("ip(string): ip")
 def ip(text: str) -> IP:
+    """Return the IP address of a text, which may be neither IPv4-mapped nor have a zone."""
     address = _parse_ip(text)
     if address is None:
         raise EvaluationError(
@@ -91,6 +92,7 @@ def is_canonical(text: str) -> bool:
 
 @overload("cidr(string): cidr")
 def cidr(text: str) -> CIDR:
+    """Return the CIDR range of a text; its address may have host bits."""
     network = _parse_cidr(text)
     if network is None:
         raise EvaluationError(
@@ -118,12 +120,14 @@ def is_global_unicast(value: IP) -> bool:
 
 @overload("cidr.containsIP(ip): bool", "cidr.containsIP(string): bool")
 def contains_ip(value: CIDR, other: IP | str) -> bool:
+    """Return whether the range contains the address."""
     inner = ip(other) if isinstance(other, str) else other
     return _covers(value, CIDR(inner, inner.address.max_prefixlen))
 
 
 @overload("cidr.containsCIDR(cidr): bool", "cidr.containsCIDR(string): bool")
 def contains_cidr(value: CIDR, other: CIDR | str) -> bool:
+    """Return whether the range contains all addresses of the other range."""
     return _covers(value, cidr(other) if isinstance(other, str) else other)
 
 

@@ -16,6 +16,7 @@ from renderer.cel.values import NONE, Optional
 
 @overload("optional_type.value(): dyn")
 def value_of(value: Optional) -> Any:
+    """Return the value of the optional. Raises: EvaluationError if it has none."""
     if value.present:
         return value.value
     raise EvaluationError("the optional has no value; use orValue(...)")

@@ -30,7 +30,7 @@ _BILLION: Final = 10**9
 
 
 def _typed_field(message: str, fields: Fields, name: str, default: Any) -> Any:
-    """Return the value of a field. Raises EvaluationError unless it has the type of *default*."""
+    """Return the value of a field. Raises: EvaluationError unless it has the type of *default*."""
     value = fields.get(name, default)
     if type_name(value) != type_name(default):
         raise EvaluationError(f"{message}.{name} is {type_name(default)}, not {type_name(value)}")
@@ -91,12 +91,14 @@ for _name, (_default, _check) in _WRAPPERS.items():
 
 @overload("google.protobuf.Timestamp{}(map): timestamp", namespaced=True)
 def timestamp(fields: Fields) -> datetime:
+    """Return the timestamp that is `seconds` and `nanos` after 1970."""
     nanos = _nanoseconds("google.protobuf.Timestamp", fields)
     return compute_timestamp(lambda: timestamp_from_nanoseconds(nanos))
 
 
 @overload("google.protobuf.Duration{}(map): duration", namespaced=True)
 def duration(fields: Fields) -> timedelta:
+    """Return the duration of `seconds` and `nanos`."""
     nanos = _nanoseconds("google.protobuf.Duration", fields)
     return compute_duration(lambda: duration_from_nanoseconds(nanos))
 
@@ -111,12 +113,14 @@ def _nanoseconds(message: str, fields: Fields) -> int:
 
 @overload("google.protobuf.Struct{}(map): map", namespaced=True)
 def struct_value(meter: Meter, fields: Fields) -> Any:
+    """Return the map in `fields` as a JSON object."""
     _check_field_names("google.protobuf.Struct", fields, "fields")
     return _to_json_value(meter, _typed_field("google.protobuf.Struct", fields, "fields", {}))
 
 
 @overload("google.protobuf.ListValue{}(map): list", namespaced=True)
 def list_value(meter: Meter, fields: Fields) -> Any:
+    """Return the list in `values` as a JSON list."""
     _check_field_names("google.protobuf.ListValue", fields, "values")
     return _to_json_value(meter, _typed_field("google.protobuf.ListValue", fields, "values", []))
 

@@ -26,6 +26,7 @@ register_type(Quantity, "kubernetes.Quantity", "quantity")
 
 @overload("quantity(string): quantity")
 def quantity(text: str) -> Quantity:
+    """Return the quantity of a text such as `500Mi`."""
     amount = parse_nanos(text)
     if amount is None:
         raise EvaluationError(f"{text!r} is not a quantity; write for instance 500Mi, 1.5 or 250m")
@@ -34,11 +35,13 @@ def quantity(text: str) -> Quantity:
 
 @overload("quantity.isInteger(): bool")
 def is_integer(value: Quantity) -> bool:
+    """Return whether the quantity is a whole number that fits into an int."""
     return value.nanos % _BILLION == 0 and INT_MIN <= value.nanos // _BILLION <= INT_MAX
 
 
 @overload("quantity.asInteger(): int")
 def as_integer(value: Quantity) -> int:
+    """Return the quantity as an int. Raises: EvaluationError unless `isInteger()`."""
     if not is_integer(value):
         raise EvaluationError("asInteger: the quantity is not a whole number of 64 bits")
     return value.nanos // _BILLION
@@ -46,6 +49,7 @@ def as_integer(value: Quantity) -> int:
 
 @overload("quantity.asApproximateFloat(): double")
 def as_approximate_float(value: Quantity) -> float:
+    """Return the quantity as the nearest double; an infinity if it is too large."""
     try:
         return value.nanos / _BILLION
     except OverflowError:

@@ -14,9 +14,7 @@ _ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @overload("random.seededString(int, string): string")
 def seeded_string(meter: Meter, length: int, seed: str) -> str:
-    """Return a text of *length*: one character for each 4 bytes of SHA-256(seed), repeating after 8 characters as in
-    kro.
-    """
+    """Return *length* characters, one for each 4 bytes of SHA-256(seed), repeating after 8 as in kro."""
     if length <= 0:
         raise EvaluationError("random.seededString: the length must be positive")
     meter.produce(length)

@@ -25,17 +25,20 @@ _REFERENCE: Final = re.compile(r"\\(.?)", re.DOTALL)
 
 @overload("string.matches(string): bool", "matches(string, string): bool")
 def matches(meter: Meter, text: str, pattern: str) -> bool:
+    """Return whether the pattern matches a part of the text."""
     return _search(meter, text, pattern) is not None
 
 
 @overload("string.find(string): string")
 def find(meter: Meter, text: str, pattern: str) -> str:
+    """Return the first match, or an empty text."""
     first_match = _search(meter, text, pattern)
     return first_match[0] if first_match else ""
 
 
 @overload("string.findAll(string): list", "string.findAll(string, int): list")
 def find_all(meter: Meter, text: str, pattern: str, limit: int = -1) -> list[str]:
+    """Return all matches, at most *limit* unless that is negative."""
     return [match[0] for match in _find_matches(meter, text, pattern, limit)]
 
 
@@ -49,6 +52,7 @@ def extract(meter: Meter, text: str, pattern: str) -> Optional:
 
 @overload("regex.extractAll(string, string): list")
 def extract_all(meter: Meter, text: str, pattern: str) -> list[str]:
+    """Return all matches, or the matches of the pattern's group if it has one."""
     group = _single_group(pattern)
     return [match[group] for match in _find_matches(meter, text, pattern, -1) if match[group] is not None]
 

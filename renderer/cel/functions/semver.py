@@ -62,6 +62,7 @@ def _normalize(text: str) -> str:
 
 @overload("semver(string): semver", "semver(string, bool): semver")
 def semver(text: str, normalize: bool = False) -> Semver:
+    """Return the semantic version of a text; with *normalize*, also of one such as `v1.2`."""
     version = _parse(text, normalize)
     if version is None:
         hint = "" if normalize else "; semver(text, true) also reads v1.2"
@@ -71,6 +72,7 @@ def semver(text: str, normalize: bool = False) -> Semver:
 
 @overload("isSemver(string): bool", "isSemver(string, bool): bool")
 def is_semver(text: str, normalize: bool = False) -> bool:
+    """Return whether `semver` accepts the text."""
     return _parse(text, normalize) is not None
 
 

@@ -87,8 +87,9 @@ def _unescape(text: str) -> str:
 
 
 def _escape_path(path: str) -> str:
-    """Return Go's `URL.EscapedPath()`: the path as written if it is well-formed, otherwise with special characters
-    escaped.
+    """Return Go's `URL.EscapedPath()`.
+
+    A well-formed path stays as written. In any other path, special characters are escaped.
     """
     if _VALID_PATH.fullmatch(path):
         return path
@@ -98,6 +99,7 @@ def _escape_path(path: str) -> str:
 
 @overload("url(string): url")
 def url(meter: Meter, text: str) -> URL:
+    """Return the URL of a text, which must have a scheme or begin with a slash."""
     meter.read(text)
     parsed = _parse(text)
     if isinstance(parsed, str):
@@ -107,6 +109,7 @@ def url(meter: Meter, text: str) -> URL:
 
 @overload("isURL(string): bool")
 def is_url(meter: Meter, text: str) -> bool:
+    """Return whether `url` accepts the text."""
     meter.read(text)
     return isinstance(_parse(text), URL)
 
