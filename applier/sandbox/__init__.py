@@ -1,5 +1,6 @@
-"""Embedded Kubernetes API, which answers as the real server does and says what it leaves out.
+"""Embedded Kubernetes API that answers as the real server does.
 
-It makes it possible to try everything without a cluster, and lets tests run in milliseconds. It is pure Python in a
-single process, and starts no containers. `server` answers requests; the other modules are its parts.
+With it, Levelgate can be tried without a cluster, and tests run in milliseconds. The API is pure Python in a single
+process, and starts no containers. docs/adr/0009-sandbox.md says what else it leaves out. Module `server` answers
+requests; the other modules are parts of the API.
 """

@@ -1,6 +1,6 @@
-"""JSONPaths of printer columns: fields, indexes, `[*]`, and filters that compare a field with a text.
+"""JSONPaths of printer columns: fields, indexes, `[*]`, and filters that compare a field with a string.
 
-An unsupported path finds nothing. Source: Kubernetes, "JSONPath Support", as far as CustomResourceDefinitions use it.
+An unsupported path finds no values. Source: Kubernetes, "JSONPath Support", as far as CustomResourceDefinitions use it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STEP = re.compile(
 
 
 def find_values(path: str, document: Any) -> list[Any]:
-    """Return all values at a path (`.status.conditions[?(@.type=="Ready")].status`), in order."""
+    """Return all values at `path` in `document`, in order, such as `.status.conditions[?(@.type=="Ready")].status`."""
     values = [document]
     for step in _parse_steps(path):
         values = [value for item in values for value in _apply_step(step, item)]
@@ -60,12 +60,12 @@ def _apply_step(step: dict[str, str | None], value: Any) -> list[Any]:
 
 
 def format_value(value: Any) -> str:
-    """Return a scalar as Go prints it."""
+    """Return the scalar `value` as Go prints it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def get_field(obj: Any, path: str) -> Any:
-    """Return the value at a dotted path of field names; None where it is missing."""
+    """Return the value at `path` in `obj`, or None if it is missing. `path` is a dotted path of field names."""
     for name in path.split("."):
         obj = obj.get(name) if isinstance(obj, dict) else None
     return obj

@@ -3,9 +3,9 @@
     sandbox = Sandbox(evaluate=...)
     response = sandbox.handle(Request("GET", "/api/v1/namespaces"))
 
-Each request is a single step: `handle` never waits and never raises, so requests are executed in sequence and each sees
-all earlier changes. Controllers work only in `tick`. It is not a cluster: nothing runs in it. See
-docs/adr/0009-sandbox.md for what it leaves out.
+`handle` never waits and never raises. So requests are executed one after the other, and each request sees all earlier
+changes. Of the controllers, garbage collection and workloads work only in `tick`. The sandbox is not a cluster: it runs
+no containers. docs/adr/0009-sandbox.md says what else it leaves out.
 """
 
 from __future__ import annotations
@@ -52,17 +52,20 @@ from renderer import builtin_kinds
 from renderer.schema import Evaluate
 
 INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-"""Namespaces of every new cluster."""
+"""Namespaces that every new cluster has."""
 
 _MAX_TICKS = 1000
 
 
 class Sandbox:
-    """A sandbox, used by one thread; each watch belongs to the event loop that reads it.
+    """Embedded Kubernetes API with its store and controllers.
 
-    `clock` returns seconds since 1970, `new_uid` unique texts. `evaluate` evaluates the CEL rules of custom kinds,
-    which are not checked without it. `store` may contain the objects of an earlier sandbox. With a `script`, workloads
-    make progress. With `serve_immediately` a new CRD is served at once, otherwise after the next `tick`.
+    One thread uses a sandbox. Each watch belongs to the event loop that reads it.
+
+    `clock` returns seconds after 1970-01-01 00:00 UTC, and `new_uid` returns unique strings. `evaluate` evaluates the
+    CEL rules of custom kinds. Without `evaluate`, CEL rules are not checked. `store` may contain the objects of an
+    earlier sandbox. With a `script`, workloads make progress. With `serve_immediately`, a new CRD is served at once,
+    and otherwise after the next `tick`.
     """
 
     def __init__(
@@ -93,7 +96,7 @@ class Sandbox:
         self._bootstrap()
 
     def handle(self, request: Request) -> Response:
-        """Return the response to a request. Never raises for anything that a client can send."""
+        """Return the response to `request`. No request that a client can send raises an exception."""
         self.request_count += 1
         try:
             return self._dispatch(request)
@@ -102,14 +105,14 @@ class Sandbox:
         except UnknownPathError as unknown:
             return unknown.response
         except (RecursionError, orjson.JSONEncodeError):
-            return bad_request("the object is nested too deeply, or holds numbers or texts that JSON cannot").response
+            return bad_request("the object is nested too deeply, or has values that JSON cannot represent").response
 
     async def answer(self, request: Request) -> Response:
         """Return the response of `handle`, as the asynchronous `RequestHandler` that endpoints expect."""
         return self.handle(request)
 
     def tick(self) -> bool:
-        """Run all controllers for one step, and return whether anything changed."""
+        """Run all controllers for one step, and return whether any object changed."""
         changed = self._garbage_collector.tick()
         if self.workloads:
             changed |= self.workloads.tick()
@@ -121,7 +124,7 @@ class Sandbox:
         return changed
 
     def tick_until_stable(self) -> None:
-        """Run controllers at the present time until nothing changes."""
+        """Run all controllers until no object changes, but at most `_MAX_TICKS` steps. The clock is not advanced."""
         for _ in range(_MAX_TICKS):
             if not self.tick():
                 return
@@ -129,7 +132,10 @@ class Sandbox:
     # ---- requests
 
     def _dispatch(self, request: Request) -> Response:
-        """Return the response to a request: a document of the API, or the result of a verb on a resource."""
+        """Return the response to `request`: a document of the API, or the result of a verb on a resource.
+
+        Raises: Refusal, UnknownPathError.
+        """
         path = path_segments(request.target)
         if path[:2] == ["openapi", "v3"]:
             return self._openapi.answer(path[2:])
@@ -179,7 +185,10 @@ class Sandbox:
         return kind
 
     def _unknown_resource(self, group: str) -> Refusal | UnknownPathError:
-        """Return the refusal of an unknown resource, which depends on whether the group is built in."""
+        """Return the refusal of a resource that `group` does not serve.
+
+        If `group` has no built-in kind, the answer is plain text, and otherwise a Status.
+        """
         group_kinds = self.state.kinds.group_kinds(group)
         return UnknownPathError() if all(kind.is_custom for kind in group_kinds) else unknown_resource_refusal()
 
@@ -258,7 +267,7 @@ class Sandbox:
             self._crd_controller.reconcile(key.name)
 
     def _bootstrap(self) -> None:
-        """Create the initial namespaces, and serve the CRDs of the store."""
+        """Create the initial namespaces, and resume from `store`: serve its CRDs, and find its unfinished deletions."""
         for name in INITIAL_NAMESPACES:
             if self.state.store.get(StoredKey("namespaces", "", name)) is None:
                 body = orjson.dumps({"metadata": {"name": name}})
@@ -273,12 +282,12 @@ class Sandbox:
 
 
 def _has_conditions(stored: StoredObject) -> bool:
-    """Return whether the controller has decided about serving a CRD."""
+    """Return whether the controller has decided whether to serve a CRD."""
     return bool((stored.to_object().get("status") or {}).get("conditions"))
 
 
 def _translate_legacy_watch(request: Request) -> tuple[Request, list[str]]:
-    """Return a watch in the old form, `/api/v1/watch/...`, in the present form."""
+    """Return `request`, a watch in the old form `/api/v1/watch/...`, in the present form, and its path segments."""
     path, _, query = request.target.partition("?")
     target = f"{path.replace('/watch', '', 1)}?{query}&watch=1"
     return Request(request.method, target, request.headers, request.body), path_segments(target)

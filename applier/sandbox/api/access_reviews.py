@@ -1,7 +1,7 @@
-"""Reviews of the client itself: its permissions (`kubectl auth can-i`) and its identity (`kubectl auth whoami`).
+"""Reviews of the client: its permissions (`kubectl auth can-i`) and its identity (`kubectl auth whoami`).
 
-A sandbox has no users: every client is anonymous and may do everything. Reviews are not stored, so their kinds are not
-in the registry. Source: Kubernetes, "Authorization Overview", "Authenticating".
+A sandbox has no users: every client is anonymous and may do everything. Reviews are not stored, so the registry does
+not contain their kinds. Source: Kubernetes, "Authorization Overview", "Authenticating".
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ _ATTRIBUTE_FIELDS = ("resourceAttributes", "nonResourceAttributes")
 
 
 def is_review(request_path: RequestPath) -> bool:
-    """Return whether a request creates a review, which the sandbox answers and does not store."""
+    """Return whether the request at `request_path` creates a review."""
     return request_path.verb == "create" and (request_path.group, request_path.version, request_path.plural) in _REVIEWS
 
 
 def answer_review(request_path: RequestPath, request: Request) -> Response:
-    """Return the answer to a review.
+    """Return the answer to the review in the body of `request`, without storing it.
 
-    Raises: Refusal (400 if the review is malformed, 422 unless an access review has exactly one field of attributes).
+    Raises: Refusal (400 if the review is malformed, 422 if an access review has no field of attributes or more than
+    one).
     """
     kind, build_answer = _REVIEWS[request_path.group, request_path.version, request_path.plural]
     try:

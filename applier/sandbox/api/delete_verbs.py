@@ -1,8 +1,8 @@
-"""Verbs that delete one object, or many.
+"""Verbs delete (one object) and deletecollection (all selected objects).
 
-An object with finalizers stays, marked with deletionTimestamp, until the last finalizer is removed. Propagation
-policies become finalizers, which the garbage collector processes. Namespaces and CustomResourceDefinitions have their
-own.
+An object with finalizers stays, marked with deletionTimestamp, until the last finalizer is removed. The propagation
+policies Foreground and Orphan become finalizers of the object, which the garbage collector processes. A Namespace also
+stays while its spec has finalizers.
 """
 
 from __future__ import annotations
@@ -19,13 +19,19 @@ _UNDELETABLE_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class DeleteVerbs:
-    """Implementation of delete and deletecollection."""
+    """Verbs delete and deletecollection on the objects of an `ApiState`."""
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
 
     def delete(self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions) -> Object:
-        """Return the object that is being deleted, or a Status that it is removed. Raises: Refusal (403, 404, 409)."""
+        """Delete the object `name`.
+
+        Return the object if finalizers keep it, or otherwise a Status of success.
+
+        Raises: Refusal (403 if the Namespace may not be deleted, 404 if the object is absent, 409 if a precondition
+        fails).
+        """
         live = with_type_meta(kind, self._state.find(kind, namespace, name))
         _check_preconditions(kind, live, options)
         if kind.resource == "namespaces" and name in _UNDELETABLE_NAMESPACES:
@@ -51,7 +57,7 @@ class DeleteVerbs:
         metadata = dict(live["metadata"])
         if "deletionTimestamp" not in metadata:
             metadata["deletionTimestamp"] = self._state.now()
-            # Namespaces and CRDs have finalizers of their own, and no grace period.
+            # The real server gives Namespaces and CRDs neither a grace period nor a new generation.
             if kind.resource not in ("namespaces", "customresourcedefinitions.apiextensions.k8s.io"):
                 metadata["deletionGracePeriodSeconds"] = 0
                 if "generation" in metadata:
@@ -87,9 +93,10 @@ def _check_preconditions(kind: ServedKind, live: Object, options: DeleteOptions)
 
 
 def _select_finalizers(kind: ServedKind, present: list[str], policy: str) -> list[str]:
-    """Return the finalizers of an object that is deleted with a policy.
+    """Return the finalizers that an object with the finalizers `present` has after a deletion with `policy`.
 
-    Without a policy its present finalizers decide.
+    If `kind` is Namespace or `policy` is empty, the result is `present`. Otherwise the finalizer of `policy`, if any,
+    replaces those of other policies.
     """
     if kind.resource == "namespaces":
         return present
@@ -101,5 +108,5 @@ def _select_finalizers(kind: ServedKind, present: list[str], policy: str) -> lis
 
 
 def has_spec_finalizers(kind: ServedKind, obj: Object) -> bool:
-    """Return whether the spec of an object has finalizers, as that of a Namespace may."""
+    """Return whether `obj` is a Namespace with finalizers in its spec."""
     return kind.resource == "namespaces" and bool((obj.get("spec") or {}).get("finalizers"))

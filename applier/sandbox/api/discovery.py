@@ -1,4 +1,4 @@
-"""Discovery documents: the kinds served, in the aggregated and the legacy form, and the version of the server.
+"""Discovery documents: the served kinds in the aggregated and the legacy form, and the version of the server.
 
 Source: Kubernetes, "The Kubernetes API", "Aggregated discovery" (KEP-3352).
 """
@@ -23,7 +23,7 @@ _AGGREGATED_CONTENT_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGr
 class DiscoveryService:
     """Discovery documents, built once for each revision of the registry.
 
-    `version` is the Kubernetes version, as `v1.36.4`.
+    `version` is the Kubernetes version, such as `v1.36.4`.
     """
 
     def __init__(self, kinds: KindRegistry, version: str) -> None:
@@ -33,7 +33,7 @@ class DiscoveryService:
         self._revision = -1
 
     def answer(self, request: Request, path: list[str]) -> Response:
-        """Return the document at a path. Raises: UnknownPathError."""
+        """Return the document at `path`. Raises: UnknownPathError."""
         if self._revision != self._kinds.revision:
             self._responses, self._revision = {}, self._kinds.revision
         aggregated = "as=APIGroupDiscoveryList" in request.headers.get("accept", "") and len(path) == 1
@@ -42,7 +42,7 @@ class DiscoveryService:
         if response is None:
             response = self._responses[key] = self._build_response(path, aggregated=aggregated)
         if aggregated and request.headers.get("if-none-match") == response.headers["ETag"]:
-            # HTTP caches update their stored headers from a 304.
+            # A 304 repeats the headers, because HTTP caches update their stored headers from it.
             return Response(304, b"", _AGGREGATED_CONTENT_TYPE, response.headers)
         return response
 

@@ -1,7 +1,7 @@
-"""OpenAPI v3 documents, as far as kubectl reads them: `explain`, and the support for field validation.
+"""OpenAPI v3 documents, as far as kubectl reads them for `explain` and for the support of field validation.
 
-They have no descriptions, like the published schemas in the sandbox. Source: Kubernetes, "The Kubernetes API", "OpenAPI
-V3".
+The documents have no descriptions, because the published schemas in the sandbox have none. Source: Kubernetes, "The
+Kubernetes API", "OpenAPI V3".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from renderer.builtin_kinds import BuiltinSchemas
 Schema = Mapping[str, Any]
 
 EMPTY_V2_DOCUMENT = Response(200, b"", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
-"""The old document, which kubectl reads only for `kind: List`. An empty document in protobuf has no bytes."""
+"""Empty OpenAPI v2 document, which kubectl reads only for `kind: List`. In protobuf, an empty document has no bytes."""
 
 _REFERENCE_PREFIX = "#/components/schemas/"
 _WRITE_PARAMETERS = [
@@ -27,14 +27,14 @@ _WRITE_PARAMETERS = [
 
 
 class OpenApi:
-    """OpenAPI documents by group version, built for each request."""
+    """Index and documents of OpenAPI v3, one document for each group version, built for each request."""
 
     def __init__(self, kinds: KindRegistry, builtin_schemas: BuiltinSchemas) -> None:
         self._kinds = kinds
         self._builtin_schemas = builtin_schemas
 
     def answer(self, path: list[str]) -> Response:
-        """Return the document at *path*, relative to /openapi/v3. Raises: UnknownPathError."""
+        """Return the document at `path`, which is relative to /openapi/v3. Raises: UnknownPathError."""
         match path:
             case []:
                 return json_response({"paths": dict(self._list_documents())})
@@ -78,7 +78,7 @@ class OpenApi:
         }
 
     def _add_references(self, value: Any, schemas: dict[str, Any]) -> None:
-        """Add all definitions that a schema refers to, directly or indirectly."""
+        """Add to `schemas` every definition to which `value` refers, directly or indirectly."""
         match value:
             case {"$ref": str(reference), **rest}:
                 name = reference.removeprefix(_REFERENCE_PREFIX)

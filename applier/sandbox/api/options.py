@@ -1,4 +1,4 @@
-"""Options of requests: query parameters, and for deletions the body.
+"""Options of requests: query parameters and, for deletions, the body.
 
 Source: ListOptions, CreateOptions, UpdateOptions, PatchOptions and DeleteOptions of meta.k8s.io/v1, and their
 validation in apimachinery.
@@ -35,7 +35,10 @@ _VERSION_MATCHES = ("Exact", "NotOlderThan")
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Options of a write. `field_validation` is Strict, Warn or Ignore; `force` is for server-side apply only."""
+    """Options of a create, update, patch or apply.
+
+    `field_validation` is Ignore, Strict or Warn. `force` is for server-side apply only.
+    """
 
     manager: str
     dry_run: bool
@@ -44,7 +47,7 @@ class WriteOptions:
 
 
 def parse_write_options(request: Request, query: Mapping[str, str], verb: str, *, apply: bool = False) -> WriteOptions:
-    """Return the options of a create, update or patch. Raises: Refusal (422)."""
+    """Return the options in `query` of a create, update or patch. Raises: Refusal (422)."""
     field_manager = query.get("fieldManager", "")
     mistakes = [*_check_dry_run(query), *_check_field_manager(field_manager, apply=apply)]
     if (field_validation := query.get("fieldValidation", "")) not in _FIELD_VALIDATIONS:
@@ -76,9 +79,10 @@ def _check_field_manager(name: str, *, apply: bool) -> list[StatusCause]:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """Options of a deletion.
+    """Preconditions, propagation policy and dry run of a deletion.
 
-    `propagation` is Background, Foreground or Orphan; empty leaves the choice to the server.
+    If `uid` or `version` is empty, it is no precondition. `propagation` is Background, Foreground or Orphan. If
+    `propagation` is empty, the present finalizers of the object decide.
     """
 
     uid: str = ""
@@ -88,9 +92,9 @@ class DeleteOptions:
 
 
 def parse_delete_options(request: Request, query: Mapping[str, str]) -> DeleteOptions:
-    """Return the options of a deletion, from its body.
+    """Return the options of a deletion. For a policy or dry run, the body of `request` precedes `query`.
 
-    A policy or dry run that the body leaves out comes from the query. Raises: Refusal (400, 422).
+    Raises: Refusal (400 if the body is malformed, 422 if an option has an unknown value).
     """
     body = _parse_delete_body(request.body)
     preconditions = body.get("preconditions") or {}
@@ -108,7 +112,7 @@ def parse_delete_options(request: Request, query: Mapping[str, str]) -> DeleteOp
         raise invalid_object(RefusalSubject("meta.k8s.io", "", "DeleteOptions"), mistakes)
     uid, version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
     if not isinstance(uid, str) or not isinstance(version, str):
-        raise bad_request("preconditions of DeleteOptions are texts")
+        raise bad_request("the preconditions of DeleteOptions are not strings")
     return DeleteOptions(uid, version, policy, bool(dry_run))
 
 
@@ -131,8 +135,8 @@ def _parse_delete_body(body: bytes) -> dict[str, Any]:
 class ListOptions:
     """Options of a list or a watch.
 
-    `version` is None where none is given. `limit` and `timeout_seconds` are 0 for none. `send_initial_events` is None
-    where the version decides.
+    If the client sent no resourceVersion, `version` is None. If `limit` or `timeout_seconds` is 0, the client set no
+    limit. If `send_initial_events` is None, `version` decides whether a watch begins with the present objects.
     """
 
     version: int | None
@@ -145,7 +149,11 @@ class ListOptions:
 
 
 def parse_list_options(query: Mapping[str, str], *, watching: bool = False) -> ListOptions:
-    """Return the options of a list or watch. Raises: Refusal (400, 422; 500 for the version of a watch)."""
+    """Return the options in `query` of a list, or of a watch if `watching` is set.
+
+    Raises: Refusal (422 for options that exclude each other, 400 for other mistakes, 500 for the resourceVersion of a
+    watch).
+    """
     limit, timeout_seconds = _parse_int_parameter(query, "limit"), _parse_int_parameter(query, "timeoutSeconds")
     send_initial_events = parse_flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
     version_text, version_match, continue_token = (
@@ -198,9 +206,10 @@ def _check_watch_options(version_match: str, send_initial_events: bool | None) -
 
 
 def parse_resource_version(text: str, *, message_prefix: str = "", code: int = 500) -> int | None:
-    """Return a resourceVersion, or None if it is empty.
+    """Return the resourceVersion in `text`, or None if `text` is empty.
 
-    Raises: Refusal with *code*, and *message_prefix* before the message.
+    Raises: Refusal with status `code`, and `message_prefix` before its message, if `text` is not an unsigned 64-bit
+    integer.
     """
     if not text:
         return None
@@ -211,7 +220,7 @@ def parse_resource_version(text: str, *, message_prefix: str = "", code: int = 5
 
 
 def _parse_int_parameter(query: Mapping[str, str], name: str) -> int:
-    """Return a parameter as a 64-bit integer, 0 where it is missing. Raises: Refusal (400)."""
+    """Return the parameter `name` as a 64-bit integer, or 0 if it is missing. Raises: Refusal (400)."""
     text = query.get(name, "0")
     if not re.fullmatch("[+-]?[0-9]{1,19}", text) or not -(2**63) <= int(text) < 2**63:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')

@@ -1,7 +1,8 @@
-"""Decoding of Kubernetes protobuf, which kubectl sends for built-in kinds, to JSON objects.
+"""Decoding of Kubernetes protobuf to JSON objects.
 
-Only request bodies are decoded. Responses are always JSON, which every client accepts. Source: apimachinery
-`runtime.Unknown`, `generated.proto` of the API groups, and Protocol Buffers, "Encoding".
+kubectl sends objects of built-in kinds in protobuf. Only request bodies are decoded. Responses are always JSON, which
+every client accepts. Source: apimachinery `runtime.Unknown`, `generated.proto` of the API groups, and Protocol Buffers,
+"Encoding".
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _MAX_DEPTH = 100
 
 
 class ProtobufError(ValueError):
-    """Bytes that are not a message of the expected type, with the reason."""
+    """Reason why bytes are not a message of the expected type."""
 
 
 def decode_protobuf(body: bytes, go_type: GoType) -> Object:
-    """Return the object in a body, with the client's apiVersion and kind. Raises: ProtobufError."""
+    """Return the object in `body`, with the apiVersion and kind that the client sent. Raises: ProtobufError."""
     if not body.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:
@@ -66,7 +67,7 @@ def _decode_struct(go_type: GoType, data: bytes, depth: int) -> Object:
 
 
 def _decode_items(go_type: GoType, value: Any, depth: int) -> Iterator[Any]:
-    """Yield one item, or the several numbers of a packed field."""
+    """Yield the item in `value`, or each number if `value` is a packed field."""
     if go_type.type == "integer" and isinstance(value, bytes):
         position = 0
         while position < len(value):
@@ -101,7 +102,7 @@ def _decode_value(go_type: GoType, value: Any, depth: int) -> Any:
 
 
 def _decode_special(kind: str, message: dict[int, Any]) -> Any:
-    """Return the single value that a message stands for."""
+    """Return the single value for which `message`, a message of type `kind`, stands."""
     match kind:
         case _ if kind == QUANTITY:
             return message.get(1, b"").decode()
@@ -119,7 +120,7 @@ def _decode_special(kind: str, message: dict[int, Any]) -> Any:
 
 
 def _read_fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the number and the value of each field in a message: integers, or bytes."""
+    """Yield the number and the value of each field in the message `data`. Values are integers or bytes."""
     position = 0
     while position < len(data):
         tag, position = _read_varint(data, position)
@@ -143,7 +144,10 @@ def _read_fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the integer at *position*, with seven bits in each byte, and the position after it."""
+    """Return the varint at `position` in `data`, and the position after it.
+
+    Each byte holds seven bits of the integer.
+    """
     number = 0
     for shift in range(0, 70, 7):
         byte = data[position]

@@ -1,7 +1,8 @@
 """Verbs get and list: consistent reads, selectors, pages.
 
-All pages of a list show the same state: the first page keeps references to its objects, while there is room. A page of
-a state that was dropped is refused as expired (410), and the client starts again.
+All pages of a list show the same state: the first page keeps references to the listed objects. At most
+`MAX_LIST_SNAPSHOTS` such states are kept; the oldest is dropped first. If the state of a page was dropped, the request
+is refused as expired (410), and the client lists again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from applier.sandbox.wire import Refusal, bad_request, expired_refusal
 from renderer.frozen import dataclass
 
 MAX_LIST_SNAPSHOTS = 32
-"""States of lists in pages that are kept at once."""
+"""Number of states that are kept at once for the further pages of lists."""
 
 _METADATA_FIELDS = {"metadata.name": "", "metadata.namespace": ""}
 _EVENT_REFERENCE_FIELDS = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
@@ -56,7 +57,9 @@ _SELECTABLE_FIELDS: Mapping[str, Mapping[str, str]] = {
     "secrets": {"type": ""},
     "services": {"spec.clusterIP": "", "spec.type": ""},
 }
-"""Fields for field selectors besides name and namespace, with the value of an absent field."""
+"""Fields for field selectors besides name and namespace, by resource, each with the value that stands for an absent
+field.
+"""
 
 _NOT_SELECTABLE_BY_NAMESPACE = frozenset({"namespaces", "nodes"})
 
@@ -70,7 +73,7 @@ ObjectPredicate = Callable[[StoredObject], bool]
 
 
 def parse_selection(kind: ServedKind, request_path: RequestPath) -> tuple[ObjectPredicate, bool]:
-    """Return the predicate of the selected objects, and whether it may exclude any. Raises: Refusal (400)."""
+    """Return a predicate for the selectors of a request, and whether they have any term. Raises: Refusal (400)."""
     labels, fields = request_path.query.get("labelSelector", ""), request_path.query.get("fieldSelector", "")
     label_selector, terms = parse_label_selector(labels), parse_field_selector(fields)
     selectable = {**_METADATA_FIELDS, **_SELECTABLE_FIELDS.get(kind.resource, {}), **dict.fromkeys(kind.selectable, "")}
@@ -101,7 +104,7 @@ def _selectable_value(stored: StoredObject, path: str, absent: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ContinueToken:
-    """Start of a page: after the object `start`, in the state of `version`."""
+    """Start of a page: after the key `start` (namespace, name), in the state at resourceVersion `version`."""
 
     version: int
     start: tuple[str, str]
@@ -124,25 +127,29 @@ class _ContinueToken:
 
 
 class ReadVerbs:
-    """Implementation of get and list."""
+    """Verbs get and list on the objects of an `ApiState`, with the states of unfinished lists."""
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
         self._snapshots: OrderedDict[tuple[int, str, str], list[StoredObject]] = OrderedDict()
 
     def find(self, kind: ServedKind, request_path: RequestPath) -> StoredObject:
-        """Return the requested object. Raises: Refusal (404, 500, 504)."""
+        """Return the object at `request_path`.
+
+        Raises: Refusal (404 if the object is absent, 500 if the requested version is malformed, 504 if it is in the
+        future).
+        """
         self._check_version(parse_resource_version(request_path.query.get("resourceVersion", "")))
         return self._state.find(kind, request_path.namespace, request_path.name)
 
     def select(self, kind: ServedKind, request_path: RequestPath) -> list[StoredObject]:
-        """Return all selected objects in order. Raises: Refusal (400)."""
+        """Return all objects that the request selects, in the order of namespace and name. Raises: Refusal (400)."""
         matches, _ = parse_selection(kind, request_path)
         resource_store = self._state.store.resource_store(kind.resource)
         return [stored for stored in resource_store.sorted_objects(request_path.namespace) if matches(stored)]
 
     def list_page(self, kind: ServedKind, request_path: RequestPath, representation: Representation) -> bytes:
-        """Return a page of a list, encoded. Raises: Refusal (400, 410, 422, 504)."""
+        """Return a page of a list, encoded as `representation` says. Raises: Refusal (400, 410, 422, 504)."""
         matches, is_filtered = parse_selection(kind, request_path)
         options = parse_list_options(request_path.query)
         limit, version = options.limit, self._state.store.version
@@ -152,7 +159,7 @@ class ReadVerbs:
             self._check_version(options.version)
             if options.exact and options.version != version:
                 raise expired_refusal("The resourceVersion for the provided list is too old.")
-            if options.version == 0:  # the real server answers from a cache, which has no pages
+            if options.version == 0:  # here the real server answers from a cache, without pages
                 limit = 0
             items = self._state.store.resource_store(kind.resource).sorted_objects(request_path.namespace)
         page, remaining = _take_page((item for item in items if matches(item)), limit)
@@ -186,7 +193,10 @@ class ReadVerbs:
 
 
 def _take_page(items: Iterator[StoredObject], limit: int) -> tuple[list[StoredObject], Iterator[StoredObject] | None]:
-    """Return the first *limit* items (0: all), and the items after the next; None where no item is left."""
+    """Return the first `limit` items, and an iterator of the items after the next one.
+
+    If no item is left, the second result is None. If `limit` is not positive, the first result has all items.
+    """
     if limit <= 0:
         return list(items), None
     return list(islice(items, limit)), items if next(items, None) else None

@@ -42,12 +42,12 @@ _Body = TypeVar("_Body", dict[str, Any], list[Any])
 
 
 def media_type(request: Request) -> str:
-    """Return the media type of the body, without parameters; empty if the request declares none."""
+    """Return the media type of the body without parameters, or an empty string if `request` declares none."""
     return request.headers.get("content-type", "").partition(";")[0].strip()
 
 
 def with_json_body(request: Request, go_type: GoType | None) -> Request:
-    """Return the request with a JSON body, where it has protobuf of *go_type*. Raises: Refusal (400)."""
+    """Return `request`, and convert a body in protobuf to JSON if `go_type` is given. Raises: Refusal (400)."""
     if go_type is None or media_type(request) != MEDIA_TYPE:
         return request
     try:
@@ -58,13 +58,13 @@ def with_json_body(request: Request, go_type: GoType | None) -> Request:
 
 
 def _parse_object(kind: ServedKind, request: Request) -> Object:
-    """Return the object in the body of a create or update. Raises: Refusal (400, 415, 422)."""
+    """Return the object in the body of a create or update, before decoding. Raises: Refusal (400, 415, 422)."""
     body = request.body
     content_type = media_type(request)
     if content_type not in ("", "application/json", "*/*"):
         message = (
             "the body of the request was in an unknown format - accepted media types include: application/json "
-            f"(the sandbox reads no {content_type})"
+            f"(the sandbox does not read {content_type}: send JSON)"
         )
         raise Refusal(415, "UnsupportedMediaType", message)
     try:
@@ -85,7 +85,10 @@ def _parse_object(kind: ServedKind, request: Request) -> Object:
 
 
 def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
-    """Check that apiVersion and kind are those of the path; built-in kinds may leave them out."""
+    """Check that apiVersion and kind of `obj` are those of `kind`. Objects of built-in kinds may leave both out.
+
+    Raises: Refusal (400; 422 for a custom object of another kind).
+    """
     api_version, kind_name = obj.get("apiVersion"), obj.get("kind")
     if not kind.is_custom:
         type_meta = (api_version or kind.api_version, kind_name or kind.kind)
@@ -109,7 +112,7 @@ def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
 
 
 def read_object(kind: ServedKind, request: Request, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
-    """Return the object in the body of a create or update, decoded by the rules of its kind, and warnings.
+    """Return the object in the body of a create or update, decoded by the rules of `kind`, and warnings.
 
     Raises: Refusal (400, 415, 422).
     """
@@ -131,9 +134,9 @@ def read_object(kind: ServedKind, request: Request, options: WriteOptions) -> tu
 
 
 def _normalize_numbers(value: Any) -> Any:
-    """Return the value with `1` for `1.0`, as Go writes and reads it.
+    """Return `value` with whole floats as integers (`1` for `1.0`), as Go writes and reads them.
 
-    Structures of built-in kinds do not accept `1.0`.
+    Created and updated objects of built-in kinds are not normalized, because Go structures do not accept `1.0`.
     """
     value_class = value.__class__
     if value_class is dict:
@@ -144,7 +147,7 @@ def _normalize_numbers(value: Any) -> Any:
 
 
 def _drop_repeated_owners(obj: Object, context: str) -> tuple[str, ...]:
-    """Drop owner references that occur twice, and return the warning."""
+    """Drop owner references of `obj` that occur twice, and return the warnings, which contain `context`."""
     if not (repeated_uids := drop_repeated_owners(obj["metadata"])):
         return ()
     return (
@@ -155,7 +158,10 @@ def _drop_repeated_owners(obj: Object, context: str) -> tuple[str, ...]:
 
 
 def decode_content(kind: ServedKind, obj: Object, *, merged: bool = False) -> DecodedObject:
-    """Decode an object with `KindModel.decode`, its metadata first. A *merged* object was normalized before."""
+    """Decode the metadata of `obj`, and the rest with `KindModel.decode`.
+
+    If `merged`, the numbers of `obj` are already normalized.
+    """
     metadata, unknown, mistake = read_metadata(obj.get("metadata"))
     content = _normalize_numbers(obj) if kind.is_custom and not merged else obj
     decoded_object = kind.model.decode(
@@ -167,9 +173,9 @@ def decode_content(kind: ServedKind, obj: Object, *, merged: bool = False) -> De
 
 
 def find_duplicate_fields(body: bytes, obj: Object) -> list[str]:
-    """Return messages about fields that a JSON object in the body has twice.
+    """Return a message for each field that a JSON object in `body` has twice. `obj` is the parsed `body`.
 
-    The slow parser runs only where the counts of fields differ.
+    The slow parser runs only if `body` and `obj` have different numbers of fields.
     """
     if body.count(b'":') + body.count(b'" :') == orjson.dumps(obj).count(b'":'):
         return []
@@ -188,7 +194,10 @@ def find_duplicate_fields(body: bytes, obj: Object) -> list[str]:
 
 
 def check_identity(metadata: Object, request_path: RequestPath, *, name: str) -> None:
-    """Check that name and namespace of an object, as far as given, are those of the path. Raises: Refusal (400)."""
+    """Check that name and namespace in `metadata` are those of the path.
+
+    The namespace may be missing. If `name` is empty, the name is not checked. Raises: Refusal (400).
+    """
     if name:
         sent_name = metadata.get("name")
         if not sent_name:
@@ -200,7 +209,11 @@ def check_identity(metadata: Object, request_path: RequestPath, *, name: str) ->
 
 
 def parse_patch(kind: ServedKind, content_type: str, body: bytes) -> Callable[[Object], Any]:
-    """Return the function that applies a patch to an object; it raises PatchError. Raises: Refusal (400, 413, 415)."""
+    """Return the function that applies the patch in `body` to an object. That function raises PatchError.
+
+    Raises: Refusal (400 for a malformed patch, 413 for too many operations, 415 if `kind` does not accept
+    `content_type`).
+    """
     if content_type == _JSON_PATCH:
         return _parse_json_patch(body)
     if content_type == _MERGE_PATCH:
@@ -251,11 +264,14 @@ def _parse_json_patch(body: bytes) -> Callable[[Object], Any]:
 
 
 def parse_intent(kind: ServedKind, request_path: RequestPath, body: bytes) -> Object:
-    """Return the intent of a server-side apply. Raises: Refusal (400)."""
+    """Return the intent in `body` of a server-side apply.
+
+    Raises: Refusal (400 if the intent is malformed, 500 if its metadata has wrong types).
+    """
     try:
         intent = _normalize_numbers(orjson.loads(body))
     except orjson.JSONDecodeError as error:
-        raise bad_request(f"error decoding YAML: {error}; the sandbox reads JSON only") from None
+        raise bad_request(f"error decoding YAML: {error}; the sandbox reads JSON only: send JSON") from None
     if not isinstance(intent, dict):
         detail = f"json: cannot unmarshal {go_kind(intent)} into Go value of type {_GO_MAP}"
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {detail}")
@@ -276,12 +292,12 @@ def parse_intent(kind: ServedKind, request_path: RequestPath, body: bytes) -> Ob
 
 
 def gvk(kind: ServedKind) -> str:
-    """Return group, version and kind as `GroupVersionKind.String` of apimachinery does."""
+    """Return group, version and kind of `kind` as `GroupVersionKind.String` of apimachinery does."""
     return f"{kind.group}/{kind.version}, Kind={kind.kind}"
 
 
 def read_patched_object(kind: ServedKind, patched: Object, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
-    """Return a patched object, decoded by the rules of its kind, and warnings. Raises: Refusal (422)."""
+    """Return `patched`, decoded by the rules of `kind`, and warnings. Raises: Refusal (422)."""
     if (patched.get("apiVersion"), patched.get("kind")) != (kind.api_version, kind.kind):
         message = f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
         raise _invalid_patch_refusal(patched, message)

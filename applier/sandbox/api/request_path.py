@@ -1,6 +1,7 @@
-"""Resource and verb of a request, parsed from method and path: Kubernetes API concepts, "Resource URIs".
+"""Parser of method and path to the resource and verb of a request.
 
-Pure text processing: the registry knows whether the kind exists.
+The parser only processes text: it does not check that the kind exists. Source: Kubernetes API concepts, "Resource
+URIs".
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RequestPath:
-    """A parsed resource request. `namespace` is empty for all namespaces and cluster scope, `name` for collections."""
+    """Resource, verb and query of a request.
+
+    For all namespaces, and in cluster scope, `namespace` is empty. For a collection, `name` is empty.
+    """
 
     verb: str
     group: str
@@ -27,7 +31,10 @@ class RequestPath:
 
 
 def parse_query(target: str) -> dict[str, str]:
-    """Return the query parameters of a target, the first value of each, as the API server does."""
+    """Return the query parameters of `target`.
+
+    If a parameter is repeated, the first value counts, as in the API server.
+    """
     _, _, query = target.partition("?")
     if not query:
         return {}
@@ -35,18 +42,21 @@ def parse_query(target: str) -> dict[str, str]:
 
 
 def parse_flag(query: Mapping[str, str], name: str) -> bool:
-    """Return a boolean parameter, as the API server reads it: any value is true, except `false` and `0`."""
+    """Return the boolean parameter `name` of `query`, or False if it is missing.
+
+    As in the API server, every value is true, except `false` and `0`.
+    """
     return query.get(name, "0").lower() not in ("false", "0")
 
 
 def path_segments(target: str) -> list[str]:
-    """Return the segments of a target's path, percent-decoded and without the query."""
+    """Return the percent-decoded segments of the path in `target`, without the query."""
     path = target.partition("?")[0]
     return [unquote(segment) for segment in path.strip("/").split("/")]
 
 
 def parse_request_path(request: Request) -> RequestPath:
-    """Return the parsed path of a resource request below /api or /apis. Raises: UnknownPathError, Refusal (405)."""
+    """Return the parsed path of a request below /api or /apis. Raises: UnknownPathError, Refusal (405)."""
     match path_segments(request.target):
         case ["api", version, *rest]:
             group = ""
@@ -61,7 +71,7 @@ def parse_request_path(request: Request) -> RequestPath:
 
 
 def _parse_resource_segments(resource_segments: list[str]) -> tuple[str, str, str, str]:
-    """Return namespace, plural, name and subresource. A namespace is also an object with subresources of its own."""
+    """Return namespace, plural, name and subresource. A Namespace is also an object with subresources of its own."""
     match resource_segments:
         case ["namespaces", name, "status" | "finalize"]:
             return "", "namespaces", name, resource_segments[2]

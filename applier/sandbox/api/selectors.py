@@ -13,7 +13,7 @@ from renderer.label_selector import LabelSelector, SelectorError
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """Return the selector of `app=x,tier in (a, b),!old`. Raises: Refusal (400)."""
+    """Return the selector in `text`, such as `app=x,tier in (a, b),!old`. Raises: Refusal (400)."""
     try:
         selector = LabelSelector.parse(text)
     except SelectorError as error:
@@ -29,14 +29,14 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 
 FieldTerms = tuple[tuple[str, str, bool], ...]
-"""Terms of a field selector: path, value, and whether they must be equal."""
+"""Terms of a field selector: path, value, and whether the field must have this value (True) or another one (False)."""
 
 _FIELD_TERM = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)
 _ESCAPE_OR_EQUALS = re.compile(r"\\(.?)|=", re.DOTALL)
 
 
 def parse_field_selector(text: str) -> FieldTerms:
-    """Return the terms of `metadata.name=x,status.phase!=Running`. Raises: Refusal (400)."""
+    """Return the terms in `text`, such as `metadata.name=x,status.phase!=Running`. Raises: Refusal (400)."""
     terms: list[tuple[str, str, bool]] = []
     for term in _FIELD_TERM.findall(text):
         term_match = re.fullmatch(r"(.*?)(==|!=|=)(.*)", term, re.DOTALL)
@@ -48,9 +48,9 @@ def parse_field_selector(text: str) -> FieldTerms:
 
 
 def _unescape(escape_match: re.Match[str]) -> str:
-    """Return the character that an escape sequence stands for.
+    """Return the character for which the escape sequence in `escape_match` stands.
 
-    Raises: Refusal (400) if the sequence is unknown, or if `=` has no backslash.
+    Raises: Refusal (400 if the sequence is unknown, or if `=` has no backslash).
     """
     if escape_match[1] is None:
         raise bad_request("invalid field selector: unescaped character in value: 61")

@@ -16,10 +16,10 @@ from renderer.frozen import dataclass
 
 @dataclass(slots=True)
 class ApiState:
-    """State of an API.
+    """Objects and kinds of a sandbox, with the sources of time and uids.
 
-    `clock` returns seconds since 1970, `new_uid` a text that was never used before. `removed_uids` are those of removed
-    objects that the garbage collector has not processed yet.
+    `clock` returns seconds since 1970-01-01 00:00 UTC. `new_uid` returns a string that it never returned before.
+    `removed_uids` are the uids of removed objects that the garbage collector has not processed yet.
     """
 
     store: Store
@@ -29,43 +29,43 @@ class ApiState:
     removed_uids: list[str] = field(default_factory=list)
 
     def now(self) -> str:
-        """Return the time as objects show it: RFC 3339, UTC, whole seconds."""
+        """Return the present time in the form of object timestamps: RFC 3339, UTC, whole seconds."""
         return format_timestamp(int(self.clock()))
 
     def find(self, kind: ServedKind, namespace: str, name: str) -> StoredObject:
-        """Return an object. Raises: Refusal (404)."""
+        """Return the stored object. Raises: Refusal (404)."""
         stored = self.store.get(kind.key(namespace, name))
         if stored is None:
             raise not_found_refusal(kind.subject(name))
         return stored
 
     def read(self, kind: ServedKind, key: StoredKey) -> Object | None:
-        """Return a copy of an object, with the apiVersion of the kind; None where it is absent."""
+        """Return a copy of the object at `key`, with the apiVersion of `kind`, or None if the object is absent."""
         stored = self.store.get(key)
         return with_type_meta(kind, stored) if stored else None
 
     def write(self, key: StoredKey, obj: Object) -> StoredObject:
-        """Store an object, and set its resourceVersion."""
+        """Store `obj` at `key`, set its resourceVersion, and return the stored object."""
         return self.store.put(key, without_type_meta(obj))
 
     def remove(self, key: StoredKey) -> None:
-        """Remove an object for good."""
+        """Remove the object at `key`, regardless of finalizers, and add its uid to `removed_uids`."""
         if removed := self.store.remove(key):
             self.removed_uids.append(removed.uid)
 
 
 def with_type_meta(kind: ServedKind, stored: StoredObject) -> Object:
-    """Return a stored object with apiVersion and kind, in the version of *kind*."""
+    """Return the object in `stored`, with the apiVersion and kind of `kind`."""
     return {"apiVersion": kind.api_version, "kind": kind.kind, **stored.to_object()}
 
 
 def without_type_meta(obj: Object) -> Object:
-    """Return the object without apiVersion and kind, with the metadata first."""
+    """Return `obj` without apiVersion and kind, with the metadata first."""
     content = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
     return {"metadata": obj["metadata"], **content}
 
 
 @lru_cache(maxsize=4)
 def format_timestamp(seconds: int) -> str:
-    """Return a time in seconds since 1970 as RFC 3339, in UTC."""
+    """Return `seconds` after 1970-01-01 00:00 UTC as an RFC 3339 time in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

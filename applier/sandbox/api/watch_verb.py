@@ -1,8 +1,8 @@
-"""Verb watch: the changes of selected objects from a version on.
+"""Verb watch: the changes of selected objects after a given resourceVersion.
 
-A watcher is a position in the history of its resource, without a queue. A watcher that is too slow, or asks for a
-version whose events are gone, gets a 410 and lists again. Source: Kubernetes API concepts, "Efficient detection of
-changes"; KEP-3157 for initial events.
+A watcher is a position in the history of its resource, without a queue. If the events after the position are gone, the
+watcher gets a 410, and the client lists again. Source: Kubernetes API concepts, "Efficient detection of changes";
+KEP-3157 for initial events.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from applier.sandbox.storage.store import StoredObject, StoreEvent
 from applier.sandbox.wire import Refusal, expired_refusal
 
 MAX_WATCH_SECONDS, BOOKMARK_INTERVAL_SECONDS = 3600.0, 60.0
-"""Seconds: longest duration of a watch, and interval of bookmarks while nothing changes."""
+"""Longest duration of a watch, and interval between bookmarks while nothing changes, both in seconds."""
 
 
 class WatchVerb:
-    """Implementation of watch. A watch ends when its kind is no longer served."""
+    """Verb watch on the objects of an `ApiState`. A watch ends when its kind is no longer served."""
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
@@ -35,7 +35,7 @@ class WatchVerb:
     def watch(
         self, kind: ServedKind, request_path: RequestPath, representation: Representation
     ) -> AsyncIterator[bytes]:
-        """Return the events, as lines of JSON. Raises: Refusal (400, 422, 500) before the first."""
+        """Return the events as lines of JSON. Raises: Refusal (400, 422, 500) before the first event."""
         matches, _ = parse_selection(kind, request_path)
         options = parse_list_options(request_path.query, watching=True)
         cursor = _Cursor(self._state, kind, request_path.namespace, matches, representation)
@@ -76,7 +76,7 @@ class WatchVerb:
                 if loop.time() >= deadline:
                     return
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(wait_seconds):  # `wait_for` may swallow a cancellation
+                    async with asyncio.timeout(wait_seconds):  # not `wait_for`, which may swallow a cancellation
                         await change_event.wait()
             yield b"".join(cursor.take_events())
         finally:
@@ -84,7 +84,7 @@ class WatchVerb:
 
 
 class _Cursor:
-    """Position of a watcher in the history."""
+    """Position of a watcher in the history of a resource, with the watcher's selection."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class _Cursor:
         self._representation = representation
 
     def take_initial_events(self, *, with_end_bookmark: bool) -> list[bytes]:
-        """Return the present objects as added, and on request the bookmark that ends them."""
+        """Return an event ADDED for each present object, and then a bookmark if `with_end_bookmark` is set."""
         self.position = self._state.store.version
         objects = self._resource_store.sorted_objects(self._namespace)
         lines = [self._encode_event(b"ADDED", stored) for stored in objects if self._matches(stored)]
@@ -112,7 +112,7 @@ class _Cursor:
         return lines
 
     def take_events(self) -> Iterator[bytes]:
-        """Yield the events since the last call. Raises: Refusal (410) if they are gone."""
+        """Yield the events since the last call, and advance the position. Raises: Refusal (410) if events are gone."""
         if self.position < self._resource_store.compacted_version:
             raise expired_refusal(
                 f"too old resource version: {self.position} ({self._resource_store.compacted_version})"
@@ -124,9 +124,9 @@ class _Cursor:
         self.position = max(self.position, self._state.store.version)
 
     def _translate_event(self, event: StoreEvent) -> Iterator[bytes]:
-        """Yield the event as this selection sees it.
+        """Yield `event` as it appears to a watcher of this selection.
 
-        An object that enters the selection is added, an object that leaves it is deleted.
+        If the object enters the selection, the event becomes ADDED. If the object leaves it, the event becomes DELETED.
         """
         was_selected = event.before is not None and self._matches(event.before)
         is_selected = event.type != "DELETED" and self._matches(event.after)
@@ -150,7 +150,7 @@ class _Cursor:
 
 
 def _last_selected_state(event: StoreEvent) -> StoredObject:
-    """Return the object as it was while selected, with the version of the change that ended this."""
+    """Return the object before `event`, with the resourceVersion of `event`, which removed it from the selection."""
     assert event.before is not None
     obj = event.before.to_object()
     obj["metadata"]["resourceVersion"] = str(event.version)

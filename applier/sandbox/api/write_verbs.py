@@ -1,8 +1,7 @@
 """Verbs create, update, patch and apply.
 
-Every write takes the same path. It decodes the body by the rules of the kind, builds the new object, determines field
-ownership, restores the server's own fields, validates, and stores. Nothing is stored if a step fails, or if nothing
-would change.
+Every write takes the same steps: decode the body, build the new object, determine field ownership, restore the server's
+own fields, validate, store. If a step fails, or nothing would change, nothing is stored.
 """
 
 from __future__ import annotations
@@ -69,7 +68,11 @@ _MODIFIED_MESSAGE = "the object has been modified; please apply your changes to 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """Result of a write: the object to return, whether it is new, and warnings for the client."""
+    """Outcome of a write.
+
+    `obj` is the object to return, and `created` tells whether it is new. `warnings` are for the client. `stored` is the
+    object in the store, or None after a dry run or a removal.
+    """
 
     obj: Object
     created: bool
@@ -78,7 +81,7 @@ class WriteResult:
 
 
 class WriteVerbs:
-    """Implementation of the write verbs. `scale_kind` is the kind Scale."""
+    """Verbs create, update, patch, apply and scale on the objects of an `ApiState`. `scale_kind` is the kind Scale."""
 
     def __init__(self, state: ApiState, *, scale_kind: ServedKind) -> None:
         self._state = state
@@ -143,7 +146,10 @@ class WriteVerbs:
         return self._prepare_update(kind, request_path, live, obj, options, warnings)
 
     def scale(self, kind: ServedKind, request_path: RequestPath, request: Request) -> WriteResult:
-        """Update or patch an object through its scale, and return the object."""
+        """Update or patch an object through its scale subresource, and return the object, not the scale.
+
+        Raises: Refusal (400, 404, 409, 415, 422).
+        """
         options = parse_write_options(request, request_path.query, request_path.verb)
         live = with_type_meta(kind, self._state.find(kind, request_path.namespace, request_path.name))
         if request_path.verb == "update":
@@ -273,7 +279,11 @@ class WriteVerbs:
         options: WriteOptions,
         warnings: tuple[str, ...],
     ) -> WriteResult:
-        """Return the result of storing the object that a client wants, with all that the server decides."""
+        """Add the server's decisions to `obj`, validate and store it, and return the result.
+
+        If nothing but times of managedFields would change, nothing is stored. If `obj` is being deleted and its last
+        finalizer is gone, it is removed.
+        """
         reset_fields = reset_fields_of(
             kind.resource, request_path.subresource, has_status="status" in kind.subresources
         )
@@ -297,7 +307,7 @@ class WriteVerbs:
         return WriteResult(final, False, warnings, self._state.write(key, final))
 
     def _check_namespace(self, kind: ServedKind, key: StoredKey) -> None:
-        """Check that the namespace accepts objects.
+        """Check that the namespace in `key` exists and is not being deleted. Do nothing for cluster scope.
 
         Raises: Refusal (404 if the namespace is absent, 403 while it is being deleted).
         """
@@ -335,7 +345,7 @@ class WriteVerbs:
             manager=options.manager,
             type=kind.model.type,
             version=kind.api_version,
-            # The real server records no time for scales.
+            # The real server records no time for writes through a scale.
             time="" if request_path.subresource == "scale" else self._state.now(),
             subresource=request_path.subresource,
             reset_fields=reset_fields_of(
@@ -357,7 +367,7 @@ def _apply_change(change: Callable[[Object], Any], live: Object) -> Object:
         message = "the server rejected our request due to an error in our request"
         raise Refusal(422, "Invalid", message, details={}) from None
     if not isinstance(patched, dict):
-        raise bad_request("the patch leaves no object")
+        raise bad_request("the patched document is not an object")
     return patched
 
 

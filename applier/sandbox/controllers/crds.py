@@ -1,7 +1,7 @@
-"""Controller of CustomResourceDefinitions: kinds served from them, and their conditions.
+"""Controller of CustomResourceDefinitions: the kinds served from a definition, and its conditions.
 
-A definition is served once its names are accepted. While it is being deleted, its objects are removed first. Source:
-apiextensions-apiserver `pkg/controller/status` and `finalizer`.
+A definition is served once its names are accepted. While a definition is being deleted, its custom objects are removed
+first. Source: apiextensions-apiserver `pkg/controller/status` and `finalizer`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _ACCEPTED, _ESTABLISHED, _TERMINATING = "NamesAccepted", "Established", "Termina
 
 
 class CrdController:
-    """Controller of CRDs. `evaluate` evaluates the CEL rules of custom kinds, which are not checked without it."""
+    """Controller that serves the kinds of each CustomResourceDefinition in the store.
+
+    `evaluate` evaluates the CEL rules of custom kinds. Without `evaluate`, CEL rules are not checked.
+    """
 
     def __init__(self, state: ApiState, *, schemas: Mapping[str, Schema], evaluate: Evaluate | None) -> None:
         self._state = state
@@ -35,7 +38,7 @@ class CrdController:
         self._served_versions: dict[str, Any] = {}
 
     def reconcile(self, name: str) -> None:
-        """Make the served kinds, and the status of the definition, match its spec."""
+        """Make the served kinds and the status of the definition `name` match its spec."""
         key = StoredKey(CRD_RESOURCE, "", name)
         stored = self._state.store.get(key)
         if stored is None:
@@ -57,9 +60,9 @@ class CrdController:
             self.serve(obj)
 
     def serve(self, definition: Object) -> None:
-        """Serve the kinds of a definition in all its served versions, instead of what was served for it before.
+        """Serve the kinds of `definition` in all its served versions, in place of those served for it before.
 
-        Stored objects are converted to the new schemas: unknown fields disappear.
+        Stored objects are converted to the new schemas: unknown fields are removed, and missing defaults are added.
         """
         name, spec = definition["metadata"]["name"], definition["spec"]
         if self._served_versions.get(name) == spec["versions"]:
@@ -123,7 +126,10 @@ class CrdController:
         return CustomKindModel(schema, definitions=self._schemas, evaluate=self._evaluate)
 
     def _find_conflict(self, name: str, spec: Object) -> str:
-        """Return the name that another definition of the group already uses; empty without a conflict."""
+        """Return the kind or list kind of `spec` that another definition of the group uses, such as `Kind:App`.
+
+        Without a conflict, return an empty string.
+        """
         names, served_resource = spec["names"], self._served_resources.get(name)
         for kind in self._state.kinds.group_kinds(spec["group"]):
             if (kind.group, kind.plural) == served_resource:
@@ -180,7 +186,10 @@ class CrdController:
         return {"conditions": conditions, "acceptedNames": accepted_names, "storedVersions": stored_versions}
 
     def _finish_deletion(self, key: StoredKey, obj: Object) -> None:
-        """Remove a definition that is being deleted, once the last of its objects is gone."""
+        """Once no custom object is left, stop serving the definition `obj`, and remove its CRD finalizer.
+
+        If no other finalizer is left, remove `obj`.
+        """
         spec = obj["spec"]
         resource = f"{spec['names']['plural']}.{spec['group']}"
         if self._state.store.resource_store(resource).objects:

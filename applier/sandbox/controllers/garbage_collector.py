@@ -21,10 +21,10 @@ _BACKGROUND_DELETION = DeleteOptions(propagation="Background")
 
 
 class GarbageCollector:
-    """Controller of the consequences of deletions.
+    """Controller that carries out the consequences of deletions.
 
-    Pending are namespaces and definitions that are being emptied, and owners that wait for their dependents. The uids
-    of removed owners are in `ApiState`.
+    It keeps the keys of pending objects: namespaces and definitions that are being emptied, and owners that wait for
+    their dependents. The uids of removed owners are in `ApiState.removed_uids`.
     """
 
     def __init__(self, state: ApiState, delete_verbs: DeleteVerbs) -> None:
@@ -33,12 +33,12 @@ class GarbageCollector:
         self._pending_keys: list[StoredKey] = []
 
     def enqueue(self, key: StoredKey) -> None:
-        """Add an object that is being deleted to the pending objects."""
+        """Add `key`, the key of an object that is being deleted, to the pending objects."""
         if key not in self._pending_keys:
             self._pending_keys.append(key)
 
     def restore(self) -> None:
-        """Find the unfinished deletions of an earlier process in the store."""
+        """Find the deletions in the store that an earlier process left unfinished."""
         store = self._state.store
         for resource in store.resources():
             for stored in store.resource_store(resource).objects.values():
@@ -47,7 +47,7 @@ class GarbageCollector:
         self._state.removed_uids += [uid for uid in store.owner_uids() if store.find_by_uid(uid) is None]
 
     def tick(self) -> bool:
-        """Process all pending deletions once, and return whether anything changed."""
+        """Process each pending deletion once, and return whether any object changed."""
         version = self._state.store.version
         removed_uids, self._state.removed_uids = self._state.removed_uids, []
         for uid in removed_uids:
@@ -63,7 +63,10 @@ class GarbageCollector:
         return self._state.store.version != version
 
     def _dependents(self, uid: str) -> Iterator[tuple[ServedKind, StoredObject]]:
-        """Yield the objects of served kinds whose owner references name this uid, each read when it is due."""
+        """Yield the objects of served kinds whose owner references name `uid`.
+
+        Each object is read when it is yielded.
+        """
         for key in self._state.store.dependents(uid):
             kind, stored = self._state.kinds.find_resource(key.resource), self._state.store.get(key)
             if kind and stored:
@@ -87,7 +90,10 @@ class GarbageCollector:
     # ---- owners and dependents
 
     def _collect(self, kind: ServedKind, stored: StoredObject) -> None:
-        """Delete a dependent whose owners are all gone; else remove the references to those that are."""
+        """Delete the dependent `stored` if all its owners are gone.
+
+        Otherwise remove its references to absent owners.
+        """
         obj, key = stored.to_object(), stored.key
         owners = obj["metadata"].get("ownerReferences") or []
         live_owners = [owner for owner in owners if self._is_live(owner["uid"], key.namespace)]
@@ -99,13 +105,13 @@ class GarbageCollector:
             self._delete(kind, key, _deletion_options(obj))
 
     def _delete(self, kind: ServedKind, key: StoredKey, options: DeleteOptions) -> None:
-        """Delete an object, and process the finalizers that the deletion adds to it in the next step."""
+        """Delete an object, and enqueue it if the garbage collector has to process one of its finalizers."""
         self._delete_verbs.delete(kind, key.namespace, key.name, options)
         if (remaining := self._state.store.get(key)) and remaining.is_deleting and self._has_work(remaining):
             self.enqueue(key)
 
     def _is_live(self, uid: str, namespace: str) -> bool:
-        """Return whether an owner exists. An owner in another namespace counts as absent."""
+        """Return whether the owner `uid` exists in `namespace` or in cluster scope."""
         owner = self._state.store.find_by_uid(uid)
         return owner is not None and owner.key.namespace in ("", namespace)
 
@@ -123,7 +129,11 @@ class GarbageCollector:
                 self._remove_finalizer(stored.key, _FOREGROUND_FINALIZER)
 
     def _delete_dependent(self, kind: ServedKind, stored: StoredObject, owner: str) -> bool:
-        """Delete a dependent, and return whether its owner has to wait until it is gone."""
+        """Delete the dependent `stored`, and return whether its owner has to wait until it is gone.
+
+        If `stored` is already being deleted, it is not changed. If it has other owners too, only the reference to
+        `owner` is removed.
+        """
         key = stored.key
         if not stored.is_deleting and stored.owner_uids == (owner,):
             self._delete(kind, key, DeleteOptions(propagation="Foreground"))
@@ -158,7 +168,11 @@ class GarbageCollector:
     # ---- namespaces and definitions
 
     def _empty_namespace(self, stored: StoredObject) -> None:
-        """Delete everything in a namespace. Once it is empty, remove its own finalizer, and then itself."""
+        """Delete every object in a Namespace. Continue in a later step, once no object is left.
+
+        If the metadata of the empty Namespace has no finalizers, remove the Namespace. Otherwise remove the finalizers
+        of its spec.
+        """
         for kind, content in self._list_namespace_content(stored.key.name):
             if not content.is_deleting:
                 self._delete_verbs.delete(kind, content.key.namespace, content.key.name, _BACKGROUND_DELETION)
@@ -180,7 +194,7 @@ class GarbageCollector:
         ]
 
     def _empty_definition(self, stored: StoredObject) -> None:
-        """Delete all objects of a custom kind. `CrdController.reconcile` removes the definition after the last."""
+        """Delete all objects of a custom kind. Afterwards, `CrdController.reconcile` removes the definition."""
         spec = stored.to_object()["spec"]
         resource = f"{spec['names']['plural']}.{spec['group']}"
         if kind := self._state.kinds.find_resource(resource):
@@ -190,7 +204,7 @@ class GarbageCollector:
 
 
 def _deletion_options(obj: Object) -> DeleteOptions:
-    """Return how a dependent is deleted: as its own finalizers say, else in the background."""
+    """Return the options for the deletion of a dependent: the policy of its own finalizers, or otherwise Background."""
     finalizers = obj["metadata"].get("finalizers") or ()
     if _ORPHAN_FINALIZER in finalizers:
         return DeleteOptions(propagation="Orphan")

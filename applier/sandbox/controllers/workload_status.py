@@ -1,6 +1,6 @@
-"""Statuses that the controllers of workloads write, by progress, in the words of the real controllers.
+"""Builders of the statuses that the real workload controllers write, with their words.
 
-Source: the Kubernetes API reference of each kind.
+A status depends on the progress of the workload. Source: the Kubernetes API reference of each kind.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from applier.cluster import Object
 from renderer.frozen import dataclass
 
 Patches = Mapping[str, Object]
-"""Merge patches by subresource ("" is the object itself), in the order in which they are sent."""
+"""Merge patches by subresource, in the order in which they are sent. The key "" stands for the object itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadProgress:
-    """Progress of a rollout: the `fraction` done (0 to 1), or `failed`.
+    """Progress of a workload's rollout at `now` (RFC 3339, UTC).
 
-    `previously_available` replicas were available before it.
+    `fraction` (0 to 1) of the rollout is done. If `failed`, the rollout has ended without success.
+    `previously_available` replicas were available before the rollout.
     """
 
     fraction: float
@@ -45,7 +46,7 @@ def _build_condition(condition_type: str, is_true: bool, reason: str, message: s
 
 
 def _status_patches(obj: Object, **fields: Any) -> Patches:
-    """Return the patch of a status, with the generation that it describes."""
+    """Return the patch that sets `fields` and the observed generation of `obj` in its status."""
     return {"status": {"status": {"observedGeneration": obj["metadata"].get("generation", 1), **fields}}}
 
 
@@ -86,7 +87,7 @@ def _deployment_status(obj: Object, progress: WorkloadProgress) -> Patches:
 
 
 def _revision_name(obj: Object) -> str:
-    """Return a name for the pod template, in the form of ControllerRevisions."""
+    """Return a name for the pod template of `obj`, in the form of names of ControllerRevisions."""
     template = orjson.dumps((obj.get("spec") or {}).get("template"), option=orjson.OPT_SORT_KEYS)
     return f"{obj['metadata']['name']}-{hashlib.blake2b(template, digest_size=5).hexdigest()}"
 
@@ -113,7 +114,7 @@ def _stateful_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
 
 
 def _daemon_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
-    """Return the status on the single node that the sandbox pretends to have."""
+    """Return the status of a DaemonSet on a cluster with a single node, which the sandbox simulates."""
     ready = int(progress.fraction)
     return _status_patches(
         obj,
@@ -135,7 +136,7 @@ def _replica_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
 
 
 def _disruption_budget_status(obj: Object, progress: WorkloadProgress) -> Patches:
-    """Return the status without pods, where no disruption is allowed."""
+    """Return the status of a PodDisruptionBudget that selects no pods, and so allows no disruption."""
     condition = _build_condition("DisruptionAllowed", False, "InsufficientPods", "", progress.now)
     counts = dict.fromkeys(("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0)
     conditions = [{**condition, "observedGeneration": obj["metadata"].get("generation", 1)}]
@@ -188,7 +189,7 @@ def _pod_status(obj: Object, progress: WorkloadProgress) -> Patches:
 
 
 def _service_status(obj: Object, progress: WorkloadProgress) -> Patches:
-    """Return an address of TEST-NET-1 (RFC 5737), which leads nowhere, for a Service of type LoadBalancer."""
+    """Return a status with an unreachable address (TEST-NET-1, RFC 5737) for a Service of type LoadBalancer."""
     if (obj.get("spec") or {}).get("type") != "LoadBalancer" or progress.fraction < 1:
         return {}
     return {"status": {"status": {"loadBalancer": {"ingress": [{"ip": _load_balancer_ip(obj), "ipMode": "VIP"}]}}}}
@@ -228,4 +229,4 @@ STATUS_BUILDERS: Final[Mapping[str, Callable[[Object, WorkloadProgress], Patches
     "services": _service_status,
     "statefulsets.apps": _stateful_set_status,
 }
-"""Builders of statuses by resource."""
+"""Functions that build the patches of an object from its progress, by resource."""

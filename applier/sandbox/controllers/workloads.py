@@ -1,7 +1,7 @@
-"""Scripted controllers of workloads: rollouts become available, jobs complete, addresses appear.
+"""Scripted controllers of workloads: rollouts become available, Jobs complete, Services get addresses.
 
-Nothing runs. These controllers are clients of the sandbox that write statuses (`workload_status`) at the times of an
-injected clock. So a rollout can be watched, waited for and made to fail.
+The sandbox runs no containers. These controllers are clients that write the statuses of `workload_status`, at the times
+of an injected clock. With them, a person can watch a rollout, wait for it, and make it fail.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Outcome = Literal["ready", "fail", "hang", "flap"]
 class Behaviour:
     """Course of a workload after each change.
 
-    It is `ready` or fails (`fail`) after `seconds`. With `hang` it makes no progress; with `flap` it alternates between
-    ready and not ready every `seconds`.
+    With outcome `ready` or `fail`, the workload is ready or fails after `seconds`. With `hang`, it makes no progress.
+    With `flap`, it alternates between not ready and ready every `seconds`.
     """
 
     outcome: Outcome = "ready"
@@ -35,20 +35,20 @@ class Behaviour:
 
 
 class BehaviourSource(Protocol):
-    """Source of the behaviour of workloads."""
+    """Source of a `Behaviour` for each workload."""
 
     def behaviour(self, key: StoredKey) -> Behaviour:
-        """Return the behaviour of the object with this key."""
+        """Return the behaviour of the object at `key`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadScript:
-    """Script with a single behaviour for all workloads."""
+    """Script that gives all workloads the behaviour `default`."""
 
     default: Behaviour = Behaviour()
 
     def behaviour(self, _: StoredKey) -> Behaviour:
-        """Return the behaviour of every workload."""
+        """Return `default`."""
         return self.default
 
 
@@ -59,7 +59,10 @@ class _Rollout:
 
 
 class WorkloadControllers:
-    """Controllers of all workloads. `send_request` executes their requests. `script` may be replaced at any time."""
+    """Controllers that advance the rollouts of all workloads by `script`, which may be replaced at any time.
+
+    `send_request` executes the requests of the controllers.
+    """
 
     def __init__(self, state: ApiState, send_request: Callable[[Request], Response], script: BehaviourSource) -> None:
         self.script = script
@@ -70,7 +73,7 @@ class WorkloadControllers:
         self._active_rollouts: dict[StoredKey, _Rollout] = {}
 
     def tick(self) -> bool:
-        """Write the statuses that are due, and return whether any was."""
+        """Write the statuses that are due, and return whether any status was written."""
         for resource in STATUS_BUILDERS:
             self._detect_changes(resource)
         changed = False
@@ -79,9 +82,9 @@ class WorkloadControllers:
         return changed
 
     def next_change_time(self) -> float | None:
-        """Return when time alone changes a status; None where it never does.
+        """Return the next time at which a status changes without a write of a client, or None.
 
-        Changes since the last `tick` are not included.
+        The time is in seconds since 1970-01-01 00:00 UTC. Rollouts that begin after the last `tick` are not included.
         """
         return min(
             filter(None, (self._change_time(key, rollout) for key, rollout in self._active_rollouts.items())),
@@ -100,9 +103,9 @@ class WorkloadControllers:
                 return rollout.started_at + behaviour.seconds
 
     def _detect_changes(self, resource: str) -> None:
-        """Start the rollouts of objects that changed since the last step.
+        """Start a rollout for each object of `resource` that changed since the last `tick`.
 
-        If the history no longer goes back that far, all objects are compared.
+        If the history does not reach back to the last `tick`, all objects are compared.
         """
         resource_store, seen_version = self._state.store.resource_store(resource), self._seen_versions[resource]
         self._seen_versions[resource] = self._state.store.version
@@ -164,7 +167,7 @@ class WorkloadControllers:
 
 
 def _is_applied(obj: Any, patch: Any) -> bool:
-    """Return whether a patch would change nothing but times of conditions."""
+    """Return whether `patch` would change nothing in `obj`, apart from times of conditions."""
     if isinstance(patch, dict):
         if patch.get("type") and "lastTransitionTime" in patch:
             patch = {name: value for name, value in patch.items() if not name.startswith("last")}

@@ -1,1 +1,1 @@
-"""Endpoints of the sandbox: in process, over HTTP, and a switch that cuts it off."""
+"""Endpoints of a sandbox: in process and over HTTP, and a switch that cuts the sandbox off."""

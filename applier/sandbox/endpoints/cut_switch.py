@@ -1,4 +1,4 @@
-"""Switch that cuts a sandbox off: it accepts connections and gives no answers, until it is healed."""
+"""Switch that cuts a sandbox off: until it is healed, the sandbox accepts connections and sends no answers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from applier.sandbox.endpoints.transport import RequestHandler
 from applier.sandbox.wire import Request, Response
 
 CUT_PATH: Final = "/sandbox/cut"
-"""Path of the switch: PUT cuts the sandbox, DELETE heals it, at any time. Web pages of other origins cannot send
-either.
+"""Path of the switch. At any time, PUT cuts the sandbox off, and DELETE heals it. Web pages of other origins cannot
+send these two methods.
 """
 
 
 class CutSwitch:
-    """A switch between an endpoint and a sandbox: `CutSwitch(sandbox.answer)`.
+    """Request handler in front of a sandbox's handler that can withhold all answers: `CutSwitch(sandbox.answer)`.
 
-    While it is cut, requests get no answer and watches no events. Once it is healed, waiting requests are executed, as
-    by an API server that was stopped and continued.
+    While the sandbox is cut off, requests get no answer, and watches get no events. Once it is healed, waiting requests
+    are executed, as by an API server process that was stopped and continued.
     """
 
     def __init__(self, handler: RequestHandler) -> None:
@@ -36,17 +36,17 @@ class CutSwitch:
         return not self._whole.is_set()
 
     def cut(self) -> None:
-        """Cut the sandbox off, unless it is cut already."""
+        """Cut the sandbox off. Do nothing if it is already cut off."""
         self._whole.clear()
 
     def heal(self) -> None:
-        """End `cut`, if it is cut."""
+        """End the cut. Do nothing if the sandbox is not cut off."""
         self._whole.set()
 
     async def answer(self, request: Request) -> Response:
-        """Return the sandbox's response once it is not cut; answer requests to the switch at once.
+        """Return the sandbox's response to `request`, as soon as the sandbox is not cut off.
 
-        Raises: ConnectionDroppedError.
+        Requests to `CUT_PATH` turn the switch, and are answered at once. Raises: ConnectionDroppedError.
         """
         match request.method, request.target:
             case "PUT", target if target == CUT_PATH:

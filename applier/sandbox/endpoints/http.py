@@ -1,7 +1,7 @@
 """HTTP endpoint on loopback, for kubectl and for Levelgate on the same machine.
 
-Invariants: it listens on 127.0.0.1 only. It has no authentication: every client that can connect may do everything. A
-request uses at most the memory of one body of the maximum size.
+Invariants: The endpoint listens on 127.0.0.1 only. It has no authentication: every client that can connect may do
+everything. A request body uses at most `MAX_BODY_BYTES` of memory.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _SWITCH_SECONDS = 10.0
 
 @asynccontextmanager
 async def serve(handler: RequestHandler, *, port: int = 0) -> AsyncIterator[str]:
-    """Serve until the block ends, and yield the URL. Port 0 chooses a free port.
+    """Serve `handler` until the block ends, and yield the URL. If `port` is 0, a free port is chosen.
 
-    Raises: ConfigurationError if the port cannot be used.
+    Raises: ConfigurationError if `port` cannot be used.
     """
     stopping = asyncio.Event()
     server = web.Server(_Handler(handler, stopping), access_log=None, tcp_keepalive=True)
@@ -40,7 +40,7 @@ async def serve(handler: RequestHandler, *, port: int = 0) -> AsyncIterator[str]
         try:
             await site.start()
         except OSError as error:
-            message = f"port {port} of {HOST} cannot be used: {error.strerror}: choose another one with --port"
+            message = f"port {port} of {HOST} cannot be used: {error.strerror}: choose another port with --port"
             raise ConfigurationError(message) from None
         yield f"http://{HOST}:{runner.addresses[0][1]}"
     finally:
@@ -49,17 +49,17 @@ async def serve(handler: RequestHandler, *, port: int = 0) -> AsyncIterator[str]
 
 
 def context_names(clusters: int) -> list[str]:
-    """Return the contexts of a sandbox and of *clusters* further clusters: `hub`, then `c0`, `c1`, and so on.
+    """Return the names of the contexts for a sandbox and `clusters` further clusters: `hub`, `c0`, `c1`, and so on.
 
-    Without further clusters its own context is `levelgate-sandbox`.
+    Without further clusters, the only name is `levelgate-sandbox`.
     """
     return ["hub", *(f"c{number}" for number in range(clusters))] if clusters else [_SOLE_NAME]
 
 
 def write_kubeconfig(file: Path, url: str, *others: str) -> None:
-    """Write a kubeconfig with a context for the server at *url*, and one for each of *others*; see `context_names`.
+    """Write a kubeconfig to `file`, with a context for the server at `url`, and for each of the URLs `others`.
 
-    The first is the current context. Raises: OSError.
+    The names are those of `context_names`. The context for `url` is the current context. Raises: OSError.
     """
     names = context_names(len(others))
     config = {
@@ -76,7 +76,10 @@ def write_kubeconfig(file: Path, url: str, *others: str) -> None:
 
 
 async def set_cut(url: str, *, is_cut: bool) -> None:
-    """Turn the switch of the sandbox at *url*. Raises: ConfigurationError if it cannot be reached, or has no switch."""
+    """Cut the sandbox at `url` off if `is_cut`, or otherwise heal it.
+
+    Raises: ConfigurationError if the sandbox cannot be reached, or has no switch.
+    """
     timeout = ClientTimeout(_SWITCH_SECONDS)
     try:
         async with (
@@ -85,16 +88,18 @@ async def set_cut(url: str, *, is_cut: bool) -> None:
         ):
             if response.status == 200:
                 return
-            detail = f"it answered {response.status}"
+            detail = f"it answered with status {response.status}"
     except (ClientError, TimeoutError):
         detail = "it does not answer"
-    raise ConfigurationError(f"the sandbox at {url} cannot be cut off or healed: {detail}: start it again")
+    raise ConfigurationError(f"the sandbox at {url} cannot be cut off or healed: {detail}: start the sandbox again")
 
 
 _ALLOWED_HOSTS = frozenset({HOST, "localhost"})
-_FOREIGN_HOST_RESPONSE = Refusal(403, "Forbidden", f"the sandbox answers to {HOST} and localhost only").response
-"""Answer to DNS rebinding: a web page can make its own host name resolve to this address, but not change the Host
-header.
+_FOREIGN_HOST_RESPONSE = Refusal(
+    403, "Forbidden", f"the sandbox answers to {HOST} and localhost only: use one of them"
+).response
+"""Answer to a foreign Host header, against DNS rebinding. A web page can make its own host name resolve to this
+address, but cannot change the Host header.
 """
 
 _TOO_LARGE_RESPONSE = Refusal(
@@ -128,7 +133,7 @@ class _Handler:
     async def _stream(
         self, request: web.BaseRequest, response: Response, events: AsyncIterator[bytes]
     ) -> web.StreamResponse:
-        """Stream events until the watch or the client ends, or the server stops."""
+        """Send `events` to the client until the watch ends, the client disconnects, or the server stops."""
         stream = web.StreamResponse(status=response.status, headers={"Content-Type": response.content_type})
         await stream.prepare(request)
         stopped = asyncio.ensure_future(self._stopping.wait())
@@ -156,7 +161,7 @@ class _Handler:
 
 
 async def _read_body(request: web.BaseRequest) -> bytes | None:
-    """Return the body; None where it is too large."""
+    """Return the body of `request`, or None if it exceeds `MAX_BODY_BYTES`."""
     if not request.body_exists:
         return b""
     chunks: list[bytes] = []
@@ -175,7 +180,7 @@ def _to_web_response(response: Response) -> web.Response:
 
 
 def _abort_connection(request: web.BaseRequest) -> web.Response:
-    """Close the connection without an answer."""
+    """Close the connection of `request` without an answer. The returned response is never sent."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)

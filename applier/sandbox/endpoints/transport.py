@@ -1,7 +1,7 @@
 """In-process endpoint: `KubeCluster`, the adapter of real servers, calls a sandbox without a socket.
 
-So discovery, pages, retries and the translation of refusals are the same code for both. Neither aiohttp nor
-`kubernetes` is imported.
+So real servers and sandboxes share the code for discovery, pages, retries and the translation of refusals. The endpoint
+imports neither aiohttp nor `kubernetes`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, S
 from applier.sandbox.wire import ConnectionDroppedError, Request, Response
 
 RequestHandler = Callable[[Request], Awaitable[Response]]
-"""Function that answers requests, such as `Sandbox.answer`. It may raise ConnectionDroppedError."""
+"""Function that answers requests, such as `Sandbox.answer`. Raises: ConnectionDroppedError."""
 
 
 def cluster_of(
@@ -32,7 +32,7 @@ def cluster_of(
 
 
 class SandboxTransport:
-    """Adapter of `applier.kube.transport_port.Transport`."""
+    """Transport (`applier.kube.transport_port.Transport`) that passes requests to a handler in this process."""
 
     namespace = "default"
 
@@ -44,7 +44,7 @@ class SandboxTransport:
         self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
     ) -> HttpAnswer:
         lower_headers = {key.lower(): value for key, value in headers.items()}
-        await asyncio.sleep(0)  # other tasks may run before the answer, as with a real server
+        await asyncio.sleep(0)  # as with a real server, other tasks may run before the answer
         try:
             response = await self._handler(Request(method, path, lower_headers, body or b""))
         except ConnectionDroppedError as dropped:
@@ -63,21 +63,21 @@ class SandboxTransport:
             raise (BrokenError if dropped.request_sent else NotSentError)(str(dropped)) from None
 
     async def renew(self) -> bool:
-        """Do nothing: there are no credentials."""
+        """Return True: a sandbox has no credentials to renew."""
         return True
 
     async def close(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing: a sandbox has no connection to close."""
 
 
 async def _read_chunks(response: Response, silence: float) -> AsyncGenerator[bytes, None]:
-    """Yield the parts of a watch; nothing for a refusal, which has a body."""
+    """Yield the chunks of a watch. A refusal has a body instead, and so yields nothing."""
     if response.stream is None:
         return
     stream = aiter(response.stream)
     while True:
         try:
-            async with asyncio.timeout(silence):  # `wait_for` may swallow a cancellation
+            async with asyncio.timeout(silence):  # not `wait_for`, which may swallow a cancellation
                 chunk = await anext(stream)
         except StopAsyncIteration:
             return

@@ -1,8 +1,8 @@
-"""Fields that the server itself sets on a write to a built-in kind: strategies, allocators and admission.
+"""Fields that the server sets on a write to a built-in kind, by strategies, allocators and admission.
 
-These fields have no owner: first statuses, selectors, additions to Pods, addresses of Services. They follow from names,
-so that they are the same in every run. Source: Kubernetes `pkg/registry` (`PrepareForCreate`, `PrepareForUpdate`), its
-allocators, and the default admission plugins.
+These fields have no owner: first statuses, selectors, additions to Pods, addresses of Services. Addresses are derived
+from names, so they are the same in every run. Source: Kubernetes `pkg/registry` (`PrepareForCreate`,
+`PrepareForUpdate`), its allocators, and the default admission plugins.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from applier.cluster import Object
 from applier.sandbox.kinds.defaults import iterate_objects, set_defaults
 
 Change = Callable[[Object, Object | None], None]
-"""Function that changes an object. The second argument is the stored object, None at creation."""
+"""Function that changes an object. Its second argument is the stored object, or None at creation."""
 
 
 def _complete_namespace(obj: Object, live: Object | None) -> None:
@@ -23,7 +23,10 @@ def _complete_namespace(obj: Object, live: Object | None) -> None:
 
 
 def _complete_job(obj: Object, live: Object | None) -> None:
-    """Set the selector of a Job by its uid, and the labels of its Pods. Labels shared with the template stay shared."""
+    """Set the selector of a Job to its uid, and the server's labels on its pod template.
+
+    If the Job and its template share one map of labels, the Job gets the server's labels too.
+    """
     spec, metadata = obj["spec"], obj["metadata"]
     if live is not None and "selector" in live["spec"]:
         spec.setdefault("selector", live["spec"]["selector"])
@@ -125,11 +128,11 @@ _TYPE_FIELDS: tuple[tuple[Callable[[Object], bool], tuple[str, ...]], ...] = (
     (_has_health_check, ("healthCheckNodePort",)),
     (lambda spec: spec["type"] == "LoadBalancer", ("allocateLoadBalancerNodePorts", "loadBalancerClass")),
 )
-"""Fields that only some types of Services use."""
+"""Fields that only some Services use, with the condition on the spec under which a Service uses them."""
 
 
 def _drop_unused_fields(spec: Object, old_spec: Object) -> None:
-    """Drop fields that a Service no longer uses after a change of its type, unless they were changed too."""
+    """Drop the unchanged fields of a Service that its former type used and its present type does not use."""
     for uses_fields, names in _TYPE_FIELDS:
         if uses_fields(old_spec) and not uses_fields(spec):
             for name in names:
@@ -148,7 +151,7 @@ COMPLETERS: Mapping[str, Change] = {
     "pods": _complete_pod,
     "services": _complete_service,
 }
-"""Completion by resource."""
+"""Functions that set the server's fields of an object, by resource."""
 
 
 NAME_RULES: Final[Mapping[str, str]] = {
@@ -162,7 +165,9 @@ NAME_RULES: Final[Mapping[str, str]] = {
     "clusterroles.rbac.authorization.k8s.io": "segment",
     "clusterrolebindings.rbac.authorization.k8s.io": "segment",
 }
-"""Rule for names by resource: a rule of `names`, or `segment` for any segment of a path. The default is `subdomain`."""
+"""Rule for names by resource, with `subdomain` as the default. The rule is one of `names`, or `segment` for any segment
+of a path.
+"""
 
 REQUIRES_RESOURCE_VERSION: Final = frozenset(
     "customresourcedefinitions.apiextensions.k8s.io leases.coordination.k8s.io poddisruptionbudgets.policy"
@@ -174,7 +179,7 @@ REQUIRES_RESOURCE_VERSION: Final = frozenset(
     " mutatingadmissionpolicies.admissionregistration.k8s.io"
     " mutatingadmissionpolicybindings.admissionregistration.k8s.io".split()
 )
-"""Built-in kinds whose updates must have a resourceVersion, as those of every custom kind
+"""Built-in kinds whose updates must have a resourceVersion, as updates of every custom kind must
 (`AllowUnconditionalUpdate`).
 """
 
@@ -183,7 +188,9 @@ ALLOWS_CREATE_ON_UPDATE: Final = frozenset(
     " clusterrolebindings.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io"
     " rolebindings.rbac.authorization.k8s.io roles.rbac.authorization.k8s.io".split()
 )
-"""Built-in kinds whose update creates an absent object, whatever its resourceVersion (`AllowCreateOnUpdate`)."""
+"""Built-in kinds whose update creates an absent object, whatever resourceVersion the update has
+(`AllowCreateOnUpdate`).
+"""
 
 HAS_GENERATION: Final = frozenset(
     "cronjobs.batch customresourcedefinitions.apiextensions.k8s.io daemonsets.apps deployments.apps "
@@ -204,4 +211,4 @@ GENERATION_METADATA: Final[Mapping[str, tuple[str, ...]]] = {
     "deployments.apps": ("annotations",),
     "endpointslices.discovery.k8s.io": ("annotations", "labels"),
 }
-"""Metadata whose changes count in the generation, by resource."""
+"""Fields of metadata whose changes increment the generation, by resource."""

@@ -21,14 +21,17 @@ from renderer import builtin_kinds
 from renderer.builtin_kinds import BuiltinSchemas
 
 _UNSERVED_VERSIONS = frozenset({("autoscaling", "v1")})
-"""Versions that need a conversion: the sandbox stores a single version of each built-in kind."""
+"""Versions that are not served, because the sandbox stores one version of each built-in kind and converts none."""
 
 
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 
 
 class BuiltInKindModel:
-    """A `KindModel` from the published schema. Without one (`go_type` None) it accepts anything."""
+    """Model (`KindModel`) of a built-in kind, from the published schema.
+
+    If `go_type` is None, the schema is not published, and the model accepts any content.
+    """
 
     def __init__(
         self, kind: str, go_type: GoType | None, builtin_schemas: BuiltinSchemas, *, resource: str, has_status: bool
@@ -94,13 +97,13 @@ class BuiltInKindModel:
 
 @cache
 def built_in_go_types() -> GoTypeRegistry:
-    """Return the Go types of all built-in kinds."""
+    """Return the registry of the Go types of all built-in kinds."""
     return GoTypeRegistry(builtin_kinds.load_builtin_schemas(), builtin_kinds.load_structures())
 
 
 @cache
 def built_in_kinds() -> tuple[ServedKind, ...]:
-    """Return every built-in kind with stored objects. All sandboxes of a process share these values."""
+    """Return every built-in kind whose objects are stored. All sandboxes of a process share these values."""
     builtin_schemas = builtin_kinds.load_builtin_schemas()
     return tuple(
         _build_kind(builtin_schemas, group["metadata"].get("name", ""), version["version"], entry)
@@ -137,7 +140,7 @@ def _build_kind(builtin_schemas: BuiltinSchemas, group: str, version: str, entry
 
 @cache
 def scale_kind() -> ServedKind:
-    """Return the kind Scale, in which the scales of all other kinds are read and written."""
+    """Return the kind Scale, which the scale subresource of every kind reads and writes."""
     go_type = built_in_go_types().kind_type("autoscaling", "v1", "Scale")
     model = BuiltInKindModel(
         "Scale", go_type, builtin_kinds.load_builtin_schemas(), resource="scales.autoscaling", has_status=False

@@ -1,4 +1,4 @@
-"""Custom kinds, from the structural schema of their CustomResourceDefinition."""
+"""Custom kinds, with the structural schema of their CustomResourceDefinition as their model."""
 
 from __future__ import annotations
 
@@ -32,11 +32,14 @@ _CAUSE_REASONS: Mapping[str, str] = {
     "maxItems": "FieldValueTooMany",
     "maxProperties": "FieldValueTooMany",
 }
-"""Reason of a cause by the broken rule of the schema; FieldValueInvalid for others."""
+"""Reason of a cause by the broken rule of the schema. Other rules have the reason FieldValueInvalid."""
 
 
 class CustomKindModel:
-    """A `KindModel` from a structural schema. `evaluate` evaluates its CEL rules, which are not checked without it."""
+    """Model (`KindModel`) of a custom kind, from its structural schema.
+
+    `evaluate` evaluates the CEL rules of the schema. Without `evaluate`, CEL rules are not checked.
+    """
 
     go_type = None
     has_generation = True
@@ -98,17 +101,20 @@ def _rule_cause(broken_rule: BrokenRule) -> StatusCause:
 
 
 def _prune_metadata(value: Any, path: str, unknown: list[str]) -> Any:
-    """Return the metadata of an embedded object, read like that of any object; unchanged where it cannot be read."""
+    """Return the metadata of an embedded object without unknown fields, or unchanged if it has a wrong type.
+
+    Append the paths of the unknown fields to `unknown`.
+    """
     pruned, unknown_paths, mistake = metadata.read_metadata(value)
     unknown += (path + unknown_path.removeprefix("metadata") for unknown_path in unknown_paths)
     return value if mistake else pruned
 
 
 def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, keep_typed_nulls: bool) -> Any:
-    """Return a value without fields that its schema does not declare, and append their paths to *unknown*.
+    """Return `value` without fields that `schema` does not declare, and append the paths of these fields to `unknown`.
 
-    Nulls that are not allowed and have no default are dropped too. With *keep_typed_nulls*, only those without a type
-    are.
+    A null is dropped too, unless its field is nullable or has a default. With `keep_typed_nulls`, a null whose field
+    has a type is also kept.
     """
     match value:
         case dict():

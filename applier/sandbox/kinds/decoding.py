@@ -1,6 +1,6 @@
 """Decoding of built-in kinds as by the server's typed decoder, followed by its encoder.
 
-Unknown fields are dropped and listed. Nulls are dropped, and empty values too where the structure says so. Missing
+Unknown fields are dropped and listed. Nulls are dropped, and so are empty values that Go does not write. Missing
 structures and defaults are added. Quantities and times get a canonical form. A value of another type is an error.
 Source: the OpenAPI documents that the API server publishes, and its types in Go.
 """
@@ -30,17 +30,17 @@ _INT32_RANGE = range(-(2**31), 2**31)
 
 
 class DecodingError(Exception):
-    """A value that cannot be decoded, with the decoder's message."""
+    """Message of the server's decoder about a value that it cannot decode."""
 
 
 class Decoder:
-    """Decoder of the objects of one kind."""
+    """Decoder of the objects of a single kind, which its messages name."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
     def decode(self, go_type: GoType, value: Any, path: str, unknown: list[str]) -> Any:
-        """Return the value as it is stored, and append the paths of dropped fields to *unknown*.
+        """Return `value` in the form in which it is stored, and append the paths of dropped fields to `unknown`.
 
         Raises: DecodingError.
         """
@@ -62,7 +62,7 @@ class Decoder:
                 return self._decode_special(kind, value, path)
 
     def decode_struct(self, go_type: GoType, value: Any, path: str, unknown: list[str]) -> Any:
-        """Return a structure as `decode` does."""
+        """Return the structure `value` with its defaults, and otherwise as `decode` does. Raises: DecodingError."""
         if not isinstance(value, dict):
             raise self._type_error(value, path, "struct")
         fields, decoded = go_type.fields, {}
@@ -100,7 +100,7 @@ class Decoder:
         }
 
     def _decode_special(self, kind: str, value: Any, path: str) -> Any:
-        """Return the canonical form of a quantity, time or similar; other values unchanged."""
+        """Return a quantity or time in canonical form, and any other value unchanged. Raises: DecodingError."""
         match kind:
             case _ if kind == QUANTITY:
                 text = str(value) if type(value) in (int, float) else value

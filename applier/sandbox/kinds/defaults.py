@@ -1,8 +1,8 @@
 """Defaults of built-in kinds for fields that an author leaves out.
 
-Defaults belong to structures, wherever these occur: `DEFAULTS` has them by definition. Scalars with a default in the
-published schema are not repeated here. Source: `defaults.go` of the API groups of Kubernetes, documented in its API
-reference.
+A default belongs to a structure, wherever this structure occurs: `DEFAULTS` holds the defaults by definition. Scalars
+with a default in the published schema are not repeated here. Source: `defaults.go` of the API groups of Kubernetes,
+documented in its API reference.
 """
 
 from __future__ import annotations
@@ -14,23 +14,26 @@ from typing import Any
 from applier.cluster import Object
 
 Change = Callable[[Object], None]
-"""Function that sets the defaults of a structure, after those of the structures in it."""
+"""Function that sets the defaults of a structure, after the defaults of the structures inside it."""
 
 
 def set_defaults(obj: Object, values: Mapping[str, Any]) -> None:
-    """Set the *values* that an object lacks. Maps are copied, one level deep."""
+    """Set the members of `values` that `obj` lacks.
+
+    Maps are copied one level deep, so that objects do not share them.
+    """
     for name, value in values.items():
         if name not in obj:
             obj[name] = dict(value) if isinstance(value, dict) else value
 
 
 def constant_defaults(**values: Any) -> Change:
-    """Return a change that sets constants."""
+    """Return a function that sets the defaults `values` on a structure."""
     return lambda obj: set_defaults(obj, values)
 
 
 def iterate_objects(*lists: Any) -> Iterable[Object]:
-    """Yield the structures in lists that may be absent."""
+    """Yield the items of each of `lists`. A list may be None."""
     return (item for items in lists for item in items or ())
 
 
@@ -202,7 +205,7 @@ def _default_role_reference(reference: Object) -> None:
 
 
 def _default_definition(spec: Object) -> None:
-    """Set the names of a CustomResourceDefinition that follow from others, and no conversion."""
+    """Derive missing names of a CustomResourceDefinition from its kind, and set the conversion strategy None."""
     set_defaults(spec, {"conversion": {"strategy": "None"}})
     names = spec["names"]
     if names.get("kind"):
@@ -277,10 +280,10 @@ def _set_namespace_label(obj: Object) -> None:
 
 
 def _copy_template_labels(obj: Object) -> None:
-    """Share the labels of the template with the Job, so that later additions of the server reach both."""
+    """Let a Job without labels share the map of labels of its template, so that later additions reach both."""
     if labels := obj["spec"]["template"]["metadata"].get("labels"):
         obj["metadata"].setdefault("labels", labels)
 
 
 METADATA_DEFAULTS: Mapping[str, Change] = {"namespaces": _set_namespace_label, "jobs.batch": _copy_template_labels}
-"""Defaults of metadata by resource."""
+"""Functions that set defaults in the metadata of an object, by resource."""

@@ -1,4 +1,4 @@
-"""Go types by which the API server holds built-in kinds.
+"""Go types in which the API server holds objects of built-in kinds.
 
 The types decide which fields are written, and how protobuf is read.
 """
@@ -22,7 +22,7 @@ FIELDS_V1: Final = f"{_META_PREFIX}FieldsV1"
 DELETE_OPTIONS: Final = f"{_META_PREFIX}DeleteOptions"
 TIME_TYPES: Final = frozenset({f"{_META_PREFIX}Time", f"{_META_PREFIX}MicroTime"})
 _SINGLE_VALUE_TYPES: Final = frozenset({QUANTITY, INT_OR_STRING, RAW_EXTENSION, FIELDS_V1, *TIME_TYPES})
-"""Definitions that stand for a single value."""
+"""Definitions that stand for a single value, not for a structure."""
 _ZERO_VALUES: Final[Mapping[str, Any]] = {
     QUANTITY: "0",
     INT_OR_STRING: 0,
@@ -31,14 +31,15 @@ _ZERO_VALUES: Final[Mapping[str, Any]] = {
     "number": 0,
     "boolean": False,
 }
-"""Zero value by type; null for others."""
+"""Zero value by type. Other types have the zero value null."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoField:
-    """A field of a structure. An empty `name` means that its own fields are inlined in JSON.
+    """Field of a Go structure. If `name` is empty, the fields of `go_type` are inlined in JSON.
 
-    `presence` is that of `renderer.builtin_kinds`: how an empty value is written. `default` is a scalar, or None.
+    `number` is that of protobuf. `presence` says how an empty value is written, as in `renderer.builtin_kinds`.
+    `default` is a scalar, or None without a default.
     """
 
     name: str
@@ -50,7 +51,7 @@ class GoField:
 
 @dataclass(frozen=True)
 class GoType:
-    """Type of a value: a schema, and its name if it is a definition."""
+    """Type of a value: its schema, and the name of the definition if the schema has one."""
 
     definition: str
     schema: Schema
@@ -58,12 +59,12 @@ class GoType:
 
     @cached_property
     def struct_fields(self) -> Sequence[GoField]:
-        """Return the fields of a structure as Go declares them; empty for other types."""
+        """Return the fields of a structure as Go declares them, or no fields for other types."""
         return self._registry.struct_fields(self.definition, self.schema)
 
     @cached_property
     def fields(self) -> Mapping[str, GoField]:
-        """Return the fields of a structure in JSON by name; empty for other types."""
+        """Return the fields of a structure in JSON by name, or no fields for other types."""
         return {field.name: field for field in self._iterate_json_fields()}
 
     def _iterate_json_fields(self) -> Iterator[GoField]:
@@ -75,14 +76,14 @@ class GoType:
 
     @cached_property
     def always_written_fields(self) -> Sequence[GoField]:
-        """Return the fields that are written even if they were not given."""
+        """Return the fields that are written even if the client does not send them."""
         return [
             field for field in self.fields.values() if field.presence in ("always", "null") or field.default is not None
         ]
 
     @cached_property
     def zero(self) -> Any:
-        """Return the value, before defaults, of a field that was not given."""
+        """Return the value, before defaults, that a field of this type has if the client does not send it."""
         if not self.struct_fields:
             return _ZERO_VALUES.get(self.type)
         written_fields = [field for field in self.always_written_fields if field.presence in ("always", "null")]
@@ -90,12 +91,12 @@ class GoType:
 
     @cached_property
     def is_list_or_map(self) -> bool:
-        """Return whether the type is a list or map, for which empty means absent."""
+        """Return whether the type is a list or a map. An empty list or map counts as absent."""
         return self.type == "array" or (self.type == "object" and not self.struct_fields and self.item_type is not None)
 
     @cached_property
     def item_type(self) -> GoType | None:
-        """Return the type of the items in a list or map; None where they may be anything."""
+        """Return the type of the items of a list or map, or None if they may have any type."""
         item_schema = self.schema.get("items") or self.schema.get("additionalProperties")
         return (
             self._registry.schema_type(item_schema)
@@ -105,12 +106,12 @@ class GoType:
 
     @cached_property
     def type(self) -> str:
-        """Return the type of the schema; for a definition that stands for a single value, the definition."""
+        """Return the type in the schema or, if the definition stands for a single value, the name of the definition."""
         return self.definition if self.definition in _SINGLE_VALUE_TYPES else self.schema.get("type", "")
 
 
 class GoTypeRegistry:
-    """Go types of all built-in kinds, each read on first use."""
+    """Go types of all built-in kinds by definition, each read on first use."""
 
     def __init__(self, builtin_schemas: BuiltinSchemas, published: Structures) -> None:
         self._builtin_schemas = builtin_schemas
@@ -118,7 +119,7 @@ class GoTypeRegistry:
         self._definition_types: dict[str, GoType] = {}
 
     def kind_type(self, group: str, version: str, kind: str) -> GoType | None:
-        """Return the type of a kind's objects; None if its schema is not published."""
+        """Return the type of the objects of `kind`, or None if the schema of `kind` is not published."""
         name = self._builtin_schemas.kinds.get(f"{group}/{version}/{kind}")
         return self.definition_type(name) if name else None
 
@@ -155,6 +156,10 @@ class GoTypeRegistry:
 
 
 def _published_default(schema: Schema, presence: str) -> Any:
-    """Return the default of a field; None where it is empty and an empty field is not written anyway."""
+    """Return the default in `schema` of a field, or None if the decoder does not use the default.
+
+    A field of presence `always` gets its zero value instead. An empty scalar or list is used only for presence
+    `pointer` or `null`, and an empty map never.
+    """
     default = schema.get("default")
     return default if presence != "always" and default != {} and (default or presence in ("pointer", "null")) else None

@@ -14,7 +14,7 @@ from applier.sandbox.kinds.names import validate_labels, validate_name, validate
 from applier.sandbox.wire import forbidden_field, invalid_value, required_value, too_long_value
 
 MAX_ANNOTATION_BYTES = 256 * 1024
-"""Bytes of the keys and values of all annotations of an object."""
+"""Limit for the keys and values of all annotations of an object, in bytes of UTF-8."""
 
 _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 _MAP_FIELDS = ("labels", "annotations")
@@ -35,7 +35,7 @@ METADATA_FIELDS = (
     "finalizers",
     "managedFields",
 )
-"""Fields in the order in which the API server writes them."""
+"""Fields of metadata in the order in which the API server writes them."""
 
 _FIELD_TYPES: Mapping[str, tuple[Any, str]] = {
     "labels": (dict, "map[string]string"),
@@ -46,14 +46,18 @@ _FIELD_TYPES: Mapping[str, tuple[Any, str]] = {
     "generation": (int, "int64"),
     "deletionGracePeriodSeconds": (int, "int64"),
 }
-"""Types of fields other than text, in Python and in Go."""
+"""Types in Python and in Go of the fields that are not strings."""
 
 _KEPT_WHEN_EMPTY = frozenset({"generation", "deletionGracePeriodSeconds", "managedFields"})
 _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
 
 
 def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
-    """Return metadata without nulls and unknown fields, the paths of the latter, and the decoder's error, if any."""
+    """Return `metadata` without nulls and unknown fields, the paths of unknown fields, and an error message.
+
+    If `metadata` can be decoded, the message is empty. Otherwise it is that of Go's JSON decoder, and the other results
+    are empty.
+    """
     if metadata is None:
         return {}, [], ""
     if not isinstance(metadata, dict):
@@ -69,7 +73,7 @@ def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
     known_metadata = {
         name: value
         for name, value in known_metadata.items()
-        if (value or name in _KEPT_WHEN_EMPTY) and name != "selfLink"  # no longer set since Kubernetes 1.24
+        if (value or name in _KEPT_WHEN_EMPTY) and name != "selfLink"  # Kubernetes drops it since 1.24
     }
     if owners := known_metadata.get("ownerReferences"):
         for index, owner in enumerate(owners):
@@ -81,7 +85,7 @@ def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
 
 
 def drop_repeated_owners(metadata: Object) -> list[str]:
-    """Remove repeated owner references, and return their uids."""
+    """Remove owner references that equal an earlier one from `metadata`, and return the uids in them."""
     unique_owners: list[Object] = []
     repeated_uids: list[str] = []
     for owner in metadata.get("ownerReferences", ()):
@@ -127,7 +131,7 @@ def _format_type_error(value: Any, field: str, go_type: str, *, struct: str = "O
 
 
 def go_kind(value: Any) -> str:
-    """Return the name of a value's type in messages of Go's JSON decoder."""
+    """Return the name that Go's JSON decoder gives the JSON type of `value` in its messages."""
     match value:
         case bool():
             return "bool"
@@ -142,9 +146,9 @@ def go_kind(value: Any) -> str:
 
 
 def validate_metadata(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[StatusCause]:
-    """Return the mistakes in the metadata of an object. *rule* is the rule for its name.
+    """Return the mistakes in `metadata`. `rule` is the rule for the name of the object.
 
-    With *standard_finalizers*, a finalizer without a domain has to be one of Kubernetes.
+    If `standard_finalizers` is set, a finalizer without a domain must be one of Kubernetes.
     """
     return [
         *_validate_name(metadata, rule),
@@ -156,7 +160,7 @@ def validate_metadata(metadata: Object, *, rule: str, standard_finalizers: bool)
 
 
 def validate_metadata_update(metadata: Object, live: Object) -> list[StatusCause]:
-    """Return the changes of metadata that are not allowed."""
+    """Return the forbidden changes from `live` to `metadata`: another uid, and finalizers added during a deletion."""
     mistakes: list[StatusCause] = []
     if "deletionTimestamp" in live:
         old_finalizers = live.get("finalizers") or []

@@ -56,10 +56,9 @@ _NAME_RULES: Final = {
 
 
 def validate_name(name: str, field: str, rule: str) -> Iterator[StatusCause]:
-    """Yield the mistakes of a name by a rule.
+    """Yield the mistakes of `name` by `rule`. `field` is the path in the causes.
 
-    The rules are `subdomain`, `short` (a subdomain with room for a suffix), `label` (RFC 1123) and `service` (RFC
-    1035).
+    `rule` is `subdomain`, `short` (a subdomain of at most 52 characters), `label` (RFC 1123) or `service` (RFC 1035).
     """
     pattern, max_length, message_key = _NAME_RULES[rule]
     if len(name) > max_length:
@@ -69,7 +68,7 @@ def validate_name(name: str, field: str, rule: str) -> Iterator[StatusCause]:
 
 
 def validate_labels(entries: Mapping[str, str], field: str = "metadata.labels") -> Iterator[StatusCause]:
-    """Yield the mistakes of labels: of keys as qualified names, and of values, which have at most 63 bytes."""
+    """Yield the mistakes of labels. Keys must be qualified names, and values have at most 63 characters."""
     for key, value in entries.items():
         yield from validate_qualified_name(key, field)
         if len(value) > 63:
@@ -79,13 +78,16 @@ def validate_labels(entries: Mapping[str, str], field: str = "metadata.labels") 
 
 
 def validate_qualified_name(key: str, field: str) -> Iterator[StatusCause]:
-    """Yield the mistakes of a qualified name: an optional DNS subdomain and slash, then a name."""
+    """Yield the mistakes of `key`, which must be a name, optionally after a DNS subdomain and a slash."""
     return (invalid_value(field, key, problem) for problem in _find_name_problems(key))
 
 
 @lru_cache(maxsize=1024)
 def _find_name_problems(key: str) -> tuple[str, ...]:
-    """Return the problems of a qualified name. Cached, since the same few keys are on all objects."""
+    """Return the problems of the qualified name `key`.
+
+    The results are cached, because many objects have the same keys.
+    """
     prefix, slash, name = key.rpartition("/")
     problems = []
     if slash and not prefix:

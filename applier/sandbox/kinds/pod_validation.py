@@ -32,7 +32,7 @@ _PROBE_FIELDS = ("livenessProbe", "readinessProbe", "startupProbe")
 def validate_template(
     obj: Object, path: str, *, restart_policies: Sequence[str] = ("Always",)
 ) -> Iterator[StatusCause]:
-    """Yield the mistakes in the pod template at a dotted path. *restart_policies* are those that the kind allows."""
+    """Yield the mistakes in the pod template at the dotted `path` in `obj`. The kind allows `restart_policies`."""
     pod_template = get_field(obj, path)
     yield from validate_labels(pod_template["metadata"].get("labels", {}), f"{path}.labels")
     claim_names = [
@@ -50,7 +50,10 @@ def validate_pod_spec(
     restart_policies: Sequence[str] = ("Always", "OnFailure", "Never"),
     claim_names: Sequence[str] = (),
 ) -> Iterator[StatusCause]:
-    """Yield the mistakes in a pod spec. *claim_names* are volumes that it gets besides its own."""
+    """Yield the mistakes in the pod spec `spec`.
+
+    The kind allows `restart_policies`. Containers may mount the volumes `claim_names` besides those of `spec`.
+    """
     policy = spec["restartPolicy"]
     if policy == "Always" and policy not in restart_policies:
         # `Always` is the default, so the author probably left the field out.

@@ -1,7 +1,7 @@
-"""Registry of served kinds, and the model that each has of its content.
+"""Registry of served kinds, each with a model of its content.
 
-Built-in kinds are always registered, custom kinds while their CustomResourceDefinition is established. A `KindModel` is
-where both differ: types, defaults, rules.
+Built-in kinds are always registered. A custom kind is registered while its CustomResourceDefinition is established. A
+`KindModel` holds what differs between both: types, defaults, rules.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 @dataclass(frozen=True, slots=True)
 class DecodedObject:
-    """An object decoded by the rules of its kind, without the fields whose paths are in `unknown_fields`.
+    """Object after decoding, without the fields whose paths are in `unknown_fields`.
 
-    `error` is the decoder's message for an object that cannot be read; empty otherwise.
+    If the object cannot be decoded, `error` is the decoder's message. Otherwise `error` is empty.
     """
 
     obj: Object
@@ -35,7 +35,10 @@ class DecodedObject:
 
 
 class KindModel(Protocol):
-    """Model of a kind's content. Objects have apiVersion and kind. Arguments are never changed."""
+    """Types, defaults and rules of a kind's content.
+
+    All objects that it takes and returns have apiVersion and kind. Methods never change their arguments.
+    """
 
     @property
     def type(self) -> MergeType:
@@ -43,48 +46,49 @@ class KindModel(Protocol):
 
     @property
     def blank(self) -> Object:
-        """Return the server's representation of an empty object; never changed."""
+        """Return the server's representation of an empty object. Callers must not change the result."""
 
     @property
     def go_type(self) -> GoType | None:
-        """Return the Go type, which protobuf follows; None for custom kinds."""
+        """Return the Go type, by which protobuf is decoded, or None for a custom kind."""
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """Return the OpenAPI v3 schema; empty for a kind without a schema."""
+        """Return the OpenAPI v3 schema, or an empty mapping for a kind without a schema."""
 
     def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the part of the schema that a reference stands for."""
+        """Return the definition to which `schema` refers, or `schema` itself if it is not a reference."""
 
     @property
     def has_generation(self) -> bool:
         """Return whether metadata.generation counts changes of the content."""
 
     def decode(self, obj: Object, *, merged: bool = False) -> DecodedObject:
-        """Return the known part of an object.
+        """Return the fields of `obj` that the kind knows, and the paths of unknown fields.
 
-        A *merged* object of a server-side apply keeps nulls for the validation.
+        `merged` objects come from a server-side apply. Their typed nulls are kept, so that validation can report them.
         """
 
     def default(self, obj: Object, live: Object | None) -> Object:
-        """Return the object with the defaults of missing fields; the writer owns them.
+        """Return `obj` with the defaults of missing fields, which the writer comes to own.
 
-        At creation *live* is None, at an update the stored object.
+        `live` is the stored object, or None at creation.
         """
 
     def complete(self, obj: Object, live: Object | None) -> Object:
-        """Return the object with fields that the server sets without an owner.
+        """Return `obj` with the fields that the server sets without an owner.
 
-        Examples are addresses, generated selectors and first statuses.
+        Examples are addresses, generated selectors and first statuses. `live` is the stored object, or None at
+        creation.
         """
 
     def validate(self, obj: Object, live: Object | None) -> list[StatusCause]:
-        """Return the mistakes that forbid storing the object."""
+        """Return the mistakes that forbid storing `obj` in place of `live`, which is None at creation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table that kubectl prints. `path` is a JSONPath; columns of `priority` 0 are always shown."""
+    """Column of the table that kubectl prints. `path` is a JSONPath. Columns of `priority` 0 are always shown."""
 
     name: str
     type: str
@@ -96,7 +100,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Dotted paths to the desired replicas, the present replicas and the selector of an object; empty for none."""
+    """Dotted paths in an object to its desired replicas, present replicas and selector.
+
+    If the object has no selector, `selector` is empty.
+    """
 
     replicas: str
     status: str
@@ -105,7 +112,7 @@ class ScalePaths:
 
 @dataclass(frozen=True, slots=True)
 class ServedKind:
-    """A kind in one version."""
+    """Kind in one of its versions, with what discovery publishes and the model of its content."""
 
     group: str
     version: str
@@ -131,7 +138,7 @@ class ServedKind:
 
     @property
     def resource(self) -> str:
-        """Return the resource under which its objects are stored, whatever the version."""
+        """Return the plural with the group (`deployments.apps`). All versions of a kind are stored under it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def key(self, namespace: str, name: str) -> StoredKey:
@@ -142,14 +149,17 @@ class ServedKind:
 
     @property
     def json_prefix(self) -> bytes:
-        """Return the beginning of an object in JSON up to its metadata, which stored content lacks."""
+        """Return the JSON text of an object of this kind before its metadata. Stored content lacks this text."""
         if self.is_custom:
             return f'{{"apiVersion":"{self.api_version}","kind":"{self.kind}",'.encode()
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
 
 class KindRegistry:
-    """Served kinds by group, version and plural. `revision` counts changes, for the ETag of discovery."""
+    """Served kinds by group, version and plural.
+
+    `revision` increases with every change of the registry, and gives discovery documents their ETag.
+    """
 
     def __init__(self, built_in: Iterable[ServedKind]) -> None:
         self.revision = 0
@@ -163,7 +173,7 @@ class KindRegistry:
         return self._kinds.get(group, {}).get(version, {}).get(plural)
 
     def find_resource(self, resource: str) -> ServedKind | None:
-        """Return any served version of a resource (`deployments.apps`); None if it is not served."""
+        """Return the preferred served version of `resource` (`deployments.apps`), or None if it is not served."""
         plural, _, group = resource.partition(".")
         return next(filter(None, (self.find(group, version, plural) for version in self.versions(group))), None)
 
@@ -171,15 +181,15 @@ class KindRegistry:
         return list(self._kinds)
 
     def versions(self, group: str) -> Sequence[str]:
-        """Return the versions of a group, the preferred version first."""
+        """Return the versions of `group`, with the preferred version first."""
         return sorted(self._kinds.get(group, {}), key=version_priority)
 
     def kinds(self, group: str, version: str) -> list[ServedKind]:
-        """Return the kinds of a group and version, in the order of their plurals."""
+        """Return the kinds of `group` in `version`, in the order of their plurals."""
         return [kind for _, kind in sorted(self._kinds.get(group, {}).get(version, {}).items())]
 
     def group_kinds(self, group: str) -> list[ServedKind]:
-        """Return the kinds of a group in all its versions."""
+        """Return the kinds of `group` in all its versions, with the preferred version first."""
         return [kind for version in self.versions(group) for kind in self.kinds(group, version)]
 
     def add(self, kinds: Iterable[ServedKind]) -> None:
@@ -188,7 +198,7 @@ class KindRegistry:
         self.revision += 1
 
     def remove(self, group: str, plural: str) -> None:
-        """Stop serving a resource in all its versions."""
+        """Stop serving the kind `plural` of `group` in all its versions."""
         versions = self._kinds.get(group, {})
         for version, kinds in list(versions.items()):
             kinds.pop(plural, None)
@@ -200,7 +210,7 @@ class KindRegistry:
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:
-    """Return the position of a version: stable before beta and alpha, newer before older, other names last.
+    """Return a sort key for `version`: stable before beta and alpha, newer before older, other names last.
 
     Source: apimachinery `pkg/version`, documented under "Version priority" of CustomResourceDefinitions.
     """

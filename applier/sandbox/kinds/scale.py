@@ -1,4 +1,4 @@
-"""Scale subresource: a view of an object that has only its replicas.
+"""Scale subresource: a view of an object that shows its replicas and selector.
 
 Source: Kubernetes API concepts, "Scale subresource", and CustomResourceDefinitions, "Scale subresource".
 """
@@ -22,9 +22,9 @@ _IDENTITY_FIELDS = ("name", "namespace", "uid", "resourceVersion", "creationTime
 
 
 def scale_of(kind: ServedKind, obj: Mapping[str, Any]) -> Object:
-    """Return the scale of an object, without apiVersion and kind.
+    """Return the scale of `obj`, without apiVersion and kind.
 
-    Raises: Refusal (500 if the object has no desired replicas, 400 if its selector is invalid).
+    Raises: Refusal (500 if `obj` has no desired replicas, 400 if its selector is invalid).
     """
     paths = _scale_paths(kind)
     replicas = get_field(obj, paths.replicas)
@@ -40,14 +40,14 @@ def scale_of(kind: ServedKind, obj: Mapping[str, Any]) -> Object:
 
 
 def build_stored_scale(kind: ServedKind, obj: Mapping[str, Any]) -> StoredObject:
-    """Return the scale of an object in the form of a stored object."""
+    """Return the scale of `obj` as a `StoredObject`, with the version and uid of `obj`. Raises: Refusal (400, 500)."""
     metadata = obj["metadata"]
     key = StoredKey("scales.autoscaling", metadata.get("namespace", ""), metadata["name"])
     return StoredObject(key, int(metadata["resourceVersion"]), metadata["uid"], orjson.dumps(scale_of(kind, obj)), {})
 
 
 def with_scale(kind: ServedKind, obj: Object, scale: Object) -> Object:
-    """Return the object with the replicas of a scale. Raises: Refusal (422)."""
+    """Return `obj` with the desired replicas of `scale`. Raises: Refusal (422)."""
     path, replicas = _scale_paths(kind).replicas, scale["spec"].get("replicas", 0)
     if replicas < 0:
         raise invalid_object(
@@ -68,7 +68,7 @@ def _scale_paths(kind: ServedKind) -> ScalePaths:
 
 
 def _format_selector(selector: Any) -> str:
-    """Return a label selector as text; custom kinds have it as text already. Raises: Refusal (400)."""
+    """Return a label selector as text. In custom kinds, `selector` already is text. Raises: Refusal (400)."""
     if not isinstance(selector, dict):
         return str(selector or "")
     try:

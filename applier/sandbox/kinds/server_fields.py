@@ -1,4 +1,4 @@
-"""Fields that a client's write cannot decide: those of the server, and those outside of a subresource."""
+"""Fields that a client's write cannot change: the server's fields, and fields outside of the requested subresource."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodS
 def restrict_to_subresource(
     kind: ServedKind, subresource: str, live: Object, obj: Object, reset_fields: ResetFields
 ) -> Object:
-    """Return the object with only the changes that the path of the request may make.
+    """Return `obj` with only the changes that a write to `subresource` may make, and otherwise as `live`.
 
-    These are the status of a custom object, or else all fields but *reset_fields*.
+    A write to the status of a custom object may change its status and managedFields. Any other write may change all
+    fields outside of `reset_fields`.
     """
     if kind.is_custom and subresource == "status":
         metadata = {**live["metadata"], "managedFields": obj["metadata"].get("managedFields")}
@@ -30,7 +31,7 @@ def restrict_to_subresource(
 
 
 def _restore_field(obj: Object, path: tuple[str, ...], live: Object) -> None:
-    """Copy a field from *live*. Its parents stay those of *obj*."""
+    """Copy the field at `path` from `live` to `obj`, and remove it from `obj` if `live` lacks it."""
     *parents, name = path
     for step in parents:
         obj, live = obj[step], live[step]
@@ -41,13 +42,16 @@ def _restore_field(obj: Object, path: tuple[str, ...], live: Object) -> None:
 
 
 def keep_server_fields(metadata: Object, live: Object) -> None:
-    """Restore the fields of stored metadata that no client writes."""
+    """Restore the fields of `metadata` that no client may write from `live`, the stored metadata."""
     for name in (*SERVER_FIELDS, "resourceVersion", "generateName"):
         _restore_field(metadata, (name,), live)
 
 
 def generation_content(kind: ServedKind, obj: Object) -> Object:
-    """Return the content whose changes count in the generation. The status counts where it has no subresource."""
+    """Return the content of `obj` whose changes increment the generation.
+
+    The status counts only for a custom kind without a status subresource.
+    """
     excluded = ("metadata", "status") if "status" in kind.subresources or not kind.is_custom else ("metadata",)
     content = {name: value for name, value in obj.items() if name not in excluded}
     return content | {
@@ -56,12 +60,12 @@ def generation_content(kind: ServedKind, obj: Object) -> Object:
 
 
 def sort_metadata(metadata: Object) -> Object:
-    """Return metadata in the order in which the API server writes it."""
+    """Return `metadata` in the order in which the API server writes its fields."""
     return {name: metadata[name] for name in METADATA_FIELDS if name in metadata}
 
 
 def generate_name(prefix: str, uid: str) -> str:
-    """Return `generateName` with five characters that differ between objects.
+    """Return `prefix`, cut to 58 characters, with five characters that are derived from `uid`.
 
     Source: apiserver `pkg/storage/names`, SimpleNameGenerator.
     """

@@ -1,7 +1,7 @@
 """Validation of CustomResourceDefinitions and their structural schemas.
 
-CEL rules are not compiled, and have no cost here: the applier does not know CEL. Source: apiextensions-apiserver
-`pkg/apis/apiextensions/validation`, and Kubernetes, "Specifying a structural schema".
+CEL rules are neither compiled nor checked for their cost: the applier does not know CEL. Source:
+apiextensions-apiserver `pkg/apis/apiextensions/validation`, and Kubernetes, "Specifying a structural schema".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FORBIDDEN_IN_COMBINATORS: Final = ("additionalProperties", "default", "descript
 
 
 def validate_definition(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    """Yield the mistakes of a CustomResourceDefinition: names, versions, identity, structural schemas."""
+    """Yield the mistakes of the CustomResourceDefinition `obj`: names, versions, schemas, forbidden changes."""
     spec = obj.get("spec") or {}
     names, versions = spec.get("names") or {}, spec.get("versions") or []
     if obj["metadata"].get("name") != f"{names.get('plural', '')}.{spec.get('group', '')}":
@@ -120,13 +120,16 @@ def _validate_version(version: Object, path: str) -> Iterator[StatusCause]:
 
 
 def is_established(definition: Object) -> bool:
-    """Return whether the server serves a CustomResourceDefinition, by its condition Established."""
+    """Return whether the condition Established of `definition` is True, so that the server serves its kinds."""
     conditions = get_field(definition, "status.conditions") or []
     return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
 
 
 def _validate_structural(schema: Any, path: str) -> Iterator[StatusCause]:
-    """Yield the mistakes of a schema: every node needs a type, and every list and map the type of its contents."""
+    """Yield the mistakes of `schema` and the schemas inside it.
+
+    Every schema needs a type, and every list the schema of its items.
+    """
     if not isinstance(schema, dict):
         return
     kind, properties = schema.get("type"), schema.get("properties")
@@ -161,13 +164,13 @@ def _validate_properties(schema: Object, properties: Object, path: str) -> Itera
             f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive"
         )
     for name, node in properties.items():
-        # The metadata at the root belongs to the server, whatever the schema says.
+        # The schema of the root's metadata is not checked, because the server replaces it.
         if not (path.endswith("openAPIV3Schema") and name == "metadata"):
             yield from _validate_structural(node, f"{path}.properties[{name}]")
 
 
 def _validate_merging(schema: Object, path: str) -> Iterator[StatusCause]:
-    """Yield the mistakes of keywords that say how lists and maps merge."""
+    """Yield the mistakes of the keywords that say how lists and maps merge."""
     list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
     items: Object = schema["items"] if isinstance(schema.get("items"), dict) else {}
     if list_type not in (None, "atomic", "set", "map"):
@@ -220,7 +223,7 @@ def _validate_list_keys(items: Object, keys: Any, path: str) -> Iterator[StatusC
 
 
 def _validate_combinators(schema: Object, path: str) -> Iterator[StatusCause]:
-    """Yield the keywords in `allOf`, `anyOf`, `oneOf` and `not` that do not restrict values."""
+    """Yield the forbidden keywords in `allOf`, `anyOf`, `oneOf` and `not`, whose schemas may only restrict values."""
     forbidden_keywords = (
         _FORBIDDEN_IN_COMBINATORS if schema.get("x-kubernetes-int-or-string") else ("type", *_FORBIDDEN_IN_COMBINATORS)
     )
@@ -233,7 +236,7 @@ def _validate_combinators(schema: Object, path: str) -> Iterator[StatusCause]:
 
 
 def _validate_values(schema: Object, path: str) -> Iterator[StatusCause]:
-    """Yield the patterns, defaults and rules that cannot work."""
+    """Yield an invalid pattern, defaults that `schema` forbids, and CEL rules without text."""
     if "pattern" in schema:
         try:
             compile_pattern(schema["pattern"])

@@ -1,7 +1,7 @@
 """Validation of built-in kinds beyond their types: required fields, enumerations, immutable fields.
 
-It covers mistakes in ordinary workloads; the real server has thousands of further rules. Source: `validation.go` of the
-API groups of Kubernetes. Reasons and fields of the causes are the server's.
+The rules cover mistakes in ordinary workloads; the real server has thousands of further rules. Source: `validation.go`
+of the API groups of Kubernetes. Reasons and fields of the causes are the server's.
 """
 
 from __future__ import annotations
@@ -38,14 +38,17 @@ _CONFIG_KEY_RULE = (
 _UNENFORCED_REQUIRED = re.compile(
     r"spec\.limits|spec\.dataSource(Ref)?\.(kind|name)|(.+\.)?securityContext\.sysctls\[[0-9]+\]\.value"
 )
-"""Fields that the schema requires and the server accepts without a value.
+"""Paths of fields that the schema requires, although the server accepts an empty value.
 
-A LimitRange may be empty, a sysctl may be set to nothing, and an empty data source is dropped.
+A LimitRange may have no limits, and a sysctl may be set to an empty value. An empty data source is dropped.
 """
 
 
 def validate_schema(go_type: GoType, value: Any, path: str = "") -> Iterator[StatusCause]:
-    """Yield missing required fields and unknown enumeration values by the published schema, except in statuses."""
+    """Yield missing required fields and unknown enumeration values by the published schema.
+
+    Metadata and statuses are not checked.
+    """
     match value:
         case dict():
             for name in go_type.schema.get("required", ()):
@@ -65,7 +68,7 @@ def validate_schema(go_type: GoType, value: Any, path: str = "") -> Iterator[Sta
 
 
 def _immutable_fields_rule(*paths: str) -> Rule:
-    """Return a rule that forbids changes of these fields after creation."""
+    """Return a rule that forbids changes of the fields at the dotted `paths` after creation."""
 
     def rule(obj: Object, live: Object | None) -> Iterator[StatusCause]:
         if live is not None:
@@ -94,7 +97,10 @@ def _validate_configuration(obj: Object, live: Object | None) -> Iterator[Status
 
 
 def _validate_workload(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    """Yield the mistakes of a workload: its selector has to match the template, and may not change."""
+    """Yield the mistakes of a workload: its selector, counts and pod template.
+
+    The selector must match the labels of the template, and must not change.
+    """
     selector = get_field(obj, "spec.selector")
     template_labels = get_field(obj, "spec.template.metadata.labels") or {}
     match_labels = (selector or {}).get("matchLabels") or {}
@@ -210,7 +216,7 @@ def _validate_pod(obj: Object, live: Object | None) -> Iterator[StatusCause]:
 
 
 def _immutable_pod_spec(pod: Object) -> Object:
-    """Return the part of a pod that cannot change after creation."""
+    """Return the part of the spec of `pod` that must not change after creation."""
     spec = {name: value for name, value in pod["spec"].items() if name not in ("activeDeadlineSeconds", "tolerations")}
     for kind in ("initContainers", "containers"):
         if kind in spec:
@@ -263,7 +269,7 @@ _COUNT_FIELDS = (
 
 
 def _validate_counts(obj: Object) -> Iterator[StatusCause]:
-    """Yield the numbers of a workload that are negative."""
+    """Yield the negative numbers in the fields of `obj` that count replicas, retries or seconds."""
     for path in ("spec", "spec.jobTemplate.spec"):
         spec = get_field(obj, path)
         for name in _COUNT_FIELDS if isinstance(spec, dict) else ():
@@ -333,4 +339,4 @@ VALIDATION_RULES: Mapping[str, Rule] = {
     "statefulsets.apps": _validate_stateful_set,
     "storageclasses.storage.k8s.io": _validate_storage_class,
 }
-"""Rules by resource."""
+"""Functions that yield the mistakes of an object, by resource."""

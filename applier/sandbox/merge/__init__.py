@@ -8,8 +8,8 @@
     keep_times(live, final) -> Object                            last, before storing
     reset_fields_of(resource, subresource, has_status=...)       fields that a write cannot change, as `ResetFields`
 
-Invariants: arguments are never changed; results share parts with them. A write that changes neither content nor
-ownership returns an object equal to `live`. Input of clients causes no other exceptions.
+Invariants: No function changes its arguments, but results share parts with them. If a write changes neither content nor
+ownership, the returned object equals `live`. Input of clients causes no other exceptions than those above.
 """
 
 from applier.sandbox.merge.apply import ApplyConflicts, Conflict, apply, keep_times, track_update

@@ -1,4 +1,4 @@
-"""Server-side apply, its conflicts, and the ownership after every other write. Pure.
+"""Server-side apply, its conflicts, and the field ownership after every other write. Pure.
 
 Source: KEP-555; structured-merge-diff `merge.Updater`; apimachinery `managedfields`.
 """
@@ -45,7 +45,7 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A cause of a 409 with reason FieldManagerConflict: `.data.a`, `conflict with "m1" using v1`."""
+    """Conflict over one field with another manager, as a cause of a 409: `.data.a`, `conflict with "m1" using v1`."""
 
     manager: str
     field: str
@@ -53,7 +53,7 @@ class Conflict:
 
 
 class ApplyConflicts(Exception):
-    """Conflicts of an intent with fields of other owners (409). The text is the message of the server's Status."""
+    """Conflicts of an intent with fields of other owners (409), with the message of the server's Status."""
 
     def __init__(self, owned_paths: list[tuple[ManagerKey, Path]]) -> None:
         self.owned_paths = owned_paths
@@ -89,27 +89,27 @@ _SERVER_METADATA: Final = (
 _UNOWNED_FIELDS: Final = from_paths(
     frozenset({("apiVersion",), ("kind",), ("metadata",), *(("metadata", name) for name in _SERVER_METADATA)})
 )
-"""Fields without owners: they identify the object, or belong to the server."""
+"""Fields without owners: they identify the object, or the server writes them."""
 
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
 
 def apply(live: Object | None, intent: Object, field_manager: FieldManager, *, force: bool = False) -> Object:
-    """Return the object after *intent* is applied to it, with `managedFields`. *live* None creates it.
+    """Return `live` after `intent` is applied to it, with `managedFields`. If `live` is None, the object is created.
 
-    Fields that this manager applied before, leaves out now, and shares with no other owner are removed. The result
-    equals *live* if neither content nor ownership changes. The caller defaults, prunes and validates before it stores
-    the object. A map or list that lost its last part may be null.
+    A field is removed if this manager applied it before and leaves it out now, and no other manager owns it. If neither
+    content nor ownership changes, the result equals `live`. A map or list that lost its last part may be null. The
+    caller defaults, prunes and validates the result before storing it.
 
-    Raises: ApplyConflicts unless *force* takes the fields, TypeMismatchError with the server's message if the intent
-    does not fit the type.
+    Raises: ApplyConflicts if other managers own changed fields and `force` is not set, TypeMismatchError with the
+    server's message if `intent` or `live` does not fit the type.
     """
     try:
         check_type(field_manager.type, intent)
     except TypeMismatchError as error:
         raise TypeMismatchError(f"failed to create typed patch object ({_describe_object(intent)}): {error}") from None
     try:
-        if live is not None and not field_manager.type.is_built_in:  # the schema may have changed since it was stored
+        if live is not None and not field_manager.type.is_built_in:  # the schema may have changed since the last write
             check_type(field_manager.type, live, allow_duplicates=True)
         if live is not None and not force and field_manager.manager == KUBECTL_MANAGER:
             after = _apply_as_kubectl(live, intent, field_manager)
@@ -158,11 +158,11 @@ def _apply_intent(live: Object | None, intent: Object, field_manager: FieldManag
 
 
 def track_update(live: Object | None, new: Object, field_manager: FieldManager) -> Object:
-    """Return *new* with the `managedFields` that follow from its changes of *live*; None if it is created.
+    """Return `new` with the `managedFields` that follow from its changes of `live`. At creation, `live` is None.
 
-    *new* is what a create, update or patch stores: defaulted and pruned, before the server's own changes (status
-    dropped, generation, addresses allocated). Its managedFields, if any, replace those of *live*. An empty list, or one
-    empty entry, ends the tracking until the next apply; invalid entries are ignored.
+    `new` is what a create, update or patch stores: defaulted and pruned, before the server's own changes (status
+    dropped, generation, addresses allocated). If `new` has managedFields, they replace those of `live`. An empty list,
+    or one empty entry, ends the tracking until the next apply. Invalid entries are ignored.
     """
     entries = _select_entries(live, new, field_manager)
     before = live if live is not None else _empty_object(new, field_manager)
@@ -172,7 +172,7 @@ def track_update(live: Object | None, new: Object, field_manager: FieldManager) 
 
 
 def keep_times(live: Object, final: Object) -> Object:
-    """Return *final*, or *live* if they differ only in the times of managedFields, so that no write is needed."""
+    """Return `final`, or `live` if both differ at most in times of managedFields, so that no write is needed."""
     before, after = live["metadata"].get("managedFields") or [], final["metadata"].get("managedFields") or []
     if is_equal_except_times(before, after) and is_equal(_without_entries(live), _without_entries(final)):
         return live
@@ -189,7 +189,10 @@ def _select_entries(live: Object | None, new: Object, field_manager: FieldManage
 
 
 def _track_changes(entries: Entries, before: Object, after: Object, field_manager: FieldManager) -> Entries:
-    """Return the ownership after an update. If a value does not fit its type, ownership is not tracked at all."""
+    """Return the entries of `managedFields` after an update from `before` to `after`.
+
+    If a value does not fit its type, the result is empty: field ownership is no longer tracked.
+    """
     entries = _reconcile_entries(entries, field_manager)
     old, new = _without_entries(before), _without_entries(after)
     try:
@@ -208,7 +211,7 @@ def _track_changes(entries: Entries, before: Object, after: Object, field_manage
 
 
 def _reconcile_entries(entries: Entries, field_manager: FieldManager) -> Entries:
-    """Return new entries for the present schemas, without those of versions that are not served."""
+    """Return `entries`, adapted to the present schemas, without entries of versions that are not served."""
     types = field_manager.types_by_version
     reconciled: Entries = {}
     for owner, entry in entries.items():
@@ -229,7 +232,10 @@ def _take_ownership(
     *,
     force: bool,
 ) -> Comparison:
-    """Take changed and removed fields from all owners but *owner*. Raises: ApplyConflicts."""
+    """Remove the changed and the removed fields from the entries of all owners but `owner`, and return these fields.
+
+    Raises: ApplyConflicts if another owner has a changed field and `force` is not set.
+    """
     versions: dict[str, Comparison] = {
         field_manager.version: _compare_objects(
             field_manager.type, before, after, from_paths(field_manager.reset_fields)
@@ -266,11 +272,11 @@ def _compare_objects(type_: MergeType, before: Object, after: Object, reset_fiel
 def _prune_dropped_fields(
     after: Object, entries: Entries, owner: ManagerKey, last_entry: ManagedFieldsEntry, field_manager: FieldManager
 ) -> Object:
-    """Return the object without fields that *owner* applied last time, not this time, and that have no other owner.
+    """Return `after` without fields that `owner` applied last time, left out this time, and shares with no other owner.
 
-    Parts that other owners added below an item or member keep it; parts without an owner are removed with it. An empty
-    list of keyed items counts as no field. So an applied empty map is removed if it has only such lists and parts
-    without owners, even if it is applied again.
+    If other owners have parts below an item or member, the item or member stays. Parts without an owner are removed
+    with it. An empty list of keyed items counts as no field. So an applied empty map is removed if it holds only such
+    lists and parts without owners, even if `owner` applies it again.
     """
     if not difference(last_entry.fields, entries[owner].fields) and not _has_empty_list(after):
         return after
@@ -330,7 +336,7 @@ def _with_entries(content: Object, entries: Entries) -> Object:
 
 
 def _describe_object(obj: Object) -> str:
-    """Return an object as the server's messages name it: `namespace/name; /v1, Kind=ConfigMap`."""
+    """Return the name of `obj` in the server's messages: `namespace/name; /v1, Kind=ConfigMap`."""
     metadata: dict[str, Any] = obj.get("metadata") or {}
     group, _, version = obj["apiVersion"].rpartition("/")
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={obj['kind']}"

@@ -1,6 +1,6 @@
-"""Merge of two values, and removal of fields from a value. Values are never changed; equal parts are shared.
+"""Merge of two values, and removal of fields from a value.
 
-Source: structured-merge-diff, `typed`.
+No function changes its arguments; results share equal parts with them. Source: structured-merge-diff, `typed`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from applier.sandbox.merge.values import is_equal, key_of
 
 
 def merge_values(type_: MergeType, left: Any, right: Any) -> Any:
-    """Return *right* merged over *left*, without removals; *left* itself if nothing changes."""
+    """Return `right` merged over `left`, without removals. If nothing changes, return `left` itself."""
     kind = right.__class__
     if kind is dict and left.__class__ is dict and type_.map and not type_.map.atomic:
         return _merge_maps(type_.map, left, right)
     if kind is list and left.__class__ is list and type_.list and not type_.list.atomic:
         return _merge_lists(type_.list, left, right)
     if right is None and left and _is_granular(type_, left):
-        return left  # a null stands for an empty map or list
+        return left  # null stands for an empty map or list
     return left if is_equal(left, right) else right
 
 
@@ -55,7 +55,7 @@ def _merge_lists(items: MergeListType, left: list[Any], right: list[Any]) -> lis
     left_keys, right_keys = [key_of(items, item) for item in left], [key_of(items, item) for item in right]
     left_items: dict[str, Any] = {}
     for key, item in zip(left_keys, left, strict=True):
-        left_items[key] = None if key in left_items else item  # items with equal keys are replaced, not merged
+        left_items[key] = None if key in left_items else item  # several items with one key are replaced, not merged
     right_items = dict(zip(right_keys, right, strict=True))
 
     def combined(key: str) -> Any:
@@ -72,7 +72,11 @@ def _merge_lists(items: MergeListType, left: list[Any], right: list[Any]) -> lis
 def _order_items(
     left: list[Any], left_keys: list[str], right_keys: list[str], item_of: Callable[[str], Any]
 ) -> list[Any]:
-    """Return the items in an order that both lists agree on; where they do not, in that of *right*."""
+    """Return the items of the left and the right list in an order that agrees with both lists.
+
+    Where the lists disagree, the right list decides. `left_keys` and `right_keys` are the keys of the lists. `item_of`
+    returns the merged item of a key.
+    """
     left_key_set, right_key_set = set(left_keys), set(right_keys)
     shared = iter([key for key in right_keys if key in left_key_set])
     next_shared_key = next(shared, None)
@@ -109,7 +113,7 @@ def _order_items(
 
 
 def remove_fields(type_: MergeType, value: Any, fields: Fields) -> Any:
-    """Return the value without the members and items in *fields*.
+    """Return `value` without the members and items in `fields`.
 
     A map or list that loses all its parts becomes null.
     """

@@ -1,7 +1,7 @@
 """Fields of a value, and fields that differ between two values of a type.
 
-A declared field with parts is recorded by its parts only. Members of a free map and items of a list are also recorded
-themselves, so that their existence is owned. Source: structured-merge-diff, `typed`.
+If a declared field has parts, only the parts are recorded. Members of a free map and items of a list are recorded with
+their parts, so that a manager can own their existence. Source: structured-merge-diff, `typed`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from applier.sandbox.merge.types import MergeListType, MergeMapType, MergeType
 from applier.sandbox.merge.values import group_by_key, is_equal
 
 ABSENT: Final[Any] = object()
-"""Marker of a missing value. None is taken: it is a null that exists."""
+"""Marker of a missing value. None is a null that exists."""
 
 Comparison = tuple[Fields, Fields]
 """Fields that were added or changed, and fields that were removed."""
@@ -22,7 +22,7 @@ _NO_DIFFERENCE: Final[Comparison] = (EMPTY_SET, EMPTY_SET)
 
 
 def fields_of(type_: MergeType, value: Any) -> Fields:
-    """Return every field that applying *value* takes; for items with equal keys, only the key."""
+    """Return every field that a manager takes by applying `value`. For items with equal keys, return only the key."""
     structure, items = _granular_structure(type_, value)
     if structure:
         return _map_fields(structure, value)
@@ -56,7 +56,10 @@ def _list_fields(items: MergeListType, value: list[Any]) -> Fields:
 
 
 def compare(type_: MergeType, left: Any, right: Any) -> Comparison:
-    """Return the fields that *right* adds to or changes in *left*, and those it removes. Either may be `ABSENT`."""
+    """Return the fields that `right` adds to or changes in `left`, and the fields that `right` removes.
+
+    `left` or `right` may be `ABSENT`.
+    """
     if left is right:
         return _NO_DIFFERENCE
     if left is ABSENT:
@@ -79,7 +82,10 @@ def _compare_alike(type_: MergeType, left: Any, right: Any) -> Comparison:
 
 
 def _compare_unlike(type_: MergeType, left: Any, right: Any) -> Comparison:
-    """Compare values of different kinds, where the type allows several: parts appear or disappear."""
+    """Compare values of different JSON types, where `type_` allows several.
+
+    Parts of `left` are removed, and parts of `right` are added. A value without parts counts as changed.
+    """
     changed, removed = EMPTY_SET, EMPTY_SET
     if left.__class__ in _CONTAINERS and left and any(_granular_structure(type_, left)):
         removed = _without_self(fields_with_descendants(type_, left))
@@ -131,7 +137,7 @@ def _compare_lists(items: MergeListType, left: list[Any], right: list[Any]) -> C
 
 
 def _compare_items(element: MergeType, left: list[Any], right: list[Any]) -> Comparison:
-    """Compare the items of one key. Several items with the same key count as one value."""
+    """Compare the items of one key. Several items with the same key count as a single value."""
     match len(left) > 1, len(right) > 1:
         case False, False:
             return compare(element, left[0] if left else ABSENT, right[0] if right else ABSENT)
@@ -144,7 +150,7 @@ def _compare_items(element: MergeType, left: list[Any], right: list[Any]) -> Com
 
 
 def fields_with_descendants(type_: MergeType, value: Any) -> Fields:
-    """Return a field with everything below it."""
+    """Return the field that holds `value`, and every field below it."""
     structure, items = _granular_structure(type_, value)
     if structure and value:
         return {SELF: {}} | {
@@ -163,7 +169,10 @@ _SCALAR: Final = MergeType(scalar="untyped")
 
 
 def _granular_structure(type_: MergeType, value: Any) -> tuple[MergeMapType | None, MergeListType | None]:
-    """Return the map or list facet of the type that fits the value, if it is not atomic."""
+    """Return the map facet or the list facet of `type_` that fits `value`, and None for the other.
+
+    An atomic facet does not count.
+    """
     kind = value.__class__
     if kind is dict and (structure := type_.map) and not structure.atomic:
         return structure, None

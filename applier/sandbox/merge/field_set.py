@@ -1,10 +1,10 @@
 """Sets of fields that a manager owns, or that have changed.
 
-A set is a tree of dicts in the form of `fieldsV1` (KEP-555). `f:name` is a member of a map, `k:{"name":"x"}` an item by
-its keys, `v:"x"` an item by its value. The key `.` means that the field itself is in the set.
+A set is a tree of dicts in the form of `fieldsV1` (KEP-555). `f:name` is a member of a map. `k:{"name":"x"}` is a list
+item by its keys, `v:"x"` a list item by its value. The key `.` means that the field itself is in the set.
 
-On the wire a field without parts is `{}`; here it is `{".": {}}`. So `{}` is always the empty set, and all operations
-are uniform. No node is empty. Sets are never changed; operations share unchanged parts.
+On the wire, a field without parts is `{}`. In this module it is `{".": {}}`, so `{}` is always the empty set. No node
+of a set is empty. Sets are never changed; operations share unchanged parts.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from applier.sandbox.merge.path_elements import InvalidFieldsError, canonicalize
 from applier.sandbox.merge.types import MergeType
 
 Fields = dict[str, Any]
-"""A set of fields; see the module docstring."""
+"""A set of fields, in the form that the module docstring describes."""
 
 SELF: Final = "."
 EMPTY_SET: Final[Fields] = {}
 LEAF: Final[Fields] = {SELF: {}}
 
 Path = tuple[str, ...]
-"""Keys that lead to a field."""
+"""Keys of `Fields` that lead to a field, from the root."""
 
 
 def union(left: Fields, right: Fields) -> Fields:
-    """Return the fields that are in either set."""
+    """Return the fields that are in `left` or in `right`."""
     if left is right or not right:
         return left
     if not left:
@@ -41,7 +41,7 @@ def union(left: Fields, right: Fields) -> Fields:
 
 
 def intersection(left: Fields, right: Fields) -> Fields:
-    """Return the fields that are in both sets."""
+    """Return the fields that are in both `left` and `right`."""
     out: Fields = {}
     for key, node in left.items():
         right_node = right.get(key)
@@ -55,9 +55,9 @@ def intersection(left: Fields, right: Fields) -> Fields:
 
 
 def difference(left: Fields, right: Fields, *, subtrees: bool = False) -> Fields:
-    """Return the fields of *left* that are not in *right*.
+    """Return the fields of `left` that are not in `right`.
 
-    To have a field is not to have its parts, except with *subtrees*.
+    If a field is in `right`, its parts are not removed from the result, unless `subtrees` is set.
     """
     if not right:
         return left
@@ -74,7 +74,7 @@ def difference(left: Fields, right: Fields, *, subtrees: bool = False) -> Fields
 
 
 def with_declared_fields(fields: Fields, type_: MergeType | None) -> Fields:
-    """Return the set with the declared fields whose parts it has; normally only the parts are recorded."""
+    """Return `fields`, and the declared fields that have parts in `fields`. Normally only the parts are recorded."""
     out: Fields = {}
     structure, items = (type_.map, type_.list) if type_ else (None, None)
     for key, node in fields.items():
@@ -90,7 +90,7 @@ def with_declared_fields(fields: Fields, type_: MergeType | None) -> Fields:
 
 @lru_cache(maxsize=256)
 def from_paths(paths: frozenset[Sequence[str]]) -> Fields:
-    """Return the set of the fields at paths of names, such as `("status",)`."""
+    """Return the set of the fields at `paths`. A path is a sequence of names, such as `("status",)`."""
     out: Fields = {}
     for path in paths:
         node = out
@@ -101,7 +101,10 @@ def from_paths(paths: frozenset[Sequence[str]]) -> Fields:
 
 
 def iterate_paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
-    """Yield every field of a set: at each level first the fields themselves, then those below them."""
+    """Yield the path of every field in `fields`, after `prefix`.
+
+    At each level, the fields precede the fields below them.
+    """
     keys = [key for key in _sort_keys(fields) if key != SELF]
     yield from ((*prefix, key) for key in keys if SELF in fields[key])
     for key in keys:
@@ -109,7 +112,7 @@ def iterate_paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
 
 
 def has_path(fields: Fields, path: Path) -> bool:
-    """Return whether the field at a path is itself in the set. Its parts alone do not count."""
+    """Return whether the field at `path` is itself in `fields`. Its parts alone do not count."""
     for key in path:
         if (node := fields.get(key)) is None:
             return False
@@ -118,12 +121,15 @@ def has_path(fields: Fields, path: Path) -> bool:
 
 
 def format_path(path: Path) -> str:
-    """Return a path as the server's messages show it: `.spec.ports[port=80,protocol="TCP"].name`."""
+    """Return `path` in the form of the server's messages: `.spec.ports[port=80,protocol="TCP"].name`."""
     return "".join(map(format_element, path))
 
 
 def decode(fields: Mapping[str, Any]) -> Fields:
-    """Return the set in `fieldsV1`. Keys of unknown kinds are dropped, as by the server. Raises: InvalidFieldsError."""
+    """Return the set of fields in `fields`, a value of `fieldsV1`.
+
+    Like the server, this function drops keys of unknown kinds. Raises: InvalidFieldsError.
+    """
     out: Fields = {}
     for key, node in fields.items():
         if not isinstance(node, dict):
@@ -136,7 +142,7 @@ def decode(fields: Mapping[str, Any]) -> Fields:
 
 
 def encode(fields: Fields) -> dict[str, Any]:
-    """Return the set as `fieldsV1`, with keys in the server's order."""
+    """Return `fields` as `fieldsV1`, with keys in the server's order."""
     return {
         key: {} if key == SELF or (len(fields[key]) == 1 and SELF in fields[key]) else encode(fields[key])
         for key in _sort_keys(fields)
@@ -144,5 +150,5 @@ def encode(fields: Fields) -> dict[str, Any]:
 
 
 def _sort_keys(fields: Fields) -> list[str]:
-    """Return the keys in the server's order; names alone need no parsing."""
+    """Return the keys of `fields` in the server's order. If all keys are names, none has to be parsed."""
     return sorted(fields, key=sort_key if any(key[0] not in "f." for key in fields) else None)

@@ -1,4 +1,4 @@
-"""JSON patch (RFC 6902) of plain JSON values. Arguments are never changed."""
+"""JSON patch (RFC 6902) of plain JSON values. No function changes the patched document of its caller."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ import orjson
 from applier.sandbox.merge.values import is_equal
 
 MAX_OPERATIONS = 10_000
-"""Operations of a JSON patch, as limited by the API server."""
+"""Limit for the operations of a JSON patch, as in the API server."""
 MAX_COPIED_BYTES = 3 * 1024 * 1024
-"""Bytes that the `copy` operations of a JSON patch may copy in total: each of them can double the document."""
+"""Limit for the bytes that all `copy` operations of a JSON patch copy. Without it, each operation could double the
+document.
+"""
 
 
 class PatchError(ValueError):
-    """A patch that cannot be applied to its target."""
+    """Reason why a patch cannot be applied to its target."""
 
 
 def apply_json_patch(target: Any, operations: list[Any]) -> Any:
-    """Return the patched document (RFC 6902).
+    """Return `target` after `operations` (RFC 6902).
 
-    `replace` of an absent key of an object adds it, as in the API server's library. Raises: PatchError.
+    As in the API server's library, `replace` of an absent member adds it. Raises: PatchError.
     """
     document, copied_bytes = _copy(target), 0
     for operation in operations:
         if isinstance(operation, dict) and operation.get("op") == "copy":
             copied_bytes += len(orjson.dumps(_find(document, _parse_pointer(str(operation.get("from"))))))
             if copied_bytes > MAX_COPIED_BYTES:
-                raise PatchError(f"copies more than {MAX_COPIED_BYTES} bytes")
+                raise PatchError(f"the operations copy more than {MAX_COPIED_BYTES} bytes")
         document = _apply_operation(document, operation)
     return document
 
@@ -48,7 +50,7 @@ def _apply_operation(document: Any, operation: Any) -> Any:
             return _remove(document, _parse_pointer(path))
         case {"op": "test", "path": str(path)}:
             if not is_equal(_find(document, _parse_pointer(path), absent=None), operation.get("value")):
-                raise PatchError(f"test of {path} failed")
+                raise PatchError(f"the value at {path} fails the test")
             return document
         case {"op": "copy", "path": str(path), "from": str(source)}:
             return _add(document, _parse_pointer(path), _copy(_find(document, _parse_pointer(source))))
@@ -60,7 +62,7 @@ def _apply_operation(document: Any, operation: Any) -> Any:
 
 
 def _parse_pointer(text: str) -> list[str]:
-    """Return the tokens of a JSON pointer (RFC 6901)."""
+    """Return the tokens of the JSON pointer `text` (RFC 6901). Raises: PatchError."""
     if text and not text.startswith("/"):
         raise PatchError(f"{text!r} is not a JSON pointer")
     return [token.replace("~1", "/").replace("~0", "~") for token in text.split("/")[1:]]
@@ -76,7 +78,7 @@ def _find(document: Any, tokens: list[str], *, absent: Any = _RAISE) -> Any:
         elif isinstance(document, list) and _parse_index(token, len(document) - 1) is not None:
             document = document[int(token)]
         elif absent is _RAISE:
-            raise PatchError(f"nothing at {'/'.join(tokens)}")
+            raise PatchError(f"the document has no value at {'/'.join(tokens)}")
         else:
             return absent
     return document
@@ -96,10 +98,10 @@ def _add(document: Any, tokens: list[str], value: Any) -> Any:
         case list():
             index = len(parent) if tokens[-1] == "-" else _parse_index(tokens[-1], len(parent))
             if index is None:
-                raise PatchError(f"no index {tokens[-1]!r} in the list at {'/'.join(tokens[:-1])}")
+                raise PatchError(f"the list at {'/'.join(tokens[:-1])} does not have index {tokens[-1]!r}")
             parent.insert(index, value)
         case _:
-            raise PatchError(f"neither object nor list at {'/'.join(tokens[:-1])}")
+            raise PatchError(f"the value at {'/'.join(tokens[:-1])} is neither an object nor a list")
     return document
 
 
@@ -117,5 +119,5 @@ def _remove(document: Any, tokens: list[str]) -> Any:
         case list() if (index := _parse_index(tokens[-1], len(parent) - 1)) is not None:
             del parent[index]
         case _:
-            raise PatchError(f"nothing to remove at {'/'.join(tokens)}")
+            raise PatchError(f"the document has no value to remove at {'/'.join(tokens)}")
     return document

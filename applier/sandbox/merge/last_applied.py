@@ -1,8 +1,9 @@
 """Migration from client-side apply by kubectl to server-side apply.
 
-kubectl stored what it applied in an annotation. When it applies through the server with its default manager name, it
-may take back the fields in the annotation that are unchanged since. The annotation is then updated, so that kubectl can
-return to client-side apply. Source: apimachinery `managedfields`, `lastAppliedManager`, `lastAppliedUpdater`.
+On client-side apply, kubectl stores the applied object in an annotation. On server-side apply under its default manager
+name, kubectl may take back the fields in the annotation that have not changed since. The annotation is then updated, so
+that kubectl can return to client-side apply. Source: apimachinery `managedfields`, `lastAppliedManager`,
+`lastAppliedUpdater`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ from renderer.well_known import LAST_APPLIED
 KUBECTL_MANAGER: Final = "kubectl"
 
 _MAX_ANNOTATION_BYTES: Final = 256 * 1024
-"""Bytes of all annotations together. A longer annotation is dropped."""
+"""Limit for all annotations of an object, in bytes of UTF-8. If it is exceeded, the annotation of kubectl is dropped.
+"""
 
 
 def find_unchanged_fields(live: Object, type_: MergeType, version: str) -> Fields:
-    """Return the fields that kubectl applied client-side and that still have those values."""
+    """Return the fields that kubectl applied client-side and whose values have not changed since.
+
+    If the annotation is missing, invalid, or of an API version other than `version`, return no fields.
+    """
     try:
         last_applied = orjson.loads(_annotations(live).get(LAST_APPLIED, ""))
         if last_applied["apiVersion"] != version:
@@ -40,7 +45,7 @@ def find_unchanged_fields(live: Object, type_: MergeType, version: str) -> Field
 
 
 def with_last_applied(obj: Object, intent: Object) -> Object:
-    """Return the object with an updated annotation; unchanged if it has no such annotation."""
+    """Return `obj` with `intent` in its annotation, or `obj` itself if it has no such annotation."""
     if not _annotations(obj).get(LAST_APPLIED):
         return obj
     other_annotations = {name: value for name, value in _annotations(obj).items() if name != LAST_APPLIED}

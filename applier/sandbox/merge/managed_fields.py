@@ -22,22 +22,22 @@ from renderer.frozen import dataclass
 Operation = Literal["Apply", "Update"]
 
 MAX_UPDATE_ENTRIES: Final = 10
-"""Entries of updates that are kept apart; older entries are merged."""
+"""Number of update entries that are kept apart. Above this number, the oldest entries are merged."""
 
 _ANCIENT_MANAGER: Final = "ancient-changes"
 
 
 class ManagerKey(NamedTuple):
-    """Owner of an entry."""
+    """Identity of the owner of an entry in `managedFields`."""
 
     manager: str
     operation: Operation
     version: str
-    """API version of an update; empty for an apply, which has a single entry for all versions."""
+    """API version of an update. An apply has a single entry for all versions, and so an empty `version`."""
     subresource: str = ""
 
     def __str__(self) -> str:
-        """Return the owner as conflicts name it: `"m" with subresource "status" using v1`."""
+        """Return the name of the owner in messages about conflicts: `"m" with subresource "status" using v1`."""
         text = format_json(self.manager)
         if self.subresource:
             text += f" with subresource {format_json(self.subresource)}"
@@ -45,7 +45,7 @@ class ManagerKey(NamedTuple):
 
     @property
     def sort_key(self) -> bytes:
-        """Return the position among owners in the server's order, which compares them as JSON."""
+        """Return a sort key for the server's order of owners, which compares their JSON."""
         key_fields = {
             "manager": self.manager,
             "operation": self.operation,
@@ -57,27 +57,27 @@ class ManagerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ManagedFieldsEntry:
-    """The fields of one owner."""
+    """Fields of one owner, with the API version and the time of its last change."""
 
     fields: Fields
     version: str
     time: str
-    """Time of the last change in RFC 3339; empty if this owner never changed the object."""
+    """Time of the last change in RFC 3339, or an empty string if the owner never changed the object."""
     original: Mapping[str, Any] | None = field(default=None, compare=False)
-    """The encoded entry of the live object, to be reused while the entry is unchanged."""
+    """Encoded entry of the live object, which is reused while the entry is unchanged."""
 
 
 Entries = dict[ManagerKey, ManagedFieldsEntry]
 
 
 def read_entries(obj: Object | None) -> Entries:
-    """Return the entries of a live object, which the sandbox wrote itself."""
+    """Return the entries of `obj`, an object from the store, or no entries if `obj` is None."""
     raw_entries = ((obj or {}).get("metadata") or {}).get("managedFields") or ()
     return {_parse_owner(raw_entry): _parse_entry(raw_entry, original=raw_entry) for raw_entry in raw_entries}
 
 
 def parse_entries(raw_entries: Any) -> Entries:
-    """Return the entries that a client sent; none if any of them is invalid."""
+    """Return the entries that a client sent. If any entry is invalid, return none."""
     if not isinstance(raw_entries, list):
         return {}
     try:
@@ -116,7 +116,7 @@ def _get_text(raw_entry: Mapping[str, Any], name: str) -> str:
 
 
 def encode_entries(entries: Entries) -> list[Mapping[str, Any]]:
-    """Return the entries in the server's order: applies before updates, then by time, then by name."""
+    """Return `entries` in the server's order: applies before updates, then by time, then by manager."""
     return [
         entry.original or _encode_entry(owner, entry) for owner, entry in sorted(entries.items(), key=_entry_sort_key)
     ]
@@ -141,7 +141,7 @@ def _encode_entry(owner: ManagerKey, entry: ManagedFieldsEntry) -> dict[str, Any
 
 
 def merge_oldest_updates(entries: Entries) -> Entries:
-    """Return the entries with at most `MAX_UPDATE_ENTRIES` updates: the oldest of each API version are merged."""
+    """Return `entries` with at most `MAX_UPDATE_ENTRIES` updates. The oldest updates of each API version are merged."""
     updates = [owner for owner in entries if owner.operation == "Update"]
     surplus = len(updates) - MAX_UPDATE_ENTRIES
     if surplus <= 0:
@@ -169,7 +169,7 @@ def merge_oldest_updates(entries: Entries) -> Entries:
 
 
 def is_equal_except_times(left: Iterable[Mapping[str, Any]], right: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether two lists of entries in `managedFields` form are equal apart from `time`."""
+    """Return whether `left` and `right`, in the form of `managedFields`, are equal apart from `time`."""
     return [_without_time(raw_entry) for raw_entry in left] == [_without_time(raw_entry) for raw_entry in right]
 
 
@@ -184,11 +184,12 @@ _UNKNOWN_MANAGER: Final = "unknown"
 class FieldManager:
     """Writer of a change: `manager` in the API version `version` at `time` (RFC 3339, UTC, whole seconds).
 
-    `other_types` are the types of the same kind in other served API versions; ownership in versions that are not served
-    is dropped. Objects are assumed to look the same in all versions, as in a CRD without conversion.
+    `type` is the type of the kind in `version`, and `other_types` are its types in other served API versions. Field
+    ownership in versions that are not served is dropped. Objects are assumed to look the same in all versions, as in a
+    CRD without conversion.
 
-    `blank` is the server's representation of an empty object. A create does not own these fields. For built-in kinds it
-    has the structures that are never absent (`spec: {}`), with their contents.
+    `blank` is the server's representation of an empty object. A create does not own the fields of `blank`. For built-in
+    kinds, `blank` has the structures that are never absent (`spec: {}`), with their contents.
     """
 
     manager: str
@@ -206,5 +207,5 @@ class FieldManager:
 
     @property
     def types_by_version(self) -> Mapping[str, MergeType]:
-        """Return the types of all served versions by API version."""
+        """Return the types of the kind in all served versions, by API version."""
         return {**(self.other_types or {}), self.version: self.type}

@@ -1,7 +1,7 @@
-"""Elements of field paths as keys of `fieldsV1`, in a canonical form, so that equal elements are equal texts.
+"""Elements of field paths as keys of `fieldsV1`, in a canonical form: equal elements are equal strings.
 
 `f:name` is a member of a map. `k:{"name":"x"}` is a list item by its sorted key fields, `v:"x"` by its value, `i:0` by
-its position. JSON in them has Go's form.
+its position. JSON in these keys has Go's form.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import orjson
 
 
 class InvalidFieldsError(ValueError):
-    """An invalid set of fields in `managedFields`."""
+    """Reason why an entry of `managedFields` is invalid."""
 
 
 @lru_cache(maxsize=8192)
 def canonicalize(key: str) -> str:
-    """Return a key of a client in canonical form; empty if its kind is unknown. White space and order may differ."""
+    """Return `key`, as a client sent it, in canonical form. White space and the order of names may change.
+
+    If the kind of `key` is unknown, return an empty string. Raises: InvalidFieldsError.
+    """
     if len(key) < 2 or key[1] != ":":
         raise InvalidFieldsError(f"{key!r} has no kind")
     kind, text = key[0], key[2:]
@@ -44,10 +47,10 @@ def canonicalize(key: str) -> str:
 
 
 def item_key(names: Sequence[str], values: Sequence[Any]) -> str:
-    """Return the key of a list item, from the sorted names of its key fields and their values."""
+    """Return the key of a list item. `names` are the sorted names of its key fields, and `values` their values."""
     try:
         return _item_key(tuple(names), *values)
-    except TypeError:  # a map or list cannot be cached; the type check refuses it later
+    except TypeError:  # a map or list cannot be cached; the type check rejects it later
         return _item_key.__wrapped__(tuple(names), *values)
 
 
@@ -60,7 +63,7 @@ def _item_key(names: tuple[str, ...], *values: Any) -> str:
 
 @lru_cache(maxsize=8192, typed=True)
 def value_key(value: Any) -> str:
-    """Return the key of a set's item, a scalar."""
+    """Return the key of an item in a set. `value` is the item, a scalar."""
     return f"v:{_format_scalar(value)}"
 
 
@@ -79,12 +82,12 @@ def _format_scalar(value: Any) -> str:
 
 
 def format_go_json(value: Any) -> str:
-    """Return JSON as Go writes it: sorted names, and characters escaped for HTML."""
+    """Return `value` as Go writes JSON: names are sorted, and characters are escaped for HTML."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode().translate(_HTML_ESCAPES)
 
 
 def format_element(key: str) -> str:
-    """Return a key as the server's messages show it: `.name`, `[port=80]`, `[="x"]` or `[0]`."""
+    """Return `key` in the form of the server's messages: `.name`, `[port=80]`, `[="x"]` or `[0]`."""
     kind, text = key[0], key[2:]
     match kind:
         case "f":
@@ -98,13 +101,16 @@ def format_element(key: str) -> str:
 
 
 def format_json(value: Any) -> str:
-    """Return compact JSON, with names in their present order and without Go's escapes for HTML."""
+    """Return `value` as compact JSON. Names keep their order, and nothing is escaped for HTML."""
     return orjson.dumps(value).decode()
 
 
 @lru_cache(maxsize=8192)
 def sort_key(key: str) -> tuple[Any, ...]:
-    """Return the position in the server's order: names, then items by keys, by value, by index; numbers by size."""
+    """Return a sort key for the server's order of `key`: names, then items by keys, by value, by index.
+
+    Numbers are ordered by size.
+    """
     kind, text = key[0], key[2:]
     match kind:
         case ".":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 ResetFields = frozenset[tuple[str, ...]]
-"""Paths of field names, each with everything below it."""
+"""Paths of field names. A path stands for its field and every field below it."""
 
 _STATUS: Final[ResetFields] = frozenset({("status",)})
 _SPEC: Final[ResetFields] = frozenset({("spec",)})
@@ -19,7 +19,7 @@ _KEEP_METADATA: Final = frozenset(
     " daemonsets.apps replicasets.apps statefulsets.apps horizontalpodautoscalers.autoscaling cronjobs.batch jobs.batch"
     " customresourcedefinitions.apiextensions.k8s.io ingresses.networking.k8s.io poddisruptionbudgets.policy".split()
 )
-"""Built-in kinds whose status subresource accepts metadata."""
+"""Built-in kinds whose status subresource can change metadata."""
 
 _SPECIAL_RESET_FIELDS: Final[dict[tuple[str, str], ResetFields]] = {
     ("pods", "status"): frozenset({("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences")}),
@@ -31,9 +31,10 @@ _SPECIAL_RESET_FIELDS: Final[dict[tuple[str, str], ResetFields]] = {
 
 
 def reset_fields_of(resource: str, subresource: str, *, has_status: bool) -> ResetFields:
-    """Return the fields that a write to `resource` (`deployments.apps`; the core group has no suffix) cannot change.
+    """Return the fields that a write to `subresource` of `resource` cannot change.
 
-    *has_status*: the kind has a status subresource.
+    `resource` is the plural with its group (`deployments.apps`). If the kind has a status subresource, `has_status` is
+    set.
     """
     if special := _SPECIAL_RESET_FIELDS.get((resource, subresource)):
         return special

@@ -1,6 +1,6 @@
-"""Ownership after a schema change that made an owned field atomic: owners of its parts own the whole.
+"""Field ownership after a schema change that made an owned field atomic: the owners of its parts own the whole field.
 
-The opposite change, from atomic to granular, is ambiguous, and leaves ownership unchanged. Source:
+The opposite change, from atomic to granular, leaves ownership unchanged, because it is ambiguous. Source:
 structured-merge-diff, `typed.ReconcileFieldSetWithSchema`.
 """
 
@@ -13,7 +13,7 @@ from applier.sandbox.merge.types import DEDUCED, MergeMapType, MergeType
 
 
 def reconcile_fields(type_: MergeType, fields: Fields) -> Fields:
-    """Return the fields as *type_* records them; the same object if nothing changes."""
+    """Return `fields` as `type_` records them. If nothing changes, return `fields` itself."""
     structure, items = type_.map, type_.list
     if structure:
         if _is_free(structure):

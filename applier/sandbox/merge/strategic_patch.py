@@ -1,7 +1,7 @@
 """Strategic merge patch: a merge patch that also merges lists of built-in kinds.
 
-The published schemas say which lists merge, and by which key. Arguments are never changed. Source: Kubernetes, "Update
-API Objects in Place Using kubectl patch", and apimachinery `pkg/util/strategicpatch`.
+The published schemas say which lists merge, and by which key. No function changes the caller's values. Source:
+Kubernetes, "Update API Objects in Place Using kubectl patch", and apimachinery `pkg/util/strategicpatch`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from applier.sandbox.merge.json_patch import PatchError
 
 Schema = Mapping[str, Any]
 Resolve = Callable[[Schema], Schema]
-"""Function that returns the schema that a reference stands for."""
+"""Function that returns the definition to which a schema refers."""
 
 _DIRECTIVE, _RETAIN_KEYS = "$patch", "$retainKeys"
 _DELETE_PREFIX, _ORDER_PREFIX = "$deleteFromPrimitiveList/", "$setElementOrder/"
 
 
 def apply_strategic_merge(target: Any, patch: Mapping[str, Any], schema: Schema, resolve: Resolve) -> Any:
-    """Return the patched value. Raises: PatchError if a directive is unknown, or a list item lacks its key."""
+    """Return `target` after `patch`. `schema` is the schema of `target`, and `resolve` follows its references.
+
+    Raises: PatchError if a directive is unknown or malformed, or if a list item lacks its merge key.
+    """
     return _StrategicMerge(resolve).merge_maps(target, patch, schema)
 
 
@@ -48,7 +51,7 @@ class _StrategicMerge:
                 _delete_items(merged, name.removeprefix(_DELETE_PREFIX), value)
             elif not name.startswith("$"):
                 self._merge_member(merged, name, value, self._field_schema(schema, name))
-        # Lists are sorted last, since the requested order also names items that this patch adds.
+        # Lists are sorted last, because the requested order also contains items that `patch` adds.
         for name, value in patch.items():
             if name.startswith(_ORDER_PREFIX):
                 field = name.removeprefix(_ORDER_PREFIX)
@@ -58,7 +61,10 @@ class _StrategicMerge:
         return merged
 
     def _field_schema(self, schema: Schema, name: str) -> Schema:
-        """Return the schema of a member, with the keywords beside its reference."""
+        """Return the schema of the member `name`.
+
+        If it is a reference, it is not resolved, because the keywords beside the reference say how lists merge.
+        """
         parent = self._resolve(schema)
         field = (parent.get("properties") or {}).get(name) or parent.get("additionalProperties")
         return field if isinstance(field, Mapping) else {}
@@ -113,7 +119,7 @@ def _parse_names(value: Any) -> frozenset[str]:
 
 
 def _sort_items(items: list[Any], requested_order: list[Any], key: str) -> list[Any]:
-    """Return the items in the order that the patch requests; other items follow in their present order."""
+    """Return `items` in the requested order. Items that `requested_order` lacks follow in their present order."""
 
     def identity(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item

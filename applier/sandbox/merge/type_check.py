@@ -10,17 +10,17 @@ from applier.sandbox.merge.types import ATOMIC, DEDUCED, MergeListType, MergeMap
 from applier.sandbox.merge.values import MissingListKeyError, key_of
 
 TypeProblem = tuple[str, str]
-"""A path, and the problem there."""
+"""Path of a value, and the problem at this path."""
 
 
 class TypeMismatchError(Exception):
-    """A value that does not fit its type: unknown fields, wrong types, duplicate keys."""
+    """Reasons why a value does not fit its type: unknown fields, wrong types, duplicate keys."""
 
 
 def check_type(type_: MergeType, value: Any, *, allow_duplicates: bool = False) -> None:
-    """Check a value against its type.
+    """Check that `value` fits `type_`.
 
-    With *allow_duplicates*, items may have equal keys, as in stored objects. Raises: TypeMismatchError.
+    With `allow_duplicates`, items may have equal keys, as in stored objects. Raises: TypeMismatchError.
     """
     problems = _find_problems(type_, value, allow_duplicates)
     if not problems:
@@ -111,7 +111,7 @@ def _go_type_name(value: Any) -> str:
 
 
 def _format_plain(value: Any) -> str:
-    """Return a value as Go prints it with `%v`."""
+    """Return `value` as Go prints it with `%v`."""
     match value:
         case None:
             return "<nil>"
@@ -126,7 +126,7 @@ def _format_plain(value: Any) -> str:
 
 
 def _format_go_syntax(value: Any) -> str:
-    """Return a value as Go prints it with `%#v`."""
+    """Return `value` as Go prints it with `%#v`."""
     match value:
         case None:
             return "interface {}(nil)"

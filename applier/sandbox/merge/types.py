@@ -1,8 +1,8 @@
 """Types for merging values, derived from an OpenAPI v3 schema.
 
-A type has up to three facets, since a schema may allow several kinds of value: scalar, list and map. Map types are read
-field by field on first use. So the type of a kind costs only what is used, and recursive schemas need no special case.
-To users, types are immutable.
+A schema may allow several kinds of value, so a type has up to three facets: scalar, list and map. Map types are read
+field by field on first use. So only the used part of a kind's schema is read, and recursive schemas need no special
+case. Callers see types as immutable.
 
 Source: kube-openapi `schemaconv`; https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy.
 """
@@ -24,9 +24,10 @@ Scalar = Literal["", "numeric", "string", "boolean", "untyped"]
 
 @dataclass(frozen=True, slots=True)
 class MergeType:
-    """Type of a value; a missing facet is not allowed.
+    """Kinds of value that a schema allows: a scalar, a list, a map, or several of them.
 
-    Objects of an `is_built_in` type have structures that are never absent, as the server holds them.
+    A missing facet means that the schema allows no such value. Objects of an `is_built_in` type have structures that
+    are never absent, as in the server.
     """
 
     scalar: Scalar = ""
@@ -38,7 +39,8 @@ class MergeType:
 class MergeListType:
     """List facet of a type.
 
-    An atomic list is a single value. Items of other lists are identified by `keys`, or else by their value.
+    An atomic list is a single value. In other lists, `keys` identify an item. If `keys` is empty, the value of an item
+    identifies it.
     """
 
     def __init__(self, *, atomic: bool, items: Callable[[], MergeType], keys: tuple[str, ...] = ()) -> None:
@@ -53,16 +55,17 @@ class MergeListType:
 
     @cached_property
     def key_defaults(self) -> Mapping[str, Any]:
-        """Return the schema's defaults of key fields that an item may leave out, such as a port's protocol."""
+        """Return the schema's defaults of key fields that an item may leave out, such as the protocol of a port."""
         structure = self.element.map
         defaults = {name: structure.fields.get(name, {}).get("default") for name in self.keys} if structure else {}
         return {name: value for name, value in defaults.items() if value is not None}
 
 
 class MergeMapType:
-    """Map facet, for maps and structures. An atomic map is a single value.
+    """Map facet of a type, for maps and structures.
 
-    In other maps, declared `fields` have their own types, and further members the `additional_type`.
+    An atomic map is a single value. In other maps, each member in `fields` has its own type, and further members have
+    the `additional_type`.
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class MergeMapType:
         self._types: dict[str, MergeType] = {}
 
     def child(self, name: str) -> MergeType | None:
-        """Return the type of a member; None if such a member is not allowed."""
+        """Return the type of the member `name`, or None if the schema forbids such a member."""
         member_type = self._types.get(name)
         if member_type is None:
             schema = self.fields.get(name)
@@ -100,7 +103,7 @@ class MergeMapType:
 
 
 class _SchemaReader:
-    """Reader of schemas, with a cache of the types of named definitions."""
+    """Reader that derives types from schemas, and caches the types of named definitions."""
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions
@@ -164,9 +167,9 @@ class _SchemaReader:
 
 
 def _list_rules(schema: Schema) -> tuple[bool, tuple[str, ...]]:
-    """Return whether a list is atomic, and its keys.
+    """Return whether the list of `schema` is atomic, and the names of its key fields.
 
-    Kinds older than server-side apply declare a patch strategy instead.
+    Kinds older than server-side apply declare a patch strategy instead of a list type.
     """
     kind = schema.get("x-kubernetes-list-type")
     if kind is None and schema.get("x-kubernetes-patch-strategy") in ("merge", "merge,retainKeys"):
@@ -176,9 +179,9 @@ def _list_rules(schema: Schema) -> tuple[bool, tuple[str, ...]]:
 
 
 def _reference_name(schema: Schema) -> str:
-    """Return the name of the definition that a schema refers to.
+    """Return the name of the definition to which `schema` refers, or an empty string.
 
-    A reference with other keywords beside it is in an `allOf` with a single element.
+    If a reference has other keywords beside it, it is in an `allOf` with a single element.
     """
     reference: str = schema.get("$ref", "")
     subschemas: Sequence[Schema] = schema.get("allOf", ())
@@ -205,14 +208,14 @@ ATOMIC: Final = MergeType(
     list=MergeListType(atomic=True, items=_atomic_type),
     map=MergeMapType(atomic=True, read_additional=_atomic_type),
 )
-"""Any value, as a whole."""
+"""Type that allows any value and merges it as a whole."""
 
 DEDUCED: Final = MergeType(
     scalar="untyped",
     list=MergeListType(atomic=True, items=_atomic_type),
     map=MergeMapType(read_additional=_deduced_type),
 )
-"""Any value without a schema: maps merge member by member, lists are atomic."""
+"""Type of values without a schema: maps merge member by member, lists are atomic."""
 
 _SPECIAL_TYPES: Final[Mapping[str, MergeType]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": UNTYPED,
@@ -223,18 +226,18 @@ _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 def type_of_schema(schema: Schema, *, crd: bool, definitions: Mapping[str, Schema]) -> MergeType:
-    """Return the type of a kind's objects.
+    """Return the type of the objects of a kind with the OpenAPI v3 schema `schema`.
 
-    *schema* is the kind's OpenAPI v3 schema. *definitions* has the targets of its `$ref`s, by the last part of the
-    reference. With *crd*, *schema* is the structural schema of a CustomResourceDefinition. Then apiVersion, kind and
-    metadata are the server's, here and in embedded resources, and *definitions* must contain ObjectMeta.
+    `definitions` holds the targets of references in `schema`, by the last part of the reference. If `crd` is set,
+    `schema` is the structural schema of a CustomResourceDefinition. In this case, apiVersion, kind and metadata get the
+    server's types, at the root and in embedded resources, and `definitions` must contain ObjectMeta.
     """
     type_ = _SchemaReader(definitions).type_of(_with_identity(schema) if crd else schema, preserves=False)
     return type_ if crd else replace(type_, is_built_in=True)
 
 
 def _with_identity(schema: Schema, *, root: bool = True) -> Schema:
-    """Return a structural schema with the identity fields that the server adds."""
+    """Return the structural `schema` with apiVersion, kind and metadata at the root and in embedded resources."""
     completed = dict(schema)
     if properties := schema.get("properties"):
         completed["properties"] = {name: _with_identity(child, root=False) for name, child in properties.items()}

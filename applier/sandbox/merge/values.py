@@ -10,11 +10,11 @@ from applier.sandbox.merge.types import MergeListType
 
 
 class MissingListKeyError(ValueError):
-    """A list item without a key, with the server's message."""
+    """Message of the server about a list item from which no key can be derived."""
 
 
 def is_equal(left: Any, right: Any) -> bool:
-    """Return whether two JSON values are equal: 80 is 80.0, but true is not 1."""
+    """Return whether the JSON values `left` and `right` are equal: 80 equals 80.0, but true does not equal 1."""
     if left is right:
         return True
     if left != right:
@@ -28,7 +28,7 @@ def is_equal(left: Any, right: Any) -> bool:
 
 
 def key_of(items: MergeListType, item: Any) -> str:
-    """Return the path element of *item*. Raises: MissingListKeyError."""
+    """Return the path element of `item` in a list of type `items`. Raises: MissingListKeyError."""
     if not items.keys:
         return _value_key(item)
     if item is None:
@@ -60,9 +60,9 @@ def _value_key(item: Any) -> str:
 
 
 def group_by_key(items: MergeListType, values: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the items by their keys, in order.
+    """Return the items in `values` by their keys, in order.
 
-    An update may store several items with the same key. Raises: MissingListKeyError.
+    A key may have several items, because an update may store them. Raises: MissingListKeyError.
     """
     groups: dict[str, list[Any]] = {}
     for item in values:

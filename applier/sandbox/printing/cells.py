@@ -1,4 +1,4 @@
-"""Cells of the tables that `kubectl get` prints, from an object and the present time.
+"""Cells of the tables that `kubectl get` prints, computed from an object and the present time.
 
 Source: Kubernetes `pkg/printers`; apimachinery `pkg/util/duration`, HumanDuration.
 """
@@ -32,15 +32,18 @@ _DURATION_UNITS: Sequence[tuple[float, tuple[int, str], tuple[int, str] | None]]
     (8 * YEAR, _YEARS, _DAYS),
     (inf, _YEARS, None),
 )
-"""Seconds below which a duration has these units: the larger, and the smaller, if it is shown."""
+"""Units of a duration below a limit in seconds: the larger unit, and the smaller unit if kubectl shows one."""
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration with a precision that suits its length: `45s`, `3m12s`, `5h`, `2d4h`, `3y40d`."""
+    """Return a duration as kubectl prints it, in one unit or two: `45s`, `3m12s`, `5h`, `2d4h`, `3y40d`.
+
+    A duration of -2 seconds or less is `<invalid>`.
+    """
     whole_seconds = int(seconds)
     if whole_seconds < -1:
         return "<invalid>"
-    whole_seconds = max(whole_seconds, 0)  # kubectl tolerates a second of clock skew
+    whole_seconds = max(whole_seconds, 0)  # like kubectl, tolerate a second of clock skew
     (unit_seconds, unit), smaller = next(
         (larger, smaller) for limit, larger, smaller in _DURATION_UNITS if whole_seconds < limit
     )
@@ -51,14 +54,17 @@ def format_duration(seconds: float) -> str:
 
 
 _join_limited = partial(join_names, limit=3, separator=",", remainder=" + {} more...")
-"""Names as kubectl lists them: the first three."""
+"""Function that joins names as kubectl does: the first three, then the number of others."""
 
 Cell = Callable[[Object, float], Any]
-"""Function of an object and the present time (seconds since 1970) that computes a cell."""
+"""Function that computes a cell from an object and the present time, in seconds after 1970-01-01 00:00 UTC."""
 
 
 def format_age(time: Any, now: float) -> str:
-    """Return the duration from an RFC 3339 time to *now*; `<unknown>` if the time is missing or invalid."""
+    """Return the duration from `time` (RFC 3339) to `now`, or `<unknown>` if `time` is missing or invalid.
+
+    `now` is in seconds after 1970-01-01 00:00 UTC.
+    """
     try:
         return format_duration(now - datetime.fromisoformat(time).timestamp())
     except (TypeError, ValueError):
@@ -66,7 +72,7 @@ def format_age(time: Any, now: float) -> str:
 
 
 def field_cell(path: str, default: Any = "") -> Cell:
-    """Return the cell of the value at a dotted path."""
+    """Return a cell with the value at the dotted `path`, or with `default` if the value is missing."""
 
     def cell(obj: Object, _: float) -> Any:
         value = get_field(obj, path)
@@ -76,18 +82,18 @@ def field_cell(path: str, default: Any = "") -> Cell:
 
 
 def count_cell(*fields: str) -> Cell:
-    """Return the cell of the number of items in these top-level fields together."""
+    """Return a cell with the number of items in all top-level `fields` together."""
     return lambda obj, _: sum(len(obj.get(field) or ()) for field in fields)
 
 
 def ratio_cell(path: str, total: str, *, otherwise: int) -> Cell:
-    """Return the cell of a ratio such as `2/3`."""
+    """Return a cell with the numbers at `path` and `total`, such as `2/3`. A missing total counts as `otherwise`."""
     part_cell, total_cell = field_cell(path, 0), field_cell(total, otherwise)
     return lambda obj, now: f"{part_cell(obj, now)}/{total_cell(obj, now)}"
 
 
 def labels_cell(path: str) -> Cell:
-    """Return the cell of the map at a dotted path, as sorted `key=value` pairs; `<none>` if it is empty."""
+    """Return a cell with the map at `path` as sorted `key=value` pairs, or with `<none>` if the map is empty."""
     value_cell = field_cell(path, {})
     return lambda obj, now: (
         ",".join(f"{key}={value}" for key, value in sorted(value_cell(obj, now).items())) or "<none>"
@@ -95,7 +101,7 @@ def labels_cell(path: str) -> Cell:
 
 
 def selector_cell(path: str) -> Cell:
-    """Return the cell of a label selector, in the form that `kubectl get -l` takes."""
+    """Return a cell with the label selector at `path`, in the form that `kubectl get -l` accepts."""
     value_cell = field_cell(path, {})
 
     def cell(obj: Object, now: float) -> str:
@@ -108,18 +114,18 @@ def selector_cell(path: str) -> Cell:
 
 
 def containers_cell(field: str, path: str) -> Cell:
-    """Return the cell of *field* of each container in the pod spec at a dotted path."""
+    """Return a cell with `field` of each container in the pod spec at the dotted `path`."""
     value_cell = field_cell(f"{path}.containers", [])
     return lambda obj, now: ",".join(str(container.get(field, "")) for container in value_cell(obj, now))
 
 
 def age(obj: Object, now: float) -> str:
-    """Return the time since the object was created."""
+    """Return the time since `obj` was created."""
     return format_age(obj["metadata"].get("creationTimestamp"), now)
 
 
 def ports(obj: Object, _: float) -> str:
-    """Return the ports of a Service, such as `80:30080/TCP`; `<none>` without ports."""
+    """Return the ports of a Service, such as `80:30080/TCP`, or `<none>` if it has no ports."""
     ports = (obj.get("spec") or {}).get("ports") or ()
     entries = []
     for port in ports:
@@ -131,7 +137,8 @@ def ports(obj: Object, _: float) -> str:
 def external_address(obj: Object, _: float) -> str:
     """Return the external addresses of a Service or Ingress.
 
-    A Service of type ExternalName has its external name, one of type LoadBalancer without an address `<pending>`.
+    The result is the external name for a Service of type ExternalName, and `<pending>` for one of type LoadBalancer
+    without an address.
     """
     spec = obj.get("spec") or {}
     if spec.get("type") == "ExternalName":
@@ -145,7 +152,10 @@ def external_address(obj: Object, _: float) -> str:
 
 
 def job_status(obj: Object, _: float) -> str:
-    """Return the first known true condition of a Job, else `Running`; `Terminating` if deleted while unfinished."""
+    """Return the first known condition of a Job that is true, or `Running` if none is true.
+
+    If the Job is being deleted before it is finished, return `Terminating`.
+    """
     conditions = (obj.get("status") or {}).get("conditions") or ()
     true_types = [condition["type"] for condition in conditions if condition.get("status") == "True"]
     if "deletionTimestamp" in obj["metadata"] and not {"Complete", "Failed"} & {*true_types}:
@@ -155,7 +165,10 @@ def job_status(obj: Object, _: float) -> str:
 
 
 def job_duration(obj: Object, now: float) -> str:
-    """Return the time from the start of a Job to its completion, or to now; empty before the start."""
+    """Return the time from the start of a Job to its completion or, before that, to `now`.
+
+    Before the start, return an empty string.
+    """
     status = obj.get("status") or {}
     if not status.get("startTime"):
         return ""
@@ -170,7 +183,7 @@ def ingress_hosts(obj: Object, _: float) -> str:
 
 
 def pod_ready(obj: Object, _: float) -> str:
-    """Return the number of ready containers of a Pod and of all containers, such as `1/2`."""
+    """Return the number of ready containers of a Pod, and of all its containers, such as `1/2`."""
     container_statuses = (obj.get("status") or {}).get("containerStatuses") or ()
     total = len((obj.get("spec") or {}).get("containers") or ())
     return f"{sum(bool(container_status.get('ready')) for container_status in container_statuses)}/{total}"
@@ -180,13 +193,16 @@ _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 
 
 def access_modes_cell(path: str) -> Cell:
-    """Return the cell of the access modes at a dotted path, abbreviated as in `RWO,ROX`."""
+    """Return a cell with the access modes at the dotted `path`, abbreviated as in `RWO,ROX`."""
     value_cell = field_cell(path, [])
     return lambda obj, now: ",".join(_MODES.get(mode, mode) for mode in value_cell(obj, now))
 
 
 def job_completions(obj: Object, _: float) -> str:
-    """Return succeeded and desired completions of a Job, such as `1/3`; `0/1 of 2` with parallelism alone."""
+    """Return the succeeded and the desired completions of a Job, such as `1/3`.
+
+    If only the parallelism is set, the form is `0/1 of 2`.
+    """
     spec, succeeded = obj.get("spec") or {}, (obj.get("status") or {}).get("succeeded", 0)
     if "completions" in spec:
         return f"{succeeded}/{spec['completions']}"
@@ -194,7 +210,10 @@ def job_completions(obj: Object, _: float) -> str:
 
 
 def _format_metric_target(metric: Object) -> str:
-    """Return the target of an autoscaler. The measured value is unknown here."""
+    """Return the target of an autoscaler's metric, with `<unknown>` as the measured value.
+
+    The sandbox measures nothing.
+    """
     source = metric.get(metric["type"][:1].lower() + metric["type"][1:]) or {}
     target = source.get("target") or {}
     utilization = target.get("averageUtilization")
@@ -206,7 +225,7 @@ def _format_metric_target(metric: Object) -> str:
 
 
 def metric_targets(obj: Object, _: float) -> str:
-    """Return the first two targets of a HorizontalPodAutoscaler; `<none>` without metrics."""
+    """Return the first two targets of a HorizontalPodAutoscaler, or `<none>` if it has no metrics."""
     return (
         _join_limited(
             [_format_metric_target(metric) for metric in obj["spec"].get("metrics") or ()], limit=2, separator=", "
@@ -216,7 +235,10 @@ def metric_targets(obj: Object, _: float) -> str:
 
 
 def reference_cell(path: str, first: str = "kind") -> Cell:
-    """Return the cell of a reference such as `Deployment/x`; empty where it is not set."""
+    """Return a cell with the reference at `path`, such as `Deployment/x`, or with an empty string if it is not set.
+
+    The first part is the field `first` of the reference.
+    """
     value_cell = field_cell(path)
     return lambda obj, now: (
         "/".join(str(value_cell(obj, now).get(name, "")) for name in (first, "name")) if value_cell(obj, now) else ""
@@ -224,7 +246,10 @@ def reference_cell(path: str, first: str = "kind") -> Cell:
 
 
 def subjects_cell(kind: str) -> Cell:
-    """Return the cell of a binding's subjects of a kind, with their namespace as in `default/builder`."""
+    """Return a cell with the subjects of `kind` in a role binding.
+
+    A subject with a namespace has the form `default/builder`.
+    """
 
     def cell(obj: Object, _: float) -> str:
         matching = [subject for subject in obj.get("subjects") or () if subject.get("kind") == kind]
@@ -237,7 +262,7 @@ def subjects_cell(kind: str) -> Cell:
 
 
 def endpoints(obj: Object, _: float) -> str:
-    """Return the addresses of Endpoints with their ports."""
+    """Return the first three addresses of an Endpoints object with their ports, or `<none>` if it has no subsets."""
     subsets = obj.get("subsets") or ()
     addresses = [
         f"{address.get('ip')}:{port['port']}"
@@ -249,12 +274,12 @@ def endpoints(obj: Object, _: float) -> str:
 
 
 def slice_ports(obj: Object, _: float) -> str:
-    """Return the first three ports of an EndpointSlice, `*` for every port; `<unset>` without ports."""
+    """Return the first three ports of an EndpointSlice, or `<unset>` if it has no ports. `*` stands for every port."""
     return _join_limited(port.get("port", "*") for port in obj.get("ports") or ()) or "<unset>"
 
 
 def slice_endpoints(obj: Object, _: float) -> str:
-    """Return the first three addresses of an EndpointSlice; `<unset>` without addresses."""
+    """Return the first three addresses of an EndpointSlice, or `<unset>` if it has no addresses."""
     return (
         _join_limited([address for endpoint in obj.get("endpoints") or () for address in endpoint["addresses"]])
         or "<unset>"
@@ -262,13 +287,13 @@ def slice_endpoints(obj: Object, _: float) -> str:
 
 
 def text_cell(path: str, default: Any) -> Cell:
-    """Return the cell of the value at a path, as Go prints it."""
+    """Return a cell with the value at `path` as a string, or with `default` if the value is missing."""
     value_cell = field_cell(path, default)
     return lambda obj, now: str(value_cell(obj, now))
 
 
 def quota_usage_cell(kind: str) -> Cell:
-    """Return the cell of a ResourceQuota with used and total amounts, of `requests` or of `limits`."""
+    """Return a cell with the used and total amounts of a ResourceQuota. `kind` is `requests` or `limits`."""
 
     def cell(obj: Object, _: float) -> str:
         status = obj.get("status") or {}
@@ -283,55 +308,55 @@ def quota_usage_cell(kind: str) -> Cell:
 
 
 def phase(obj: Object, now: float) -> Any:
-    """Return the phase of a Pod or claim; the reason in the status of a Pod comes first."""
+    """Return `Terminating` for an object that is being deleted, and otherwise the reason or phase in its status."""
     if "deletionTimestamp" in obj["metadata"]:
         return "Terminating"
     return field_cell("status.reason")(obj, now) or field_cell("status.phase", "Pending")(obj, now)
 
 
 def bound_claim_cell(path: str, cell: Cell) -> Cell:
-    """Return a cell that is empty while a claim has no volume."""
+    """Return a cell that shows `cell`, or an empty string while the claim has no value at `path`."""
     return lambda obj, now: cell(obj, now) if field_cell(path)(obj, now) else ""
 
 
 def elapsed_time_cell(*paths: str) -> Cell:
-    """Return the cell of the time since the first of these times that is set."""
+    """Return a cell with the time since the first time that is set at one of `paths`."""
     return lambda obj, now: format_age(next(filter(None, (field_cell(path)(obj, now) for path in paths)), None), now)
 
 
 def first_value_cell(*paths: str) -> Cell:
-    """Return the cell of the first of these values that is set; empty where none is."""
+    """Return a cell with the first value that is set at one of `paths`, or with an empty string."""
     return lambda obj, now: next(filter(None, (field_cell(path)(obj, now) for path in paths)), "")
 
 
 def involved_object(obj: Object, _: float) -> str:
-    """Return the object of an Event, such as `pod/x`."""
+    """Return the object to which an Event refers, such as `pod/x`."""
     reference_fields = obj.get("involvedObject") or obj.get("regarding") or {}
     return f"{reference_fields.get('kind', '').lower()}/{reference_fields.get('name', '')}"
 
 
 def last_schedule_age(obj: Object, now: float) -> str:
-    """Return the time since a CronJob was last scheduled; `<none>` before the first time."""
+    """Return the time since a CronJob was last scheduled, or `<none>` before the first time."""
     last_time = field_cell("status.lastScheduleTime")(obj, now)
     return format_age(last_time, now) if last_time else "<none>"
 
 
 def class_parameters(obj: Object, now: float) -> str:
-    """Return the parameters of an IngressClass, such as `Kind.group/name`; `<none>` without parameters."""
+    """Return the parameters of an IngressClass, such as `Kind.group/name`, or `<none>` if it has none."""
     parameter_reference = field_cell("spec.parameters", {})(obj, now)
     kind = ".".join(filter(None, (parameter_reference.get("kind"), parameter_reference.get("apiGroup"))))
     return f"{kind}/{parameter_reference['name']}" if parameter_reference else "<none>"
 
 
 def storage_class_name(obj: Object, _: float) -> str:
-    """Return the name of a StorageClass, followed by `(default)` if it is the default class."""
+    """Return the name of a StorageClass. If it is the default class, `(default)` follows the name."""
     metadata = obj["metadata"]
     is_default = (metadata.get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class") == "true"
     return f"{metadata['name']} (default)" if is_default else str(metadata["name"])
 
 
 def event_source(obj: Object, now: float) -> str:
-    """Return the component that reported an Event, and its host."""
+    """Return the component that reported an Event, and the host of this component."""
     names = (
         first_value_cell("source.component", "deprecatedSource.component", "reportingComponent", "reportingController"),
         first_value_cell("source.host", "deprecatedSource.host", "reportingInstance"),

@@ -1,7 +1,7 @@
 """Columns and rows of the tables that `kubectl get` prints.
 
-Built-in kinds have the columns of the real server; a kind without an entry has name and age. Custom kinds declare their
-columns.
+Built-in kinds have the columns of the real server. A kind without an entry has the columns name and age. Custom kinds
+declare their columns.
 
 Source: Kubernetes `pkg/printers`; "Additional printer columns".
 """
@@ -55,7 +55,7 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column, and the function that computes its cells."""
+    """Column of a table, with the function that computes its cells."""
 
     column: Column
     cell: Cell
@@ -322,12 +322,12 @@ BUILT_IN_COLUMNS: Mapping[str, Sequence[TableColumn]] = {
 
 
 def build_row(columns: Iterable[TableColumn], obj: Object, now: float) -> list[Any]:
-    """Return the cells of an object at *now*, in seconds since 1970."""
+    """Return the cells of `obj` at `now`, in seconds after 1970-01-01 00:00 UTC."""
     return [column.cell(obj, now) for column in columns]
 
 
 def columns_of(kind: ServedKind) -> Sequence[TableColumn]:
-    """Return the columns of a kind's table: name and age unless the kind has columns of its own."""
+    """Return the columns of the table of `kind`. A kind without columns of its own has name and age."""
     if not kind.is_custom:
         return BUILT_IN_COLUMNS.get(kind.resource, (NAME_COLUMN, AGE_COLUMN))
     return (

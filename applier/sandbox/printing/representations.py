@@ -1,7 +1,7 @@
-"""Representations of objects and lists on the wire: whole, metadata only, or as a table for people.
+"""Representations of objects and lists on the wire: whole, metadata only, or as a table.
 
-Whole objects are stored bytes with apiVersion and kind put in front, so they are not parsed. Source: Kubernetes API
-concepts, "Alternate representations of resources".
+A whole object is its stored bytes after apiVersion and kind, so it is not parsed. Source: Kubernetes API concepts,
+"Alternate representations of resources".
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ _SHAPES: dict[str, Shape] = {
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """The shape that a client requests. `include` is the content of table rows: Metadata, None or Object."""
+    """Form of the answer that a client requests.
+
+    `include` is the content of table rows: Metadata, None or Object. `now` is the time of the table's ages, in seconds
+    after 1970-01-01 00:00 UTC.
+    """
 
     shape: Shape = "whole"
     include: str = "Metadata"
@@ -38,7 +42,7 @@ class Representation:
 
 
 def negotiate_shape(accept: str, *, is_list: bool) -> Shape:
-    """Return the first shape of an Accept header that can be served. Raises: Refusal (406)."""
+    """Return the first shape in the Accept header `accept` that can be served. Raises: Refusal (406)."""
     for media in accept.split(",") if accept.strip() else ["*/*"]:
         kind, *parameters = (part.strip() for part in media.split(";"))
         if kind not in (_ACCEPTED, "*/*", "application/*"):
@@ -59,7 +63,7 @@ def _unacceptable_shape_refusal(message: str) -> Refusal:
 
 
 def encode_object(kind: ServedKind, stored: StoredObject, representation: Representation) -> bytes:
-    """Return one object, encoded."""
+    """Return the object `stored`, encoded as `representation` says. A table has a single row."""
     match representation.shape:
         case "metadata":
             return _encode_metadata(stored)
@@ -81,7 +85,7 @@ def _encode_metadata(stored: StoredObject) -> bytes:
 def encode_list(
     kind: ServedKind, items: Iterable[StoredObject], representation: Representation, metadata: dict[str, Any]
 ) -> bytes:
-    """Return a list with *metadata* of its own, encoded."""
+    """Return a list of `items`, encoded as `representation` says, with `metadata` as the metadata of the list."""
     rows: Iterable[bytes]
     match representation.shape:
         case "table":
@@ -92,7 +96,7 @@ def encode_list(
             prefix = kind.json_prefix
             head, rows = (kind.list_kind, kind.api_version), (prefix + item.content[1:] for item in items)
         case _:
-            # Items of built-in lists have no apiVersion and kind.
+            # As in the real server, items of built-in lists have no apiVersion and kind.
             head, rows = (kind.list_kind, kind.api_version), (item.content for item in items)
     opening = orjson.dumps({"kind": head[0], "apiVersion": head[1], "metadata": metadata})
     return opening[:-1] + b',"items":[' + b",".join(rows) + b"]}"

@@ -1,11 +1,11 @@
 """Persistence of a sandbox in a directory: a snapshot, and a log of the events after it.
 
-Format: both files begin with a line that names it. Each record is a line: a checksum (CRC-32, hexadecimal), a space, a
-JSON document. A log belongs to the snapshot of the same number.
+Format: The first line of both files names the format. Each record is a line: a checksum (CRC-32, hexadecimal), a space,
+a JSON document. A log belongs to the snapshot of the same number.
 
-Invariants: an event is logged before any client sees it, so that every answer survives a killed process. Only the last
-record can be incomplete, and its event was never visible. All other damage is refused; damaged data is never read in
-part.
+Invariants: An event is logged before any client sees it, so every answer survives a killed process. Only the last
+record of a log may be incomplete, and no client has seen its event. Any other damage is rejected, and damaged files are
+never read in part.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from renderer.frozen import dataclass
 
 HEADER = b"levelgate sandbox 1\n"
 COMPACT_AFTER_BYTES = 64 * 1024 * 1024
-"""Bytes of a log after which a snapshot replaces it."""
+"""Size in bytes above which a snapshot replaces a log."""
 
 
 class CorruptDataError(ConfigurationError):
-    """Damaged files of a sandbox."""
+    """Damage in the files of a sandbox, with the file and what to do."""
 
     def __init__(self, file: Path, detail: str) -> None:
         super().__init__(
@@ -44,14 +44,17 @@ class CorruptDataError(ConfigurationError):
 
 @dataclass(frozen=True, slots=True)
 class PersistedState:
-    """Contents of a directory: objects by key, and the version of the last event."""
+    """Contents of a directory: objects in JSON by key, and the resourceVersion of the last event."""
 
     contents: dict[StoredKey, bytes]
     version: int
 
 
 class DataDirectory:
-    """A directory, used by one process at a time: `open` it, give its `store` to a sandbox, and `close` it."""
+    """Directory with the objects of a sandbox, used by one process at a time.
+
+    Call `open`, give `store` to a sandbox, and call `close` at the end.
+    """
 
     def __init__(self, path: Path, lock: IO[bytes]) -> None:
         self._path = path
@@ -62,21 +65,24 @@ class DataDirectory:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Return the directory with its contents; create it if it is missing.
+        """Return the directory at `path` with its contents. If it is missing, create it.
 
-        Raises: ConfigurationError if it cannot be used or another process uses it, CorruptDataError.
+        Raises: ConfigurationError if `path` cannot be used or another process uses it, CorruptDataError if files are
+        damaged.
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = (path / "lock").open("ab")
         except OSError as error:
-            raise ConfigurationError(f"{path}: cannot be used for the sandbox: {error.strerror}") from None
+            raise ConfigurationError(
+                f"{path}: cannot be used for the sandbox: {error.strerror}: choose another directory with --data"
+            ) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.close()
             raise ConfigurationError(
-                f"{path}: another sandbox is using it: stop that one, or use another --data"
+                f"{path}: another sandbox is using it: stop that sandbox, or choose another directory with --data"
             ) from None
         directory = cls(path, lock)
         try:
@@ -96,7 +102,7 @@ class DataDirectory:
     def _load(self) -> None:
         self._generation = max(self._generations("snapshot-"), default=0)
         for generation in self._generations("log-"):
-            # A log is created before its snapshot is complete, and is empty until then.
+            # While a snapshot is being written, its log exists and has no records.
             if generation > self._generation and list(_records(self._log_file(generation), allow_torn=True)):
                 raise CorruptDataError(self._snapshot_file(generation), "it is missing")
         state = read_state(self._path, self._generation)
@@ -110,9 +116,10 @@ class DataDirectory:
                 yield int(file.name.removeprefix(prefix))
 
     def _append(self, event: StoreEvent) -> None:
-        """Append an event to the log.
+        """Append `event` to the log, so that the operating system holds it.
 
-        The operating system has it then: a killed process loses nothing, a power failure may lose the last seconds.
+        A killed process then loses no event, but a power failure may lose the last seconds. Raises: Refusal (500) if
+        the log cannot be written.
         """
         assert self._log is not None
         content = None if event.type == "DELETED" else event.after.content.decode()
@@ -124,10 +131,13 @@ class DataDirectory:
         except OSError as error:
             self._log.seek(offset)
             self._log.truncate()
-            message = f"nothing was stored: the sandbox cannot write to {self._path}: {error.strerror}"
+            message = (
+                f"nothing was stored: the sandbox cannot write to {self._path}: {error.strerror}: "
+                "free disk space or restore write access"
+            )
             raise Refusal(500, "InternalError", message) from None
         if offset > COMPACT_AFTER_BYTES:
-            # The event is in the log, and not in the store yet, so the files are read. A failure is retried next time.
+            # Read the files, because the store does not have the event yet. If this fails, the next event retries.
             with suppress(OSError):
                 self._start_generation(read_state(self._path, self._generation))
 
@@ -143,7 +153,7 @@ class DataDirectory:
     def _start_generation(self, state: PersistedState) -> None:
         """Write a new snapshot and an empty log, then delete the old pair.
 
-        After a crash at any point, one pair is complete.
+        After a crash at any point, one pair of files is complete.
         """
         generation = self._generation + 1
         records = [
@@ -179,7 +189,10 @@ def encode_record(document: Any) -> bytes:
 
 
 def read_state(path: Path, generation: int) -> PersistedState:
-    """Return the objects of a snapshot and its log; none for number 0. Raises: CorruptDataError."""
+    """Return the state in the snapshot and the log of number `generation`.
+
+    If `generation` is 0, return an empty state. Raises: CorruptDataError.
+    """
     if generation == 0:
         return PersistedState({}, 0)
     state = _read_snapshot(path / f"snapshot-{generation}")
@@ -221,7 +234,7 @@ def _replay(file: Path, state: PersistedState) -> PersistedState:
 
 
 def _records(file: Path, *, allow_torn: bool) -> Iterator[Any]:
-    """Yield the records of a file. With *allow_torn* an incomplete last record is skipped. Raises: CorruptDataError."""
+    """Yield the records of `file`. With `allow_torn`, skip an incomplete last record. Raises: CorruptDataError."""
     try:
         content = file.read_bytes()
     except OSError as error:

@@ -1,8 +1,9 @@
 """Objects of a sandbox, and their recent history.
 
-Invariants: a `StoredObject` never changes, so readers and watchers share it. Every write takes the next number of a
-single counter: the object's resourceVersion, and the version of the event. The content of objects has no meaning here.
-The cost of an operation does not depend on objects of other kinds, nor on watchers of these.
+Invariants: A `StoredObject` never changes, so readers and watchers share it. Every write takes the next number of a
+single counter. This number is the object's resourceVersion and the version of the event. The store does not interpret
+the content of objects, apart from a few fields of metadata. The cost of an operation depends neither on objects of
+other kinds nor on the watchers of other kinds.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from applier.cluster import Object
 from renderer.frozen import dataclass
 
 MAX_EVENTS, MAX_EVENT_BYTES = 4096, 16 * 1024 * 1024
-"""Limits of the history of a resource for watches: events, and bytes of their objects."""
+"""Limits for the history of a resource: the number of its events, and the bytes of their objects."""
 
 
 class StoredKey(NamedTuple):
-    """Key of an object. `resource` is the plural with its group (`deployments.apps`), whatever the version."""
+    """Key of an object. For all versions of a kind, `resource` is the plural with its group (`deployments.apps`)."""
 
     resource: str
     namespace: str
@@ -33,9 +34,10 @@ class StoredKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object at one version. `content` is its JSON without apiVersion and kind, with the metadata first.
+    """Object at one resourceVersion, which never changes.
 
-    Selectors and the garbage collector read `labels`, `owner_uids` and `is_deleting` without parsing.
+    `content` is its JSON without apiVersion and kind, with the metadata first. `labels`, `owner_uids` and `is_deleting`
+    repeat parts of `content`, so that selectors and the garbage collector need not parse it.
     """
 
     key: StoredKey
@@ -47,16 +49,16 @@ class StoredObject:
     is_deleting: bool = False
 
     def to_object(self) -> Object:
-        """Return a mutable copy, without apiVersion and kind."""
+        """Return a mutable copy of the object, without apiVersion and kind."""
         obj: Object = orjson.loads(self.content)
         return obj
 
 
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
-    """A change of an object. `type` is ADDED, MODIFIED or DELETED, and `before` is None for ADDED.
+    """Change of an object. `type` is ADDED, MODIFIED or DELETED.
 
-    For DELETED, `after` is the last state, with the version of the deletion.
+    For ADDED, `before` is None. For DELETED, `after` is the last state, with the version of the deletion.
     """
 
     version: int
@@ -74,11 +76,11 @@ class ResourceStore:
     events: deque[StoreEvent] = field(default_factory=deque)
     event_bytes: int = 0
     compacted_version: int = 0
-    """Highest version whose events are gone: watches must start after it."""
+    """Highest version whose events were dropped. A watch must start at this version or later."""
     listeners: set[Callable[[], None]] = field(default_factory=set)
 
     def record(self, event: StoreEvent) -> None:
-        """Append an event to the history, and wake the listeners."""
+        """Append `event` to the history, drop events above its limits, and call the listeners."""
         self.events.append(event)
         self.event_bytes += len(event.after.content)
         while len(self.events) > MAX_EVENTS or self.event_bytes > MAX_EVENT_BYTES:
@@ -89,21 +91,25 @@ class ResourceStore:
             listener()
 
     def events_after(self, version: int) -> Iterator[StoreEvent]:
-        """Return the events after a version, oldest first, searched from the end, where most watchers are."""
+        """Return the events after `version`, with the oldest first.
+
+        The search begins at the end of the history, near most watchers.
+        """
         return reversed(list(takewhile(lambda event: event.version > version, reversed(self.events))))
 
     def sorted_objects(self, namespace: str = "") -> list[StoredObject]:
-        """Return the objects of a namespace, or of all, in order."""
+        """Return the objects of `namespace` in order, or all objects if `namespace` is empty."""
         start = bisect_left(self.sorted_keys, (namespace, ""))
-        # Names are ASCII without DEL, so none sorts after this.
+        # Names are ASCII without DEL, so no name sorts after DEL.
         end = bisect_left(self.sorted_keys, (namespace, "\x7f")) if namespace else len(self.sorted_keys)
         return [self.objects[key] for key in self.sorted_keys[start:end]]
 
 
 class Store:
-    """Objects of all resources.
+    """Objects of all resources, with indexes by uid and by owner.
 
-    `journal` receives every event before it is visible. If it raises, the write raises and changes nothing.
+    `journal` receives every event before the event is visible. If `journal` raises, the write raises too, and changes
+    nothing.
     """
 
     def __init__(self, journal: Callable[[StoreEvent], None] | None = None) -> None:
@@ -115,7 +121,7 @@ class Store:
         self._dependents: dict[str, set[StoredKey]] = {}
 
     def resource_store(self, resource: str) -> ResourceStore:
-        """Return the objects of a resource; none if it is new."""
+        """Return the store of `resource`, which is empty for a new resource."""
         resource_store = self._resource_stores.get(resource)
         if resource_store is None:
             resource_store = self._resource_stores[resource] = ResourceStore(compacted_version=self._compacted_version)
@@ -134,22 +140,25 @@ class Store:
         return self.get(key) if key else None
 
     def dependents(self, uid: str) -> list[StoredKey]:
-        """Return the keys of objects whose owner references name this uid, in order."""
+        """Return the keys of objects whose owner references name `uid`, in order."""
         return sorted(self._dependents.get(uid, ()))
 
     def owner_uids(self) -> list[str]:
-        """Return all uids in owner references."""
+        """Return all uids that occur in owner references."""
         return list(self._dependents)
 
     def put(self, key: StoredKey, obj: Object) -> StoredObject:
-        """Store an object (taken over, not copied) with the next version in its metadata."""
+        """Store `obj` at `key` with the next resourceVersion. `obj` itself is changed, not a copy."""
         after = _build_stored_object(key, self.version + 1, obj)
         before = self.get(key)
         self._commit(StoreEvent(after.version, "MODIFIED" if before else "ADDED", before, after))
         return after
 
     def remove(self, key: StoredKey) -> StoredObject | None:
-        """Remove an object, and return its last state with the version of the removal; None where it is absent."""
+        """Remove the object at `key`, and return its last state with the version of the removal.
+
+        If the object is absent, return None.
+        """
         before = self.get(key)
         if before is None:
             return None
@@ -158,14 +167,14 @@ class Store:
         return after
 
     def replace_content(self, key: StoredKey, obj: Object) -> None:
-        """Replace the content of an object without a write: its version stays, and there is no event."""
+        """Replace the content of an object without an event. Its resourceVersion does not change."""
         before = self.get(key)
         assert before is not None
         self._remove_from_indexes(before)
         self._add_to_indexes(_build_stored_object(key, before.version, obj))
 
     def restore(self, contents: Mapping[StoredKey, bytes], version: int) -> None:
-        """Fill an empty store from a journal. Watches cannot start before *version*."""
+        """Fill an empty store with `contents` at `version`. A watch cannot start before `version`."""
         assert not self._resource_stores
         self.version = self._compacted_version = version
         for key in sorted(contents):
@@ -213,7 +222,7 @@ def _build_stored_object(key: StoredKey, version: int, obj: Object) -> StoredObj
         metadata["uid"],
         orjson.dumps(obj),
         metadata.get("labels") or {},
-        # Several references may name the same uid.
+        # Several owner references may name the same uid.
         tuple({owner["uid"]: None for owner in metadata.get("ownerReferences") or ()}),
         "deletionTimestamp" in metadata,
     )
