@@ -1,4 +1,4 @@
-"""Waiting times after repeated failures, for answers, and until a time of day."""
+"""Waiting times: after repeated failures, for answers, and until a time of day."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from renderer.frozen import dataclass
 T = TypeVar("T", float, timedelta)
 
 _MAX_DOUBLINGS: Final = 32
-"""Limit of the exponent: beyond every maximum in use, and small enough that no product overflows."""
+"""Limit of the exponent. It is beyond every maximum in use, and small enough that no product overflows."""
 
 
 def exponential_backoff(failures: int, first: T, maximum: T) -> T:
-    """Return the wait before the next try: `first` without an earlier failure, doubled by each, at most `maximum`."""
+    """Return the wait before the next try, at most `maximum`.
+
+    Without an earlier failure the wait is `first`. Each of `failures` doubles it.
+    """
     return min(first * (1 << min(failures, _MAX_DOUBLINGS)), maximum)
 
 
 def is_waiting(until: datetime, max_wait: timedelta, now: datetime) -> bool:
-    """Return whether the time *until* is still to come.
+    """Return whether `until` is still to come.
 
-    If it is farther away than *max_wait*, the clock was set back, and the wait is over.
+    If `until` is more than `max_wait` after `now`, the clock was set back, and the wait is over.
     """
     return timedelta() < until - now <= max_wait
 

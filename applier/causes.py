@@ -26,7 +26,7 @@ from renderer.identity import ObjectKey
 
 
 class Reason(StrEnum):
-    """A CamelCase reason. The API values never change."""
+    """Reason in CamelCase for a state, a wait or a failure. The values are part of the API and never change."""
 
     SETTLED = "Settled"
     PROGRESSING = "Progressing"
@@ -60,7 +60,7 @@ class Reason(StrEnum):
 
     @property
     def is_queued(self) -> bool:
-        """Return whether the wait ends by itself, as soon as other instances of the rollout have proceeded."""
+        """Return whether the wait ends by itself as soon as other instances of the rollout have proceeded."""
         return self in {Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED}
 
     @property
@@ -80,9 +80,9 @@ class Reason(StrEnum):
 
     @property
     def is_hold(self) -> bool:
-        """Return whether only gates, people and the calendar prevent progress.
+        """Return whether only gates, people and windows prevent progress.
 
-        Nothing failed then, and nothing is in flight.
+        In this case nothing has failed, and nothing is in flight.
         """
         return self.is_missing_permission or self in {
             Reason.SUSPENDED,
@@ -94,7 +94,7 @@ class Reason(StrEnum):
 
     @property
     def is_failure(self) -> bool:
-        """Return whether a person has to change something; time alone does not help."""
+        """Return whether a person has to change something, because time alone does not help."""
         return self in {
             Reason.RENDER_FAILED,
             Reason.APPLY_FAILED,
@@ -105,7 +105,7 @@ class Reason(StrEnum):
 
 
 class EventReason(StrEnum):
-    """Reasons of Events about things that happened. Events about waits use `Reason`."""
+    """Reasons of Events about completed changes. Events about waits use `Reason`."""
 
     UPDATED = "Updated"
     SETTLED = "Settled"
@@ -119,7 +119,7 @@ class EventReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CauseRef:
-    """Reference to an object behind a cause, such as a window. Unknown times are None."""
+    """Reference to an object behind a cause, such as a window. A time that is not known is None."""
 
     kind: str
     name: str
@@ -130,15 +130,15 @@ class CauseRef:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Explanation of why something waits.
+    """Explanation of why a set or one of its nodes waits or has failed.
 
-    Unknown times, also in `CauseRef`, are None.
+    A time that is not known is None.
     """
 
     reason: Reason
     message: str = ""
     node: str = ""
-    """Id of the node that waits; empty: the set itself."""
+    """Id of the node that waits. Empty if the set itself waits."""
     object_key: ObjectKey | None = None
     """Object for a person to look at."""
     since: datetime | None = None
@@ -153,11 +153,11 @@ class Cause:
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Further facts for reports, as JSON."""
     is_shared: bool = False
-    """True where the record of the rollout has the time and the references, once for all its instances."""
+    """True if the record of the rollout has the time and the references, once for all its instances."""
 
     @classmethod
     def from_error(cls, error: ClusterError) -> Cause:
-        """Return the cause of a request that failed."""
+        """Return the cause that represents `error`, a failed request."""
         match error:
             case FieldConflict():
                 advice = f"remove the field from Git, or take it over with the annotation {well_known.CONFLICTS}: force"
@@ -165,7 +165,7 @@ class Cause:
             case AdoptionWouldChange():
                 return cls(Reason.CONFLICT, str(error))
             case Immutable():
-                # A replacement deletes the object, and perhaps data with it: only a person may permit that.
+                # A replacement deletes the object, and perhaps data with the object, so only a person may permit it.
                 advice = (
                     f"change it back, or let the object be deleted and created again with {well_known.REPLACE}: allowed"
                 )

@@ -1,7 +1,7 @@
 """Port to one Kubernetes cluster: every request that the applier makes.
 
-Objects are plain dicts, as in JSON. Every method may raise `errors.ClusterError`. Each adapter retries requests that
-the server certainly did not carry out (429, 503, refused connections), for a limited time.
+Objects are plain dicts, as in JSON. Every method may raise `errors.ClusterError`. If the server certainly did not carry
+out a request (429, 503, refused connections), each adapter retries it for a limited time.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
 ClusterName = NewType("ClusterName", str)
-"""Name of a cluster, made by `parse_cluster_name` or `context_name`. A type of its own, so that mypy refuses plain
-text.
+"""Name of a cluster, made by `parse_cluster_name` or `context_name`. It is a type of its own, so that mypy rejects
+plain text.
 """
 
 LOCAL_CLUSTER: Final = ClusterName("local")
@@ -31,9 +31,9 @@ _CLUSTER_NAME_FORMAT: Final = re.compile(rf"({DNS_LABEL.pattern}#)?{DNS_LABEL.pa
 
 
 def parse_cluster_name(text: str) -> ClusterName:
-    """Return `eu-1`, or `capi#eu-1` for a cluster that the provider `capi` knows.
+    """Return `text` as a cluster name: `eu-1`, or `capi#eu-1` for a cluster that the provider `capi` knows.
 
-    Raises: ValueError, which states the format.
+    Raises: ValueError, whose text states the format.
     """
     if not _CLUSTER_NAME_FORMAT.fullmatch(text):
         raise ValueError(
@@ -44,9 +44,10 @@ def parse_cluster_name(text: str) -> ClusterName:
 
 
 def context_name(text: str) -> ClusterName:
-    """Return any text as a cluster name, for messages about the only cluster: a context of a kubeconfig, for example.
+    """Return `text` as a cluster name without checking it, for messages about the only cluster.
 
-    Where a process has several clusters, their names come from `parse_cluster_name`.
+    An example is a context of a kubeconfig. If a process has several clusters, their names come from
+    `parse_cluster_name`.
     """
     return ClusterName(text)
 
@@ -59,14 +60,17 @@ CONTENT_MANAGER, PARENT_MANAGER, STATUS_MANAGER, CLI_MANAGER = (
     "levelgate-status",
     "levelgate-cli",
 )
-"""Field managers: content of objects; ApplySet keys and finalizers of parents; status of instances; annotations that
-commands write for people.
+"""Field managers of Levelgate. The first owns the content of objects. The second owns the ApplySet keys and finalizers
+of parents. The third owns the status of instances. The fourth owns annotations that commands write for people.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind as the server serves it: preferred `version`, `plural` for paths, `verbs`, and the `other_versions`."""
+    """One kind as the server serves it.
+
+    `version` is the preferred version, and `other_versions` are the others. `plural` is the name in paths.
+    """
 
     group: str
     version: str
@@ -88,19 +92,25 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The kinds that a cluster serves. Groups in `stale_groups` gave no answer: their kinds are unknown, not absent."""
+    """Kinds that a cluster serves.
+
+    Groups in `stale_groups` gave no answer, so their kinds are unknown, not absent.
+    """
 
     resources: Mapping[GroupKind, Resource]
     stale_groups: frozenset[str] = field(default=frozenset())
 
     def is_listable(self, kind: GroupKind) -> bool:
-        """Return whether objects of a kind can be listed. A review such as TokenReview is served, but never stored."""
+        """Return whether objects of `kind` can be listed.
+
+        A review such as TokenReview cannot: it is served, but never stored.
+        """
         return kind in self.resources and "list" in self.resources[kind].verbs
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ResourceAttributes:
-    """A permission: a verb on a resource, where `*` stands for all.
+    """Permission for a verb on a resource, where `*` stands for all verbs or resources.
 
     An empty `namespace` means all namespaces, and cluster scope.
     """
@@ -117,7 +127,7 @@ class ResourceAttributes:
         return {name: getattr(self, name) for name in ("group", "resource", "verb", "namespace", "subresource")}
 
     def __str__(self) -> str:
-        """Return the permission in the words of RBAC: `patch deployments.apps/status`."""
+        """Return the permission in the words of RBAC, such as `patch deployments.apps/status`."""
         resource = f"{self.resource}.{self.group}" if self.group else self.resource
         scope_text = f" in namespace {self.namespace}" if self.namespace else ""
         return f"{self.verb} {resource}{f'/{self.subresource}' if self.subresource else ''}{scope_text}"
@@ -125,9 +135,9 @@ class ResourceAttributes:
 
 @dataclass(frozen=True, slots=True, order=True)
 class WatchTarget:
-    """Objects to watch: those of a kind in a namespace.
+    """Objects to watch: those of a kind in a namespace that match `selector`, or the single object called `name`.
 
-    They have matching labels, or are the object called `name`. An empty namespace means all.
+    An empty `namespace` means all namespaces.
     """
 
     kind: GroupKind
@@ -138,7 +148,10 @@ class WatchTarget:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """A change that a watch reports: the metadata of the object after the change, or before it was `deleted`."""
+    """Change that a watch reports.
+
+    `object` has the metadata of the object after the change. If the object was `deleted`, it has the metadata before.
+    """
 
     object: Object
     deleted: bool = False
@@ -151,72 +164,88 @@ class Cluster(Protocol):
 
     @property
     def server_time(self) -> datetime | None:
-        """Return the present time of the server's clock, within 2 s, derived from its last answer; None before that."""
+        """Return the present time of the server's clock, within 2 s, derived from its last answer.
+
+        Return None before the first answer.
+        """
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
-        """Return the kinds served. The answer is cached until `refresh`, or until a request raises KindNotServed."""
+        """Return the kinds that the cluster serves.
+
+        They are cached until a call with `refresh`, or until a request raises KindNotServed.
+        """
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
-        """Return the object by a consistent read; None where it is absent. Raises: KindNotServed."""
+        """Return the object `key` by a consistent read, or None if it is absent.
+
+        Raises: KindNotServed.
+        """
 
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> list[Object]:
-        """Return all objects of a kind by a consistent read of all pages, each with its apiVersion and kind.
+        """Return all objects of `kind` by a consistent read of all pages, each with its apiVersion and kind.
 
-        The *namespace* None means all namespaces, and cluster scope. Raises: KindNotServed.
+        If `namespace` is None, return objects of all namespaces, and cluster-scoped objects.
+
+        Raises: KindNotServed.
         """
 
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
     ) -> Object:
-        """Apply a full intent server-side, and return the object as stored.
+        """Apply the complete intent `manifest` server-side, and return the object as stored.
 
-        With `metadata.uid` in the manifest an absent object is not created.
+        If `manifest` has `metadata.uid`, an absent object is not created.
 
         Raises: FieldConflict, Invalid, and StaleWrite if an object with that uid is absent.
         """
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
-        """Patch an existing object by JSON merge patch (RFC 7386), and return it as stored; None where it is absent.
+        """Patch the object `key` by JSON merge patch (RFC 7386), and return it as stored, or None if it is absent.
 
-        A uid or resourceVersion in the patch is a precondition.
+        A uid or resourceVersion in `patch` is a precondition.
+
+        Raises: StaleWrite if a precondition does not hold.
         """
 
     async def delete(
         self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
     ) -> None:
-        """Delete the object with this uid, and version if given; succeed where it is absent.
+        """Delete the object `key` with this `uid`, and with this `resource_version` if it is given.
+
+        An absent object needs no deletion, so the call succeeds.
 
         Raises: StaleWrite if the uid or version differs.
         """
 
     def with_user(self, user: str) -> Cluster:
-        """Return this cluster with requests that impersonate a user, and so have only the rights of that user.
+        """Return this cluster with requests that impersonate `user`, and so have only the rights of `user`.
 
-        Raises: Denied if Levelgate may not impersonate the user.
+        Raises: Denied if Levelgate may not impersonate `user`.
         """
 
     def with_versions(self, versions: Mapping[GroupKind, str]) -> Cluster:
-        """Return this cluster with reads of some kinds in the given versions, where the server has them."""
+        """Return this cluster with reads of the kinds in `versions` in the given version, if the server has it."""
 
     def without_retries(self) -> Cluster:
-        """Return this cluster with single attempts.
+        """Return this cluster with single attempts of writes.
 
         A write that was certainly not carried out raises Unavailable at once.
         """
 
     def with_write_check(self, check: Callable[[], None]) -> Cluster:
-        """Return this cluster with *check* called before each attempt of a write.
+        """Return this cluster with `check` called before each attempt of a write.
 
-        An exception of *check* prevents the write.
+        If `check` raises an exception, the write is not sent.
         """
 
     def watch(self, subject: WatchTarget) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
-        """Yield the changes of these objects from now on, without an end.
+        """Yield the changes of the objects in `subject` from now on, without an end.
 
-        Where the watch cannot go on without a gap, entering or iterating raises KindNotServed, Denied or Unavailable.
-        The caller then has to list the objects again.
+        If the watch cannot continue without a gap, the caller has to list the objects again.
+
+        Raises: KindNotServed, Denied or Unavailable, when the watch is entered or while it is iterated.
         """
 
     async def close(self) -> None:
@@ -224,7 +253,7 @@ class Cluster(Protocol):
 
 
 class Reader(Protocol):
-    """The reads of `Cluster`."""
+    """Part of `Cluster` that only reads."""
 
     @property
     def server_time(self) -> datetime | None: ...
@@ -241,7 +270,7 @@ class Reader(Protocol):
 async def list_if_served(
     cluster: Reader, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
 ) -> list[Object]:
-    """Return the objects that `cluster.list` returns; none where the server does not serve the kind.
+    """Return the objects that `cluster.list` returns, or no objects if the server does not serve `kind`.
 
     Raises: ClusterError.
     """

@@ -12,9 +12,9 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StatusCause:
-    """One entry of `details.causes` of a refusal.
+    """Entry of `details.causes` in a refusal.
 
-    It holds the server's `reason`, the path `field`, and a `message` for people.
+    It holds the path `field`, the server's `reason`, and a `message` for people.
     """
 
     field: str
@@ -33,8 +33,8 @@ class ApplierError(Exception):
 class ClusterError(ApplierError):
     """A request that the server refused or did not answer.
 
-    `status` is the HTTP status (0: no answer), `reason` the server's reason code, `causes` its details. The text never
-    contains values of Secrets.
+    `status` is the HTTP status, or 0 without an answer. `reason` is the server's reason code, and `causes` are its
+    details. The text never contains values of Secrets.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ClusterError(ApplierError):
         self.causes = causes
 
     def with_rewritten_text(self, rewrite: Callable[[str], str]) -> Self:
-        """Return this error with *rewrite* applied to its message and to those of its causes."""
+        """Return this error with `rewrite` applied to its message and to the messages of its causes."""
         rewritten = copy(self)
         rewritten.args = tuple(rewrite(argument) for argument in self.args)
         rewritten.causes = tuple(
@@ -56,37 +56,55 @@ class ClusterError(ApplierError):
 
 
 class NotFound(ClusterError):
-    """The object does not exist."""
+    """A request for an object that does not exist."""
 
 
 class KindNotServed(ClusterError):
-    """The server does not serve the kind, at least not yet. This never proves that the kind has no objects."""
+    """A request for a kind that the server does not serve, at least not yet.
+
+    This never proves that the kind has no objects.
+    """
 
 
 class FieldConflict(ClusterError):
-    """A server-side apply of fields that other managers own. Each cause is a field; its message names the manager."""
+    """A server-side apply of fields that other managers own.
+
+    Each of `causes` is about one field, and its message names the manager.
+    """
 
 
 class StaleWrite(ClusterError):
-    """A precondition (uid or resourceVersion) that did not hold. The caller reads again, then decides again."""
+    """A write whose precondition (uid or resourceVersion) did not hold.
+
+    The caller reads the object again, then decides again.
+    """
 
 
 class Invalid(ClusterError):
-    """A mistake of the author: the server will never accept this object (422, 400, or 500 from a typed patch)."""
+    """A request with a mistake of the author (422, 400, or 500 from a typed patch).
+
+    The server will never accept this object.
+    """
 
 
 class Immutable(Invalid):
-    """A change of fields that the object keeps for life. Only a new object can have other values."""
+    """A change of fields that the object keeps for life.
+
+    Only a new object can have other values.
+    """
 
 
 class AdoptionWouldChange(ClusterError):
-    """An adoption that was permitted only without changes, and would change the fields in the message."""
+    """An adoption that was permitted only without changes, and would change fields.
+
+    The message names these fields.
+    """
 
 
 class ServerAltered(ClusterError):
     """A write that the server stored differently, so that the next plan would repeat it.
 
-    The text names the difference.
+    The message names the difference.
     """
 
 
@@ -95,13 +113,16 @@ class Denied(ClusterError):
 
 
 class NamespaceTerminating(ClusterError):
-    """A write into a namespace that is being deleted. The caller waits; this is not a failure."""
+    """A write into a namespace that is being deleted.
+
+    This is not a failure. The caller waits until the namespace is gone.
+    """
 
 
 class Unavailable(ClusterError):
     """A request that an overloaded or unreachable server certainly did not carry out.
 
-    `retry_after` is in seconds, None where the server did not say. Where `is_transient`, the same request may succeed
+    `retry_after` is in seconds, or None if the server did not say. If `is_transient`, the same request may succeed
     within seconds.
     """
 
@@ -120,7 +141,10 @@ class Unavailable(ClusterError):
 
 
 class PostponedTooLong(ClusterError):
-    """A write that the server postponed at every attempt for minutes. A person has to find out why; attempts go on."""
+    """A write that the server postponed at every attempt for minutes.
+
+    A person has to find the cause. Attempts continue.
+    """
 
 
 class UnknownOutcome(ClusterError):
@@ -132,4 +156,4 @@ class WriteInFlight(ClusterError):
 
 
 class ConfigurationError(ApplierError):
-    """A cluster that cannot be chosen, or credentials that cannot be used. The text says what to do."""
+    """A cluster that cannot be chosen, or credentials that cannot be used. The message says what to do."""

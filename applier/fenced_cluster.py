@@ -1,4 +1,4 @@
-"""Cluster that accepts writes only from the leader: a fence checks the lease before every write."""
+"""Cluster that sends writes only for the leader: a fence checks the lease before every write."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from renderer.identity import GroupKind, ObjectKey
 
 @dataclass
 class FencedCluster:
-    """Adapter of `applier.cluster.Cluster` that refuses writes without leadership. Reads and dry runs pass.
+    """Adapter of `applier.cluster.Cluster` that rejects writes without leadership. Reads and dry runs pass.
 
-    `check` raises where the process may no longer write. It runs before each attempt, since the lease may expire
-    between two.
+    `check` raises an exception if the process may no longer write. It runs before each attempt, since the lease may
+    expire between two attempts.
     """
 
     cluster: Cluster

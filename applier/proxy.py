@@ -11,7 +11,10 @@ from applier.loopback import is_loopback
 
 
 def proxy_of(url: str) -> str | None:
-    """Return the URL of the proxy for a server's URL; None for a direct connection, as to every loopback address."""
+    """Return the URL of the proxy for the server at `url`, or None for a direct connection.
+
+    Every connection to a loopback address is direct.
+    """
     server, proxies = urlsplit(url), getproxies_environment()
     name = server.hostname or ""
     if is_loopback(name) or proxy_bypass_environment(f"{name}:{server.port}" if server.port else name):
@@ -23,7 +26,7 @@ def proxy_of(url: str) -> str | None:
 
 
 def _is_in_range(host: str, without_proxy: str) -> bool:
-    """Return whether *host* is an address in a range (`10.0.0.0/8`) of NO_PROXY.
+    """Return whether `host` is an address in a range of `without_proxy`, the value of NO_PROXY, such as `10.0.0.0/8`.
 
     Python's library does not support ranges.
     """

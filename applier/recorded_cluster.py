@@ -1,4 +1,4 @@
-"""Read-only cluster made of objects that were read before, or predicted."""
+"""Read-only cluster that consists of objects that were read before, or predicted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from renderer.label_selector import LabelSelector
 
 @dataclass
 class RecordedCluster:
-    """Adapter of `applier.cluster.Cluster` over `objects`; all other objects are absent.
+    """Adapter of `applier.cluster.Cluster` over `objects`. All other objects are absent.
 
     Writes and watches raise Denied.
     """

@@ -1,7 +1,8 @@
 """Token bucket for request rates. Pure: times are arguments, in seconds.
 
-Source: the virtual scheduling form of the generic cell rate algorithm (ITU-T I.371). Its whole state is the time at
-which the bucket will be full.
+The whole state of a bucket is the time at which it will be full.
+
+Source: the virtual scheduling form of the generic cell rate algorithm (ITU-T I.371).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 from renderer.frozen import dataclass
 
 _ROUNDING_SECONDS: Final = 1e-6
-"""Tolerance for sums of seconds: without it, rounding errors delay the last token of a burst."""
+"""Tolerance for sums of seconds. Without this tolerance, rounding errors delay the last token of a burst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +27,16 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class TokenBucket:
-    """Bucket that refills at a rate, and is full at the second `full_at`."""
+    """Bucket that refills at `rate`, and is full from `full_at` on, in seconds."""
 
     rate: Rate
     full_at: float = -inf
 
     @property
     def next_at(self) -> float:
-        """Return the second from which a token is available."""
+        """Return the time, in seconds, from which a token is available."""
         return self.full_at - (self.rate.burst - 1) / self.rate.per_second - _ROUNDING_SECONDS
 
     def take(self, now: float) -> TokenBucket:
-        """Return the bucket without a token that is taken at *now*, which must not be before `next_at`."""
+        """Return the bucket without the token that is taken at `now`, which must not be before `next_at`."""
         return replace(self, full_at=max(self.full_at, now) + 1 / self.rate.per_second)

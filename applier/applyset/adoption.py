@@ -1,8 +1,9 @@
 """Adoption of objects that exist but are in no set: the tools that manage them, and the fields of their owners. Pure.
 
-Adoption happens once. All fields that the old owner applied become ours with the object. So the first apply removes
-fields that Git does not declare, and later removals from Git take effect (KEP-2155, "upgrading from client-side to
-server-side apply").
+An object is adopted once. All fields that the old owner applied become ours. So the first apply removes fields that Git
+does not declare, and later removals from Git take effect.
+
+Source: KEP-2155, "upgrading from client-side to server-side apply".
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from renderer.identity import ObjectKey
 from renderer.kinds import CRD
 
 _APPLYSET_KEY_MANAGERS = ("kubectl-applyset", kro.PARENT_KEYS_MANAGER)
-"""Field managers of ApplySet keys on parents (KEP-3659). They own no content, although their prefix matches."""
+"""Field managers of ApplySet keys on parents (KEP-3659). They own no content, although their names begin with a prefix
+of a tool.
+"""
 
 
 class AdoptPolicy(StrEnum):
-    """The objects that a source may adopt. The values are API."""
+    """Policy that says which objects a source may adopt. The values are part of the API."""
 
     NO_ADOPTION = "Never"
     IF_EQUAL = "IfEqual"
@@ -41,9 +44,9 @@ class AdoptPolicy(StrEnum):
 class Tool:
     """Marks by which the objects of another tool are recognised.
 
-    They are prefixes of its field managers, and labels or annotations. `stop_advice` says how a person stops the tool
-    first, so that two tools do not write the same object. `record_paths` are prefixes of paths where the tool keeps its
-    own records: they are not content, and no difference.
+    `manager_prefixes` are prefixes of its field managers, and `marker_keys` its labels or annotations. `stop_advice`
+    says how a person stops the tool first, so that two tools do not write the same object. `record_paths` are prefixes
+    of paths where the tool keeps its own records. These records are not content, so they count as no difference.
     """
 
     manager_prefixes: tuple[str, ...]
@@ -85,14 +88,16 @@ TOOLS: Mapping[str, Tool] = {
 }
 _PART_OF_PATH = f".metadata.labels.{well_known.PART_OF}"
 _KEPT_LABEL_PREFIX = "kro.run/"
-"""Labels of kro that stay, since selectors may use them. They have no owner afterwards."""
+"""Prefix of the labels of kro that stay, since selectors may use them. After adoption they have no owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """Permission of a source to adopt. Objects without a tool have no owner; those of `tools` are permitted as well.
+    """Permission of a source to adopt.
 
-    While `running_kro` says how kro was found running, its objects are not adopted.
+    Objects that no tool manages have no owner, so `policy` alone decides about them. Objects of a tool may be adopted
+    only if the tool is in `tools`. If kro was found running, `running_kro` says how, and objects of kro are not
+    adopted.
     """
 
     policy: AdoptPolicy = AdoptPolicy.NO_ADOPTION
@@ -101,25 +106,28 @@ class Adoption:
 
     @classmethod
     def parse(cls, text: str) -> Adoption:
-        """Return the permission from `POLICY[:TOOL,...]`. Raises: ValueError, which says what to write."""
+        """Return the permission that `text` states as `POLICY[:TOOL,...]`.
+
+        Raises: ValueError, whose text says what to write instead.
+        """
         policy, _, names = text.partition(":")
         tools = frozenset(filter(None, names.split(",")))
         if policy not in set(AdoptPolicy):
-            raise ValueError(f"no such policy {policy!r}; write {', '.join(AdoptPolicy)}")
+            raise ValueError(f"{policy!r} is not an adoption policy; write {', '.join(AdoptPolicy)}")
         if unknown := sorted(tools - set(TOOLS)):
             raise ValueError(f"cannot adopt from {', '.join(unknown)}; name {', '.join(TOOLS)}")
         return cls(AdoptPolicy(policy), tools)
 
     @property
     def inherited_tools(self) -> tuple[str, ...]:
-        """Return the tools whose sets are taken over as a whole, since their set ids equal ours (KEP-3659)."""
+        """Return the tools whose sets are taken over completely, since their set ids equal ours (KEP-3659)."""
         takes_over_kro = self.policy is not AdoptPolicy.NO_ADOPTION and kro.TOOL in self.tools and not self.running_kro
         return (kro.TOOL,) if takes_over_kro else ()
 
     def forced_manager_prefixes(self, live: Object) -> tuple[str, ...]:
-        """Return the prefixes of field managers whose fields an adoption takes by force.
+        """Return the prefixes of field managers whose fields an adoption of `live` takes by force.
 
-        kro writes CRDs without a manager name of its own, so all managers of such a CRD count.
+        kro writes CRDs without a manager name of its own. So all managers of such a CRD count, if kro is in `tools`.
         """
         return ("",) if _is_crd_of_kro(live) and kro.TOOL in self.tools else self.manager_prefixes
 
@@ -132,7 +140,11 @@ class Adoption:
         )
 
     def refusal(self, live: Object) -> str:
-        """Return why an object in no set may not be adopted; empty where it may."""
+        """Return why `live`, an object in no set, may not be adopted. Return an empty text if it may.
+
+        The first matching cause decides: a controller owns the object, `policy` permits no adoption, kro still runs, or
+        the tool is not in `tools`.
+        """
         key, tool = ObjectKey.from_manifest(live), _managing_tool(live)
         for owner in live["metadata"].get("ownerReferences") or ():
             if owner.get("controller"):
@@ -153,14 +165,14 @@ class Adoption:
 
 
 NO_ADOPTION = Adoption()
-"""Default: existing objects that are not ours stay as they are."""
+"""Default permission: existing objects that are not ours stay as they are."""
 
 
 def _managing_tool(live: Object) -> str:
-    """Return the tool whose mark the object carries, else the tool that wrote it; empty where there is neither.
+    """Return the tool that manages `live`, or an empty text if no tool does.
 
-    Marks come first because they are specific. The writer is needed where a mark is missing: Argo CD may mark with any
-    label, and Helm does not mark CRDs of a chart.
+    The tool whose mark the object carries comes first, because marks are specific. Without a mark, the tool that wrote
+    the object counts: Argo CD may mark with any label, and Helm does not mark CRDs of a chart.
     """
     entries = manager_entries(live)
     marked_tools = (
@@ -177,13 +189,14 @@ def _managing_tool(live: Object) -> str:
 
 
 def migrate_managed_fields(live: Object, managers: tuple[str, ...]) -> list[Object] | None:
-    """Return the managed fields of an object with all that *managers* applied as ours; None where they applied nothing.
+    """Return the managed fields of `live` with all that `managers` applied as ours, or None if they applied nothing.
 
-    Applied are the fields of an Apply entry, and of an Update entry that wrote the last applied configuration. Other
+    Applied fields are those of an Apply entry, and of an Update entry that wrote the last applied configuration. Other
     updates also own defaults, which have to stay although Git does not declare them.
 
     A tool may have left its own records by an update (Helm before version 4). Then only the records become ours, so
-    that they are removed; the rest has no owner until it is applied. Entries of controllers and of `kubectl edit` stay.
+    that they are removed. The other fields of that update have no owner until they are applied. Entries of controllers
+    and of `kubectl edit` stay.
     """
     entries = manager_entries(live)
     applied_entries = [
@@ -221,10 +234,10 @@ def migrate_managed_fields(live: Object, managers: tuple[str, ...]) -> list[Obje
 
 
 def parent_takeover_patch(parent: Object) -> Object:
-    """Return the merge patch that transfers kro's ApplySet keys on exactly this instance to us.
+    """Return the merge patch that transfers kro's ApplySet keys on the instance `parent` to us.
 
-    The patch also drops kro's finalizer. Labels stay, without an owner. The keys keep their values: the set is kro's
-    until our apply changes them.
+    The patch also removes kro's finalizer. It applies only to this version of the object. Labels stay, without an
+    owner. The keys keep their values: the set is kro's until our apply changes them.
     """
     metadata = parent["metadata"]
     entries = manager_entries(parent)
@@ -255,9 +268,10 @@ def parent_takeover_patch(parent: Object) -> Object:
 
 
 def adoption_differences(live: Object, applied: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the fields that an adoption would change. *applied* is the object after a dry run.
+    """Return the paths of fields that an adoption of `live` would change.
 
-    Fields that Git does not declare would be removed.
+    `applied` is the object after a dry run. Fields that `managers` applied and Git does not declare would be removed,
+    so they are included.
     """
     changed_fields = diff_values(_comparable_content(live), _comparable_content(applied))
     changed_paths = (f".{field_diff.path}" for field_diff in changed_fields)
@@ -265,13 +279,13 @@ def adoption_differences(live: Object, applied: Object, manifest: Object, manage
 
 
 def undeclared_fields(live: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return fields that these managers applied and Git does not declare.
+    """Return the paths of fields that `managers` applied and Git does not declare.
 
     Adoption removes these fields, which no dry run shows. Records of tools, and the label of the former set, do not
     count.
     """
     metadata = manifest.get("metadata") or {}
-    # An absent map would count as a single undeclared field, and hide the names of its labels.
+    # Without an empty map, all labels would count as one undeclared field, and their names would be hidden.
     texts = {name: metadata.get(name) or {} for name in ("labels", "annotations")}
     manifest = {**manifest, "metadata": {**metadata, **texts}}
     paths = [*_undeclared_paths(orjson.loads(annotation(live, well_known.LAST_APPLIED) or "{}"), manifest)]
@@ -284,9 +298,9 @@ def undeclared_fields(live: Object, manifest: Object, managers: tuple[str, ...])
 
 
 def entries_applied_by(live: Object, managers: tuple[str, ...]) -> list[Object]:
-    """Return the entries of `managedFields` by which these managers, given as prefixes, applied the object itself.
+    """Return the entries of `managedFields` by which `managers` applied the object itself.
 
-    They include client-side and server-side apply.
+    `managers` are prefixes of names. Client-side and server-side apply both count.
     """
     return [entry for entry in manager_entries(live) if _is_applied_by(entry, managers)]
 
@@ -296,7 +310,10 @@ def _is_crd_of_kro(live: Object) -> bool:
 
 
 def _is_managed_by(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
-    """Return whether an entry of `managedFields` is of these managers, and of the object itself, not a subresource."""
+    """Return whether `entry` of `managedFields` belongs to a manager whose name begins with one of `managers`.
+
+    Entries of subresources do not count.
+    """
     manager = str(entry.get("manager"))
     return not entry.get("subresource") and manager.startswith(managers) and manager not in _APPLYSET_KEY_MANAGERS
 
@@ -308,7 +325,7 @@ def _is_applied_by(entry: Mapping[str, Any], managers: tuple[str, ...]) -> bool:
 
 
 def _tool_record_fields(entry: Mapping[str, Any]) -> Object:
-    """Return the part of an entry that is a tool's own record, without the labels of kro that stay."""
+    """Return the fields of `entry` that are records of a tool, without the labels of kro that stay."""
     paths = tuple(path for tool in TOOLS.values() for path in tool.record_paths)
     fields: Object = {}
     for section in ("labels", "annotations"):
@@ -324,7 +341,7 @@ def _merge_fields(fields: Object, addition: Mapping[str, Any]) -> None:
 
 
 def _comparable_content(obj: Object) -> Object:
-    """Return content, labels and annotations of an object, without our own metadata and that of the server."""
+    """Return content, labels and annotations of `obj`, without the metadata of Levelgate and of the server."""
     metadata = {
         name: {
             key: value
@@ -338,7 +355,7 @@ def _comparable_content(obj: Object) -> Object:
 
 
 def _undeclared_paths(applied: Any, manifest: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths of fields that *applied* has and *manifest* has not, whatever their values."""
+    """Yield the paths of fields that are in `applied` and not in `manifest`, whatever their values."""
     if isinstance(applied, dict) and isinstance(manifest, dict):
         for name, value in applied.items():
             if value not in (None, {}, []) and path + name != "status":

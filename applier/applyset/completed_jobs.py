@@ -1,8 +1,8 @@
-"""Completed Jobs that were removed by their TTL, and still count as applied (KEP-592).
+"""Completed Jobs that their TTL removed, and that still count as applied (KEP-592).
 
 A completion is visible only while the Job exists, so the parent of the set records it. The record has the hash of the
-Job's manifest: a Job with another manifest has to run again. Only Jobs that Git still wants are recorded, so the record
-never outgrows the set. A failed Job is not recorded: once it is gone, it is created again.
+Job's manifest, because a Job with another manifest has to run again. Only Jobs that Git still wants are recorded, so
+that the record never outgrows the set. A failed Job is not recorded: once it is gone, it is created again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from renderer.render.model import RenderedApplySet, RenderedNode
 JOB: Final = GroupKind("batch", "Job")
 
 TTL_TOLERANCE: Final = timedelta(minutes=1)
-"""Tolerance for clock differences. A completed Job that is missing earlier before the end of its TTL was deleted by a
-person, who wants it to run again.
+"""Tolerance for clock differences. If a completed Job is missing more than this time before its TTL ends, a person
+deleted it so that it runs again.
 """
 
 MAX_COMPLETIONS: Final = 2000
-"""Completions that a parent records, of about 45 bytes each. All annotations of an object may have 262,144 bytes."""
+"""Maximum of completions that a parent records, of about 45 bytes each. The annotations of an object may have 262,144
+bytes in total.
+"""
 
 _HASH_DIGITS: Final = 16
 """Leading digits of the manifest hash that identify the manifest of a Job."""
@@ -36,23 +38,26 @@ _HASH_DIGITS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Completion of a Job with the manifest of this hash. From `until` on its TTL may remove it."""
+    """Completion of a Job whose manifest hash begins with `hash`. From `until` on, the TTL of the Job may remove it."""
 
     hash: str
     until: datetime
 
     def covers(self, node: RenderedNode, now: datetime | None) -> bool:
-        """Return whether the completion is that of this node, so that the Job is not missing at *now*."""
+        """Return whether this completion is that of `node`, and the Job may be absent at `now`.
+
+        If `now` is None, the time is not checked.
+        """
         return self.hash == node.hash[:_HASH_DIGITS] and not (now and now + TTL_TOLERANCE < self.until)
 
 
 def completions(parent: Object | None) -> Mapping[str, Completion]:
-    """Return the completions that a parent records, by the hash of the Job's key. Malformed entries are ignored."""
+    """Return the completions that `parent` records, by the hash of the Job's key. Malformed entries are ignored."""
     return _parse_completions(annotation(parent, well_known.COMPLETED)) if parent else {}
 
 
 def is_completed(node: RenderedNode, live: Object | None, parent: Object | None, now: datetime | None) -> bool:
-    """Return whether a Job has completed, and has been deleted or is being deleted since."""
+    """Return whether the Job of `node` has completed, and has since been deleted or is being deleted."""
     if node.group_kind != JOB or node.key is None or (live is not None and not is_terminating(live)):
         return False
     completion = completions(parent).get(key_hash(node.key))
@@ -60,9 +65,9 @@ def is_completed(node: RenderedNode, live: Object | None, parent: Object | None,
 
 
 def completion_record(rendered: RenderedApplySet, observed: Observed, *, is_partial: bool) -> str:
-    """Return the completions that the parent of a set has to record now.
+    """Return the completions that the parent of `rendered` has to record now.
 
-    In a partial plan, and while a Job cannot be rendered, recorded completions of unknown Jobs stay.
+    If `is_partial`, or while a Job cannot be rendered, recorded completions of unknown Jobs stay.
     """
     parent = observed.objects.get(rendered.parent)
     recorded = completions(parent)
@@ -105,7 +110,7 @@ def _completion_of(
 
 
 def _completion_times(job: Object) -> Iterator[datetime]:
-    """Yield the time of completion from which the TTL counts."""
+    """Yield the times at which `job` completed. The TTL counts from the first."""
     conditions: Iterable[Mapping[str, str]] = (job.get("status") or {}).get("conditions") or ()
     for condition in conditions:
         if (

@@ -1,7 +1,8 @@
-"""Inventory of an ApplySet on its parent: scope, keys and their checks (KEP-3659, "Usage").
+"""Inventory of an ApplySet, kept on its parent: the scope, the other keys, and their checks (KEP-3659, "Usage").
 
-Invariant: at every moment the scope on the parent covers every live member. So the union of old and new scope is
-written before the first member. The scope shrinks only after the last member of a kind or namespace is gone.
+The scope lists the kinds and namespaces in which the set may have members. Invariant: at every moment, the scope on the
+parent covers every live member. So before the first member is written, the parent gets the union of the old and the new
+scope. After the last member of a kind or namespace is gone, the kind or namespace is removed from the scope.
 """
 
 from __future__ import annotations
@@ -33,21 +34,24 @@ _CREATED_WITH = frozenset(
         well_known.EPOCH,
     }
 )
-"""Labels and annotations that a new instance has from its first write. The record of completed Jobs is not among them:
-it has to be removable, which takes a single owner.
+"""Labels and annotations that a new instance has from its first write. The record of completed Jobs is not one of them:
+it has to be removable, so it must have a single owner.
 """
 
 BOOKKEEPING_PATHS = frozenset(f".metadata.{section}.{name}" for section in _SECTIONS for name in _CREATED_WITH)
-"""Paths of these keys, as the server's conflicts name them."""
+"""Paths of the keys in `_CREATED_WITH`, as the server names them in conflicts."""
 
 
 class ForeignSet(ApplierError):
-    """A parent that belongs to another tool, or has damaged keys. Nothing of its set may be written."""
+    """A parent that belongs to another tool, or whose keys are damaged. Nothing of its set may be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Group-kinds and namespaces of the members of a set, without the namespace of the parent."""
+    """Group-kinds and namespaces in which a set may have members.
+
+    The namespace of the parent always belongs to the scope, so it is not listed in `namespaces`.
+    """
 
     kinds: frozenset[GroupKind] = frozenset()
     namespaces: frozenset[str] = frozenset()
@@ -60,36 +64,37 @@ class Scope:
 
 
 def scope_of(members: Iterable[ObjectKey], parent: ObjectKey) -> Scope:
-    """Return the scope that exactly covers *members* of the set of *parent*."""
+    """Return the scope that covers exactly the kinds and namespaces of `members`, for the set of `parent`."""
     scope = scope_covering(members)
     return Scope(scope.kinds, scope.namespaces - {parent.namespace})
 
 
 def scope_covering(keys: Iterable[ObjectKey]) -> Scope:
-    """Return the kinds and namespaces of these objects."""
+    """Return the kinds and namespaces of the objects `keys`."""
     keys = list(keys)
     return Scope(frozenset(key.group_kind for key in keys), frozenset(key.namespace for key in keys if key.namespace))
 
 
 def tool_of(parent: Object) -> str:
-    """Return the tool that manages the set of a parent, without its version; empty where none is declared."""
+    """Return the tool that manages the set of `parent`, without its version, or an empty text if none is declared."""
     return annotation(parent, well_known.TOOLING).rpartition("/")[0]
 
 
 def epoch_of(parent: Object | None) -> int:
-    """Return the term of leadership in which writes to the set last began; 0 where none is recorded."""
+    """Return the term of leadership in which the set of `parent` was last written, or 0 if none is recorded."""
     return (number(annotation(parent, well_known.EPOCH)) if parent else None) or 0
 
 
 def target_of(parent: Object | None) -> int:
-    """Return the revision granted to an instance, as recorded on it; 0 where none is recorded."""
+    """Return the revision granted to the instance `parent`, as recorded on it, or 0 if none is recorded."""
     return (number(annotation(parent, well_known.TARGET)) if parent else None) or 0
 
 
 def is_intact(parent: Object) -> bool:
-    """Return whether id and scope are as we applied them.
+    """Return whether the set id and the scope on `parent` are still as Levelgate applied them.
 
-    Another writer who changes one of them becomes its owner, even if the value is changed back later.
+    If another writer changes one of these keys, this writer becomes its owner. So the keys are not intact even after
+    the value is changed back. If the server shows no managed fields, the keys count as intact.
     """
     if "managedFields" not in parent["metadata"]:
         return True
@@ -99,9 +104,11 @@ def is_intact(parent: Object) -> bool:
 
 
 def read_scope(parent: Object, *, inherited_tools: Collection[str] = ()) -> Scope:
-    """Return the scope written on a parent; empty where it has none yet. Sets of *inherited_tools* are read as ours.
+    """Return the scope that `parent` records, or an empty scope if `parent` has no set id.
 
-    Raises: ForeignSet if the parent is not ours, or its keys do not verify.
+    Sets of `inherited_tools` are read like sets of Levelgate.
+
+    Raises: ForeignSet if the set id does not fit `parent`, or if another tool manages the set.
     """
     key = ObjectKey.from_manifest(parent)
     if not label(parent, well_known.PARENT_ID):
@@ -129,9 +136,10 @@ def parent_body(
     epoch: int = 0,
     completed: str = "",
 ) -> Object:
-    """Return the keys that the field manager of parents applies: id, tooling, scope, and the optional records.
+    """Return the labels and annotations of `parent` that the field manager of parents applies.
 
-    *target* is the revision granted to an instance, *epoch* the term of leadership, and *completed* the record of
+    They are the set id, the tool and its `version`, the `scope`, and the optional records. `target` is the revision
+    granted to an instance. `epoch` is the term of leadership. `completed` is the record of
     `applier.applyset.completed_jobs`.
     """
     optional_annotations = {well_known.TARGET: target, well_known.EPOCH: epoch, well_known.COMPLETED: completed}
@@ -151,20 +159,27 @@ def parent_body(
 
 
 def with_finalizer(body: Object) -> Object:
-    """Return a write of a parent with our finalizer, which keeps a deleted instance until its members are pruned."""
+    """Return `body`, a write of a parent, with the finalizer of Levelgate.
+
+    The finalizer keeps a deleted instance in the cluster until its members are pruned.
+    """
     return _with_metadata(body, {}, [well_known.FINALIZER])
 
 
 def with_precondition(body: Object, *, uid: str = "", resource_version: str = "") -> Object:
-    """Return a write that the server refuses for another object, or another version; empty values are no condition."""
+    """Return `body` with a precondition: the server refuses the write for an object with another uid or version.
+
+    An empty `uid` or `resource_version` is no condition.
+    """
     condition = {name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
     return {**body, "metadata": {**body["metadata"], **condition}}
 
 
 def with_first_bookkeeping(body: Object, parent_metadata: Mapping[str, Any]) -> Object:
-    """Return the first write of an instance with the keys of `parent_body`, so that a single request creates both.
+    """Return `body`, the first write of an instance, with `parent_metadata` and the finalizer of Levelgate.
 
-    The scope is recorded before any member is written (KEP-3659).
+    `parent_metadata` has the labels and annotations of `parent_body`. So a single request creates the instance and its
+    inventory, and the scope is recorded before any member is written (KEP-3659).
     """
     return _with_metadata(
         body, {name: dict(parent_metadata.get(name) or {}) for name in _SECTIONS}, [well_known.FINALIZER]
@@ -172,10 +187,11 @@ def with_first_bookkeeping(body: Object, parent_metadata: Mapping[str, Any]) -> 
 
 
 def with_kept_bookkeeping(body: Object, live: Object) -> Object:
-    """Return a write of an instance's content that keeps the keys of its first write.
+    """Return `body`, a later write of an instance, with the bookkeeping of its first write.
 
-    An apply gives up the fields that it leaves out (KEP-555). Values are those of the live object. A field that the
-    manager of parents has changed by force is no longer ours, and is left out.
+    An apply gives up the fields that it leaves out (KEP-555). So the labels and annotations of the first write have to
+    be sent again, with the values of `live`. Only those that the content manager still owns are sent. If the manager of
+    parents has changed one by force, the content manager no longer owns it.
     """
     entry = apply_entry(live, CONTENT_MANAGER)
     live_metadata = live["metadata"]
@@ -190,7 +206,10 @@ def with_kept_bookkeeping(body: Object, live: Object) -> Object:
 
 
 def without_lost_bookkeeping(body: Object, paths: Collection[str]) -> Object:
-    """Return a write without the bookkeeping at these paths of a conflict: the manager of parents has changed it."""
+    """Return `body` without the labels and annotations whose paths are in `paths`.
+
+    `paths` come from a conflict: the manager of parents has changed these keys.
+    """
     metadata = dict(body["metadata"])
     for section in _SECTIONS:
         values = metadata.get(section) or {}
@@ -216,7 +235,10 @@ def _takeover_advice(tool: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _parse_scope(kinds: str, namespaces: str) -> Scope:
-    """Return the scope from its two annotations. Cached, since all instances of a definition have equal scopes."""
+    """Return the scope from the annotations `kinds` and `namespaces`.
+
+    The result is cached, since all instances of a definition have equal scopes.
+    """
     return Scope(frozenset(map(GroupKind.parse, _split_list(kinds))), frozenset(_split_list(namespaces)))
 
 

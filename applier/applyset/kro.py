@@ -1,4 +1,6 @@
-"""Traces of kro in a cluster, and signs that it still runs there. Two programs must not write the same set.
+"""Traces of kro in a cluster, and signs that it still runs there.
+
+The signs are needed because two programs must not write the same set.
 
 Source: kro, `pkg/metadata`, `pkg/controller/instance/applyset`, its Helm chart and the options of its controller.
 """
@@ -15,20 +17,27 @@ TOOL = "kro"
 OWNED_LABEL = "kro.run/owned"
 FINALIZER = "kro.run/finalizer"
 MEMBER_MANAGER, PARENT_KEYS_MANAGER, LABEL_MANAGER = "kro.run/applyset", "kro.run/applyset-parent", "kro.run/labeller"
-"""Field managers: content of members; ApplySet keys of instances; labels and the finalizer of instances."""
+"""Field managers of kro. The first owns the content of members. The second owns the ApplySet keys of instances. The
+third owns the labels and the finalizer of instances.
+"""
 
 LEASE_NAME = "6f0f64a5.kro.run"
-"""Name of the Lease of kro's leader election, in any namespace."""
+"""Name of the Lease with which kro elects a leader. The Lease may be in any namespace."""
 
 DEFINITION_KIND = GroupKind("kro.run", "ResourceGraphDefinition")
-"""Kind of kro's definitions in a cluster. Ours come from Git, and are never in the cluster."""
+"""Kind of kro's definitions, which are in the cluster. Definitions of Levelgate are only in Git."""
 
 _LEASE_KIND, _DEPLOYMENT_KIND = GroupKind("coordination.k8s.io", "Lease"), GroupKind("apps", "Deployment")
 _DEPLOYMENT_SELECTOR = "app.kubernetes.io/name=kro"
 
 
 async def describe_running(cluster: Reader, now: datetime) -> str:
-    """Return the signs that kro runs in the cluster, for people; empty where there are none. Raises: ClusterError."""
+    """Return the signs that kro runs in the cluster, as a text for people, or an empty text without a sign.
+
+    A Lease of kro that is held at `now`, and a Deployment of kro with replicas, are signs.
+
+    Raises: ClusterError.
+    """
     leases, deployments = await asyncio.gather(
         list_if_served(cluster, _LEASE_KIND), list_if_served(cluster, _DEPLOYMENT_KIND, selector=_DEPLOYMENT_SELECTOR)
     )
@@ -40,7 +49,10 @@ async def describe_running(cluster: Reader, now: datetime) -> str:
 
 
 async def list_definitions(cluster: Reader) -> dict[ObjectKey, GroupKind]:
-    """Return kro's definitions in the cluster, with the kinds that they define. Raises: ClusterError."""
+    """Return kro's definitions in the cluster, each with the kind that it defines.
+
+    Raises: ClusterError.
+    """
     kinds = {}
     for definition in await list_if_served(cluster, DEFINITION_KIND):
         schema = (definition.get("spec") or {}).get("schema") or {}
@@ -55,9 +67,9 @@ def _holder(lease: Object) -> str:
 
 
 def _is_held(lease: Object, now: datetime) -> bool:
-    """Return whether a Lease of kro is held.
+    """Return whether `lease` is the Lease of kro and is held at `now`.
 
-    It counts from its last renewal for its own duration (Kubernetes, "Leases").
+    A Lease is held from its last renewal for its own duration (Kubernetes, "Leases").
     """
     spec = lease.get("spec") or {}
     if lease["metadata"]["name"] != LEASE_NAME or not _holder(lease) or not spec.get("renewTime"):

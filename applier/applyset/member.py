@@ -1,7 +1,7 @@
 """Record on each member of a set: its set, its level, its dependencies and the manifest it was written from.
 
-It is written in the same request as the membership label, so that no member lacks it. The metadata list that finds the
-members also returns the records, so that pruning reads nothing else.
+The record is written in the same request as the membership label, so that no member lacks it. The metadata list that
+finds the members also returns their records, so that pruning reads nothing else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from renderer.manifest_hash import is_written_from, without_nulls
 from renderer.render.model import READ_SUFFIX, RenderedApplySet, RenderedNode
 
 DROPPED_SUFFIX = "~"
-"""Suffix of a recorded dependency that the present revision no longer has. It counts until the member is healthy."""
+"""Suffix of a recorded dependency that the present revision no longer has. The dependency counts until the member is
+healthy.
+"""
 
 RECORD_ANNOTATIONS = (
     well_known.LEVEL,
@@ -40,9 +42,9 @@ RECORD_ANNOTATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A live member, by its metadata.
+    """A live member, as its metadata describes it.
 
-    Where the record is missing or damaged, `level` is None and `has_record` false.
+    If the record is missing or damaged, `level` is None and `has_record` is false.
     """
 
     key: ObjectKey
@@ -50,11 +52,11 @@ class Member:
     resource_version: str
     level: int | None
     dependencies: frozenset[str]
-    """Hashes of the keys of objects that it depends on, `dropped_dependencies` included."""
+    """Hashes of the keys of objects that the member depends on, `dropped_dependencies` included."""
     dropped_dependencies: frozenset[str]
-    """Dependencies that its present revision no longer has."""
+    """Hashes of the keys in `dependencies` that the present revision of the member no longer has."""
     reads: frozenset[str]
-    """Hashes of the keys that it reads by `externalRef`, dropped or not."""
+    """Hashes of the keys that the member reads by `externalRef`, dropped or not."""
     node_id: str
     source_file: str
     has_record: bool
@@ -62,7 +64,7 @@ class Member:
 
     @classmethod
     def from_object(cls, obj: Object) -> Member:
-        """Return the member from the metadata of an object."""
+        """Return the member that the metadata of `obj` describes."""
         metadata = obj["metadata"]
         recorded = [dependency for dependency in annotation(obj, well_known.DEPS).split(",") if dependency]
         named = {dependency.removesuffix(DROPPED_SUFFIX) for dependency in recorded}
@@ -89,7 +91,7 @@ class Member:
 
 
 MembersByHash = Mapping[str, tuple[Member, ...]]
-"""Live members by the hash of a key that they use."""
+"""Live members, by the hash of each key that they use."""
 
 
 def member_body(
@@ -103,7 +105,8 @@ def member_body(
 ) -> Object:
     """Return the full apply of a member: its manifest, the membership label and its record, in a single request.
 
-    For a live object it has the uid, so that a late write cannot recreate an object that was deleted meanwhile.
+    If the object exists as `live`, the apply has its uid. So a late write cannot recreate an object that was deleted
+    meanwhile.
     """
     manifest = without_nulls(node.manifest)
     metadata = manifest["metadata"]
@@ -140,14 +143,14 @@ def member_body(
 
 
 def short_commit(commit: str) -> str:
-    """Return the prefix of a commit that members record."""
+    """Return the first 12 characters of `commit`, which members record."""
     return commit[:12]
 
 
 def find_alteration(obj: Object, rendered: RenderedApplySet, node: RenderedNode, dependencies: Iterable[str]) -> str:
-    """Return which part of `member_body` the stored object does not have, so that the next plan would repeat the write.
+    """Return the part of `member_body` that the stored object `obj` lacks, or an empty text if it has all parts.
 
-    Empty where it has all.
+    If a part is missing, the next plan would repeat the write.
     """
     if label(obj, well_known.PART_OF) != rendered.id:
         return f"its label {well_known.PART_OF}"
@@ -161,7 +164,10 @@ def find_alteration(obj: Object, rendered: RenderedApplySet, node: RenderedNode,
 
 
 def dependencies_to_record(live: Object | None, required: Iterable[str], *, is_healthy: bool) -> list[str]:
-    """Return the required dependencies, and with a mark the dropped ones until the member is healthy (S0-14)."""
+    """Return the dependencies that a member records.
+
+    They are the `required` ones and, with a mark, the dropped ones until the member is healthy (S0-14).
+    """
     required = set(required)
     if live is None or is_healthy:
         return sorted(required)
@@ -174,10 +180,10 @@ def dependencies_to_record(live: Object | None, required: Iterable[str], *, is_h
 
 
 def describe_deletion(obj: Object) -> str:
-    """Return since when (RFC 3339) an object is being deleted, the finalizers it waits for and their probable owners.
+    """Return a text that says since when `obj` is being deleted, and what its deletion waits for.
 
-    For a Namespace, add what is left in it. A finalizer has no recorded owner; the manager that wrote it is the likely
-    owner.
+    The time is that of the server (RFC 3339). For each finalizer, the manager that wrote it is named as its probable
+    owner, because no owner is recorded. For a Namespace, the text adds what is left in it.
     """
     metadata = obj["metadata"]
     finalizers = ", ".join(_describe_finalizer(name, obj) for name in metadata.get("finalizers") or ())
@@ -189,12 +195,12 @@ def describe_deletion(obj: Object) -> str:
 
 
 def has_own_finalizer(obj: Object) -> bool:
-    """Return whether an object has Levelgate's finalizer."""
+    """Return whether `obj` has Levelgate's finalizer."""
     return well_known.FINALIZER in (obj["metadata"].get("finalizers") or ())
 
 
 def foreign_finalizers(obj: Object) -> list[str]:
-    """Return the finalizers of an object that other controllers have to remove."""
+    """Return the finalizers of `obj` that other controllers have to remove."""
     return [name for name in obj["metadata"].get("finalizers") or () if name != well_known.FINALIZER]
 
 
@@ -206,20 +212,20 @@ def _describe_finalizer(finalizer: str, obj: Object) -> str:
 
 
 def is_membership_proven(obj: Object) -> bool:
-    """Return whether Levelgate wrote the membership label of an object.
+    """Return whether Levelgate wrote the membership label of `obj`.
 
-    Every writer may set the label, but only our apply owns it (KEP-3659, "Security"). An object of a controller is not
-    ours.
+    Every client may set the label, but only our apply owns it (KEP-3659, "Security"). An object that a controller owns
+    is not ours.
     """
     is_ours = well_known.PART_OF in owned_metadata(apply_entry(obj, CONTENT_MANAGER), "labels")
     return is_ours and not is_controlled(obj)
 
 
 def is_record_proven(obj: Object) -> bool:
-    """Return whether Levelgate wrote the record of an object, for this object, and it is still ours.
+    """Return whether Levelgate wrote the record of `obj`, for this object, and still owns it.
 
-    Only our apply owns a record that we wrote; a copy on another object is owned by its writer. A released object has
-    none.
+    A record that we wrote is owned by our apply. A copy on another object is owned by its writer. A released object has
+    no record.
     """
     owned = owned_metadata(apply_entry(obj, CONTENT_MANAGER), "annotations")
     is_ours = well_known.SELF in owned and annotation(obj, well_known.SELF) == key_hash(ObjectKey.from_manifest(obj))
@@ -227,9 +233,9 @@ def is_record_proven(obj: Object) -> bool:
 
 
 def is_of_set(obj: Object, parent: Object) -> bool:
-    """Return whether our record on the object says that it is a member of the set of *parent*.
+    """Return whether our record on `obj` says that it is a member of the set of `parent`.
 
-    This proves membership even after another writer removed the label and put it back, and so owns the label.
+    If another writer removed the label and put it back, that writer owns the label. The record still proves membership.
     """
     owned = owned_metadata(apply_entry(obj, CONTENT_MANAGER), "annotations")
     recorded_uid = annotation(obj, well_known.PARENT_UID) if well_known.PARENT_UID in owned else ""

@@ -35,17 +35,17 @@ class DryRunResult:
     observed: Observed
     """The observed state with the refusals as failures."""
     accepted_changes: Mapping[ObjectKey, tuple[Object, Object]]
-    """For each accepted change of a live object: the object as it is, and as it would be."""
+    """Each accepted change of a live object: the object as it is now, and as it would be."""
     denied: Mapping[ObjectKey, Denied]
-    """Changes that the asking user may not even try, or that exceed a quota."""
+    """Changes that the asking user has no right to try, or that exceed a quota."""
 
 
 async def dry_run_plan(writer: MemberWriter, plan: Plan, observed: Observed) -> DryRunResult:
-    """Dry-run every change of a plan, and return the answers that would be the same later.
+    """Dry-run every change of `plan`, and return the answers that would be the same later.
 
     These are conflicts, refusals, and kinds or namespaces that neither the server nor the plan has. A new object may
-    depend on objects that the plan creates before it, so other refusals of new objects are left out. Objects whose CRD
-    the plan changes are not tried.
+    depend on objects that the plan creates before it, so other refusals of new objects are left out. If the plan
+    changes a CRD, its custom objects are not tried.
 
     Raises: Unavailable if the server cannot be reached.
     """
@@ -67,7 +67,7 @@ async def dry_run_plan(writer: MemberWriter, plan: Plan, observed: Observed) -> 
     requests = [asyncio.ensure_future(_dry_run_node(writer, set_plan, node_plan)) for set_plan, node_plan in pairs]
     try:
         answers = await asyncio.gather(*requests)
-    finally:  # if the server is unreachable, each remaining request would still retry for its full time
+    finally:  # if the server is unreachable, each request left would otherwise retry for its full time
         for answer in requests:
             answer.cancel()
     answers_by_key = {
@@ -90,7 +90,12 @@ async def dry_run_plan(writer: MemberWriter, plan: Plan, observed: Observed) -> 
 async def _dry_run_node(
     writer: MemberWriter, plan: ApplySetPlan, node_plan: NodePlan
 ) -> tuple[Object, Object] | ClusterError | None:
-    """Return the object as it is and as it would be, or the refusal; None where the server's answer proves nothing."""
+    """Return the object as it is and as it would be, or the refusal.
+
+    Return None if the object does not exist yet, or if the answer of the server proves nothing.
+
+    Raises: Unavailable if the server cannot be reached.
+    """
     assert node_plan.node.key is not None
     try:
         live = await writer.read_live(node_plan) if node_plan.action is NodeAction.ADOPT else node_plan.live
@@ -111,7 +116,7 @@ async def _dry_run_node(
 
 
 def redefined_kinds(plan: Plan) -> Iterator[GroupKind]:
-    """Yield the custom kinds whose CRD the plan writes."""
+    """Yield the custom kinds whose CRD `plan` writes."""
     for node_plan in (
         node_plan for set_plan in plan.sets for node_plan in set_plan.nodes if node_plan.node.group_kind == CRD
     ):
@@ -120,10 +125,10 @@ def redefined_kinds(plan: Plan) -> Iterator[GroupKind]:
 
 
 def _is_repeatable_refusal(refusal: Invalid, node_plan: NodePlan) -> bool:
-    """Return whether the server would refuse the real write as well.
+    """Return whether the server would also refuse the real write.
 
-    A webhook without support for dry runs has not judged the object. The refusal of a new object may depend on objects
-    that the plan creates before it.
+    It might not in two cases. A webhook without support for dry runs has not judged the object. A webhook that refused
+    a new object may depend on objects that the plan creates before it.
     """
     text = str(refusal)
     return _NO_DRY_RUN not in text and not (node_plan.live is None and "admission webhook" in text)

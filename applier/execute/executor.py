@@ -1,7 +1,7 @@
 """Execution of one round of a plan: concurrent writes, whose answers become the next observed state.
 
 Only this module and `applier.execute.member_writer` write content. They decide nothing: an action succeeds or fails,
-and the failure is a value that the next plan reads. A missing answer is such a value too, see
+and the failure is a value that the next plan reads. A missing answer is such a value too. See
 `applier.execute.pending_writes`.
 """
 
@@ -34,8 +34,8 @@ from renderer.identity import Manifest, ObjectKey
 from renderer.secret_redaction import SecretRedactor
 
 MAX_DELETE_CONFLICTS = 3
-"""Deletions of an object that may fail because others wrote it meanwhile. After that the uid alone is the
-precondition.
+"""Number of deletions of an object that may fail because another client wrote it meanwhile. After that, only the uid is
+a precondition.
 """
 
 
@@ -51,7 +51,7 @@ class RoundOutcome:
 class Executor:
     """Executor of plans on one cluster.
 
-    `reader` reads the cluster, `batch` sends the writes.
+    `reader` reads the cluster, and `batch` sends the writes.
     """
 
     cluster: Cluster
@@ -59,24 +59,27 @@ class Executor:
     version: str
     """Version of Levelgate, recorded on parents."""
     commits: Mapping[str, str]
-    """The commit that each source is rendered from."""
+    """Commits by source: each source is rendered from its commit."""
     batch: WriteBatch
     epoch: int = 0
-    """Term of leadership; 0 without leader election."""
+    """Term of leadership, or 0 without leader election."""
     users: Mapping[str, str] = field(default_factory=dict)
-    """The user whose rights a source has for its members. Other sources, and all parents, are written with our own
-    rights.
+    """Users by source: the members of the source are written with the rights of its user. Other sources, and all
+    parents, are written with our own rights.
     """
     delete_conflicts: Counter[str] = field(default_factory=Counter)
-    """By uid, deletions that failed because the version had changed. Each is decided again on the new version."""
+    """Number of deletions, by uid, that failed because the version had changed. Each deletion is decided again on the
+    new version.
+    """
     comparison_cache: ComparisonCache = field(default_factory=ComparisonCache)
-    """Cache of the plans, told of every write."""
+    """Cache of the planner, which is told of every write."""
 
     async def execute(self, plan: Plan, observed: Observed) -> RoundOutcome:
-        """Execute one round of the plan.
+        """Execute one round of `plan`.
 
-        Scopes that have to grow come first. Then come all permitted writes and deletions, and then other parents. The
-        round ends when all have answers, or when none has come for some time.
+        If scopes have to grow, only these parents are written in this round. Otherwise all permitted writes and
+        deletions are sent, and other writes of parents. The round ends when all have answers, or when no answer has
+        come for some time.
         """
         redactor = SecretRedactor(chain(observed.objects.values(), _manifests(plan)))
 
@@ -98,7 +101,7 @@ class Executor:
         return await self._merge_answers(observed, await self.batch.start_and_collect(parent_actions or member_actions))
 
     async def await_pending(self, observed: Observed) -> RoundOutcome | None:
-        """Return the outcome of the next late answers when nothing more may start; None where none are expected."""
+        """Return the outcome of the next late answers when nothing more may start, or None if no answer is expected."""
         answers = await self.batch.collect_remaining()
         return await self._merge_answers(observed, answers) if answers else None
 
@@ -119,7 +122,7 @@ class Executor:
         node: str = "",
         lost_fields: tuple[LostField, ...] = (),
     ) -> Result:
-        """Return the result to report if the action succeeds."""
+        """Return the result to report if `action` on the object `key` succeeds."""
         source = plan.rendered.source
         return Result(
             plan.rendered.parent,
@@ -184,14 +187,14 @@ class Executor:
         )
 
     async def _narrow_scope(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer:
-        """Write the exact scope, after fresh lists have proved that it covers all members."""
+        """Write `exact_scope` to the parent, after fresh lists have proved that it covers all members."""
         kept_answer = await self._find_remaining(plan, exact_scope)
         return kept_answer or await self._write_parent(plan, exact_scope, action="shrunk")
 
     async def _find_remaining(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer | None:
-        """Return why a parent stays unchanged; None where no member is left.
+        """Return the answer that a parent stays unchanged, or None if its scope may shrink to `exact_scope`.
 
-        Causes are a member that its scope would lose, and a failed list.
+        The parent stays if a member exists outside of `exact_scope`, or if a list fails.
         """
         kept_result = self._result(plan, plan.rendered.parent, "kept")
         for kind in sorted(plan.current_scope.kinds - exact_scope.kinds):
@@ -208,7 +211,7 @@ class Executor:
     async def _write_parent(self, plan: ApplySetPlan, scope: Scope, *, action: str) -> Answer:
         key, live = plan.rendered.parent, plan.parent["metadata"] if plan.parent else {}
         is_first_of_epoch = inventory.epoch_of(plan.parent) != self.epoch
-        # A process that has lost its leadership unnoticed fails here: the version has changed since it read the parent.
+        # If this process has lost its leadership, the write fails: the version has changed since it read the parent.
         body = inventory.with_precondition(
             self._parent_body(plan, scope, completed=plan.completion_record),
             uid=live.get("uid", ""),
@@ -231,7 +234,10 @@ class Executor:
         return body if plan.rendered.is_source else inventory.with_finalizer(body)
 
     async def _write(self, plan: ApplySetPlan, node_plan: NodePlan, new_instance: ApplySetPlan | None) -> Answer:
-        """Write a member. If it is an instance that does not exist yet, *new_instance* is the plan of its own set."""
+        """Write a member.
+
+        If the member is an instance that does not exist yet, `new_instance` is the plan of its own set.
+        """
         assert node_plan.node.key is not None
         first_body = (
             self._parent_body(new_instance, new_instance.first_scope)
@@ -284,7 +290,7 @@ class Executor:
     async def _release(self, plan: ApplySetPlan, candidate: PruneCandidate) -> Answer:
         """Remove our metadata from an object that stays.
 
-        We still own the content we applied until another manager applies it.
+        The content that we applied remains ours until another manager applies it.
         """
         key = candidate.member.key
         body = {

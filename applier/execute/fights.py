@@ -1,6 +1,7 @@
 """Fights over objects that another writer changes or deletes again and again, and the growing waits between repairs.
 
-The memory only bounds the rate of writes and names the other side. A restart counts from zero.
+The memory of fights only bounds the rate of writes and names the other writer. After a restart, counting begins at
+zero.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
 
 MAX_IMMEDIATE_REPAIRS = 3
-"""Repairs of the same fields in a row that are not delayed."""
+"""Number of repairs of the same fields in a row that are not delayed."""
 
 FIRST_REPAIR_WAIT, MAX_REPAIR_WAIT = timedelta(minutes=1), timedelta(minutes=30)
-"""Range of the wait before the next repair: doubled after each."""
+"""Range of the wait before the next repair. The wait doubles after each repair."""
 
 QUIET_PERIOD = timedelta(minutes=10)
-"""Shortest time without repairs that ends a fight; twice the last wait, if that is longer."""
+"""Shortest time without repairs that ends a fight. If twice the last wait is longer, that time counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fight:
-    """The last of `repairs` in a row. `lost_fields` is empty where the other writer deleted the object."""
+    """Repairs of one object in a row, of which the last healed `lost_fields`.
+
+    If the other writer deleted the object, `lost_fields` is empty.
+    """
 
     lost_fields: tuple[LostField, ...]
     repairs: int
@@ -57,7 +61,8 @@ class _Fight:
 class Fights:
     """Memory of the fights in one cluster, for one process.
 
-    Objects with few repairs, and so every object ever created, are kept apart: `throttled` looks only at real fights.
+    Objects whose repairs are not delayed are kept apart, because every object ever created is among them. So
+    `throttled` looks only at real fights.
     """
 
     def __init__(self) -> None:
@@ -65,7 +70,7 @@ class Fights:
         self._throttled_fights: dict[ObjectKey, _Fight] = {}
 
     def record(self, results: Iterable[Result], now: datetime) -> None:
-        """Record the repairs of one round. Our own deletions start no fight."""
+        """Record the repairs of one round. A deletion by Levelgate ends the fight over its object."""
         self._forget_finished(now)
         for result in results:
             if result.error is None and (result.lost_fields or result.action in {"healed", "created"}):
@@ -88,7 +93,7 @@ class Fights:
         }
 
     def _forget_finished(self, now: datetime) -> None:
-        """Forget fights that are over."""
+        """Forget the fights that are over at `now`."""
         while self._unthrottled_fights and self._unthrottled_fights[
             first := next(iter(self._unthrottled_fights))
         ].is_over(now):

@@ -1,7 +1,7 @@
 """Writer of single members: apply, adoption, or the dry run of either.
 
-Fields of other managers are taken only where the plan says so. The first apply is not forced, so that a conflict is
-seen before it is decided. Where the plan already knows all owners, the apply is forced on exactly that version.
+Fields of other managers are taken only if the plan says so. The first apply is not forced, so that a conflict is seen
+before it is decided. If the plan already knows all owners, the apply is forced on exactly the version that it knows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _RECORD_PATHS = frozenset(f".metadata.annotations.{name}" for name in member.REC
 class MemberWriter:
     """Writer of members for the sources of one plan.
 
-    `commits` maps a source to its commit, and `users` to the user whose rights it has, where these are not our own.
+    `commits` maps a source to its commit. `users` maps a source to the user whose rights it has. A source that is not
+    in `users` has our own rights.
     """
 
     cluster: Cluster
@@ -42,7 +43,9 @@ class MemberWriter:
     async def write(
         self, plan: ApplySetPlan, node_plan: NodePlan, parent_body: Object | None = None, *, dry_run: bool = False
     ) -> Object:
-        """Return the object as stored, or as it would be; a new instance with what `parent_body` says of its set.
+        """Return the object as the server stored it, or with `dry_run` as the server would store it.
+
+        A new instance is written with the inventory in `parent_body`.
 
         Raises: ClusterError.
         """
@@ -59,17 +62,20 @@ class MemberWriter:
         return stored
 
     def cluster_of(self, plan: ApplySetPlan) -> Cluster:
-        """Return the cluster that members of a set are written to, with the rights of its source; dry runs included.
+        """Return the cluster with the rights with which members of `plan` are written, dry runs included.
 
-        A refusal never falls back to our own rights.
+        These are the rights of the source. A refusal never falls back to our own rights.
         """
         user = self.users.get(plan.source)
         return self.cluster.with_user(user) if user else self.cluster
 
     async def _adopt(self, plan: ApplySetPlan, node_plan: NodePlan, *, dry_run: bool = False) -> Object:
-        """Transfer the fields of the old owner on exactly the observed object, then apply over it.
+        """Transfer the fields of the old owner on exactly the observed object, then apply the manifest.
 
-        After a crash in between, the object counts as applied by us before, and the next plan updates it.
+        If the process crashes between the two writes, the object counts as applied by us, and the next plan updates it.
+
+        Raises: ClusterError, StaleWrite if the object was deleted, AdoptionWouldChange if the policy permits no
+        changes.
         """
         assert node_plan.node.key is not None
         assert node_plan.live is not None
@@ -93,9 +99,11 @@ class MemberWriter:
         return await self._apply(plan, node_plan, dry_run=dry_run)
 
     async def read_live(self, node_plan: NodePlan) -> Object | None:
-        """Return the object as it is now, in the version of its manifest.
+        """Return the object as it is now, in the version of its manifest, or None if it is absent.
 
         Managed fields are compared in that version.
+
+        Raises: ClusterError.
         """
         assert node_plan.node.key is not None
         cluster = self.cluster.with_versions({node_plan.node.group_kind: version_of(node_plan.node.manifest)})
@@ -104,9 +112,11 @@ class MemberWriter:
     async def _apply(
         self, plan: ApplySetPlan, node_plan: NodePlan, parent_body: Object | None = None, *, dry_run: bool = False
     ) -> Object:
-        """Apply a member, taking over fields only from managers that the plan names.
+        """Apply a member, and take over fields only from managers that the plan names.
 
-        At adoption, the old owner is such a manager. Fields that the plan leaves to other managers are not sent.
+        In an adoption, the old owner is such a manager. Fields that the plan leaves to other managers are not sent.
+
+        Raises: ClusterError.
         """
         body = member.member_body(
             plan.rendered,
@@ -143,15 +153,15 @@ class MemberWriter:
 
 
 def _are_taken_back(node_plan: NodePlan) -> bool:
-    """Return whether the plan has seen the owners of all fields that are to be healed, and takes them from each."""
+    """Return whether the plan knows the owners of all fields to heal, and takes the fields from each owner."""
     lost_fields, policy = node_plan.lost_fields, node_plan.conflict_policy
     return bool(lost_fields) and all(field.managers and field.is_healed_under(policy) for field in lost_fields)
 
 
 def _is_overruled(manager: FieldOwner, node_plan: NodePlan) -> bool:
-    """Return whether the fields of a manager are taken over.
+    """Return whether the fields of `manager` are taken over.
 
-    At adoption, only those of the old owner are, unless forced.
+    In an adoption, only those of the old owner are taken over, unless the conflict policy is `Force`.
     """
     if node_plan.action is not NodeAction.ADOPT or node_plan.live is None:
         return node_plan.conflict_policy.takes_from(manager)

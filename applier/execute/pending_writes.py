@@ -1,12 +1,12 @@
-"""Writes in flight: sent, and not answered yet.
+"""Writes in flight: requests that were sent and are not answered yet.
 
 A reconciliation collects answers as they arrive. After 0.1 to 1 s without an answer it proceeds, and open writes stay
 pending. Their objects are not written a second time, and no dependent starts.
 
-Writes that the server postpones (429, 503, no connection) are retried by the reconciliation that began them, with
-growing waits. When it ends, a later reconciliation retries them, not before their time. So only requests that were sent
-outlive a reconciliation, and none is sent on an outdated decision. A webhook that gives no answer is left to later
-reconciliations at once. A write that was postponed for minutes counts as failed, and is still retried.
+If the server postpones a write (429, 503, no connection), the reconciliation that began it retries it with growing
+waits. When this reconciliation ends, a later one retries the write, not before its time. So only requests that were
+sent outlive a reconciliation, and none is sent on an outdated decision. If a webhook gives no answer, the write is left
+to later reconciliations at once. A write that was postponed for minutes counts as failed, and is still retried.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 MAX_STARTED_ACTIONS = 256
-"""Actions begun at once. The cluster adapter bounds the requests in flight."""
+"""Maximum of actions begun at once. The cluster adapter bounds the requests in flight."""
 
 MIN_ANSWER_TIMEOUT_SECONDS, MAX_ANSWER_TIMEOUT_SECONDS = 0.1, 1.0
-"""Range of the seconds without any answer after which open writes stay pending; see `AdaptiveTimeout`."""
+"""Range of the seconds without any answer after which open writes stay pending. See `AdaptiveTimeout`."""
 
 MAX_PAUSE_SECONDS = 10.0
-"""Most seconds without any answer that are waited because the next decision is expensive."""
+"""Longest wait, in seconds without any answer, that an expensive next decision justifies."""
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, RETRY_BUDGET_SECONDS = 0.5, 60.0, 30.0
-"""Seconds: wait before the first retry of a postponed object, longest wait, and time after which a reconciliation gives
-up.
+"""Seconds for retries of a postponed write: the first wait, the longest wait, and the sum of waits after which a
+reconciliation gives up.
 """
 
 FAILED_AFTER_SECONDS = 300.0
-"""Seconds of postponed attempts after which a person has to find out why. Transient causes, such as a webhook whose
+"""Seconds of postponed attempts after which a person has to find the cause. Transient causes, such as a webhook whose
 Pods are replaced, end sooner.
 """
 
@@ -57,7 +57,7 @@ class PendingAction(NamedTuple):
 class PostponedWrite:
     """A write that the server postponed at every attempt since `since`, with its last error.
 
-    Its object is not written before `until`. Times are seconds of the event loop.
+    The object is not written before `until`. Times are in seconds of the event loop.
     """
 
     result: Result
@@ -71,8 +71,8 @@ class PostponedWrite:
 class PendingWrites:
     """Writes in flight and postponed writes of one process and one cluster, over all its reconciliations.
 
-    `on_late_answer` receives answers that no reconciliation waits for, and returns whether they need another
-    reconciliation. `on_postponed` receives each result to requeue, and in how many seconds.
+    `on_late_answer` receives answers that no reconciliation waits for, and returns whether they require another
+    reconciliation. `on_postponed` receives each result to requeue, and the seconds until then.
     """
 
     on_late_answer: Callable[[Answer], bool] = lambda _: True
@@ -89,15 +89,16 @@ class PendingWrites:
 
     @property
     def unanswered_writes(self) -> dict[ObjectKey, ClusterError]:
-        """Return the objects being written, each with the error that stands for it in a plan."""
+        """Return the objects being written, each with the error that represents the missing answer in a plan."""
         return {
             key: WriteInFlight(f"{key} is being written; the server has not answered yet") for key in self._open_writes
         }
 
     def blocked_objects(self, scope_keys: Collection[ObjectKey] | None = None) -> dict[ObjectKey, ClusterError]:
-        """Return the objects that a new reconciliation may not write: in flight, postponed, or failed by a late answer.
+        """Return the objects that a new reconciliation may not write, each with its error.
 
-        A late failure is reported once. A partial reconciliation reports those of its *scope_keys*, sets or objects.
+        They are in flight, postponed, or failed by a late answer. A late failure is reported once. A partial
+        reconciliation reports only the late failures of `scope_keys`, which are parents or objects.
 
         Raises: the exception that stopped a late write.
         """
@@ -141,15 +142,15 @@ class PendingWrites:
         ]
 
     def count_tries(self, key: ObjectKey) -> int:
-        """Return how often the write of an object was postponed."""
+        """Return how often the write of the object `key` was postponed."""
         return self._postponed[key].tries if key in self._postponed else 0
 
     def forget(self, key: ObjectKey) -> None:
-        """Record that the server has accepted or refused the write of an object."""
+        """Record that the server has accepted or refused the write of the object `key`."""
         self._postponed.pop(key, None)
 
     def postpone(self, result: Result, error: ClusterError, seconds: float, tries: int) -> Result:
-        """Postpone a write for some seconds, and return the result to report."""
+        """Postpone the write of `result` for `seconds`, and return the result to report."""
         now, previous = _now(), self._postponed.get(result.key)
         since = previous.since if previous else now
         if now - since >= FAILED_AFTER_SECONDS:
@@ -167,13 +168,13 @@ class PendingWrites:
         }
 
     def keep_task(self, work: Awaitable[None]) -> None:
-        """Run a task, and keep a reference until it ends: asyncio itself holds only weak references."""
+        """Run `work` as a task, and keep a reference until it ends, because asyncio holds only weak references."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def is_open(self, key: ObjectKey) -> bool:
-        """Return whether an object is being written."""
+        """Return whether the object `key` is being written."""
         return key in self._open_writes
 
     def open_write(self, key: ObjectKey) -> None:
@@ -187,16 +188,16 @@ class PendingWrites:
             del self._open_writes[key]
 
     def has_written(self, kind: GroupKind, since: float) -> bool:
-        """Return whether our writes may have changed objects of a kind since a second of the event loop.
+        """Return whether our writes may have changed objects of `kind` since `since`, in seconds of the event loop.
 
-        Our own records do not count.
+        Writes of our own records do not count.
         """
         return self._write_times.get(kind, 0.0) >= since or any(
             key.group_kind == kind and key.namespace != OWN_NAMESPACE for key in self._open_writes
         )
 
     def deliver(self, answer: Answer) -> None:
-        """Store an answer that no reconciliation waits for. A postponed write is due at its own time."""
+        """Store `answer`, which no reconciliation waits for. If the write was postponed, it is due at its own time."""
         result = answer[1]
         needs_requeue = self.on_late_answer(answer)
         if result.key not in self._postponed:
@@ -206,7 +207,7 @@ class PendingWrites:
                 self.on_postponed(result, 0.0)
 
     def set_fatal_error(self, error: BaseException) -> None:
-        """Store an exception of a late write that ends the process."""
+        """Store `error`, an exception of a late write that ends the process."""
         self._fatal_error = error
 
     async def wait_until_idle(self) -> None:
@@ -215,7 +216,7 @@ class PendingWrites:
             await asyncio.wait(set(self._tasks))
 
     async def close(self, seconds: float) -> None:
-        """Wait for open writes for at most *seconds*, then cancel them."""
+        """Wait for open writes for at most `seconds`, then cancel them."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
         open_tasks = set(self._tasks)
@@ -228,8 +229,8 @@ class PendingWrites:
 class WriteBatch:
     """Writes begun by a single reconciliation.
 
-    Where it `waits_for_responses`, it waits at its end until all writes are answered, and retries postponed writes
-    until then. It waits for at least `patience_seconds` without any answer.
+    If `waits_for_responses` is true, the reconciliation waits at its end until all writes are answered, and retries
+    postponed writes until then. At least `patience_seconds` without any answer pass before it proceeds.
     """
 
     pending_writes: PendingWrites
@@ -249,14 +250,14 @@ class WriteBatch:
     _fatal_error: BaseException | None = None
 
     async def start_and_collect(self, actions: Iterable[PendingAction] = ()) -> list[Answer]:
-        """Begin *actions*, and return the answers when all are complete, or none has come for some time.
+        """Begin `actions`, and return their answers when all are complete, or when none has come for some time.
 
-        Postponed writes are awaited only where the batch `waits_for_responses`. An action is created when it is sent,
-        not before, so that it is based on fresh values.
+        Postponed writes are awaited only if `waits_for_responses` is true. An action is created when it is sent, not
+        before, so that it is based on fresh values.
 
-        The time without an answer is at least twice that of the last decision: on a slow server or machine, frequent
-        decisions would make it slower. It shrinks with the share of complete writes, so that a few late answers do not
-        delay the rest.
+        The time without an answer is at least twice the duration of the last decision. Otherwise frequent decisions
+        would make a slow server or machine slower. This time shrinks as more writes are complete, so that a few late
+        answers do not delay the rest.
 
         Raises: exceptions of actions other than ClusterError.
         """
@@ -284,7 +285,7 @@ class WriteBatch:
         return answers
 
     def _give_up_time(self, pause: float) -> float:
-        """Return when collecting ends, unless an answer comes before."""
+        """Return when collecting ends if no answer comes before, in seconds of the event loop."""
         share = self._awaited_count / (self._awaited_count + len(self._answers))
         return self._last_answer_time + max(
             pause * share, self.pending_writes.answer_timeout.seconds, self.patience_seconds
@@ -297,8 +298,8 @@ class WriteBatch:
     async def collect_remaining(self) -> list[Answer]:
         """Return the next answers when nothing more is to begin.
 
-        Unless the batch `waits_for_responses`, these are the last: postponed writes are given up, and writes in flight
-        stay pending.
+        If `waits_for_responses` is false, these answers are the last: postponed writes are given up, and writes in
+        flight stay pending.
         """
         while self.waits_for_responses and self._open_count:
             if answers := await self.start_and_collect():
@@ -314,7 +315,10 @@ class WriteBatch:
         self._ended.set()
 
     async def attempt(self, result: Result, send: Callable[[], Awaitable[Object | None]]) -> Answer:
-        """Send a write, and retry it as long as the reconciliation lasts and the server postpones it."""
+        """Send a write with `send`, and return its answer.
+
+        While the server postpones the write, it is retried until the reconciliation ends.
+        """
         spent_seconds, tries = 0.0, self.pending_writes.count_tries(result.key)
         while True:
             try:
@@ -371,14 +375,17 @@ class WriteBatch:
             self.pending_writes.answer_timeout.record_gap(self._last_answer_time - previous_time)
 
     def _stop_with(self, error: BaseException) -> None:
-        """Stop the reconciliation, or the next one if it is over, with an exception that is not a ClusterError."""
+        """Stop the reconciliation with `error`, which is not a ClusterError.
+
+        If the reconciliation is over, the next one is stopped.
+        """
         if self._is_abandoned:
             self.pending_writes.set_fatal_error(error)
         self._fatal_error = error
         self._idle.set()
 
     async def _pause(self, seconds: float) -> bool:
-        """Sleep. Return False where the reconciliation ends before."""
+        """Sleep for `seconds`. Return False if the reconciliation ends before."""
         task = asyncio.current_task()
         assert task is not None
         self._pausing_tasks.add(task)

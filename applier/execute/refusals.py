@@ -1,10 +1,10 @@
-"""Writes that the server refused, and when they are sent again: after a change, else with growing waits.
+"""Writes that the server refused, and the times at which they are sent again.
 
-A refusal depends on the manifest, the object, and the objects that rule its kind (policies, quotas). A change of these
-repeats the write at once. Rights and quotas elsewhere are not visible, so waits serve for them. A conflict over fields
-is repeated only after a change.
+A refusal depends on the manifest, the object, and the objects that rule its kind (policies, quotas). If one of these
+changes, the write is repeated at once. Changes of rights, and of quotas elsewhere, are not visible, so the write is
+also repeated after growing waits. A conflict over fields is repeated only after a change.
 
-The memory only bounds the rate of requests: a restart sends everything once.
+The memory of refusals only bounds the rate of requests. After a restart, everything is sent once.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
 
 FIRST_RETRY_WAIT, MAX_RETRY_WAIT = timedelta(milliseconds=100), timedelta(minutes=5)
-"""Range of the wait before the next attempt: doubled after each, and shortened at random by up to half."""
+"""Range of the wait before the next attempt. The wait doubles after each attempt, and is shortened at random by up to
+half.
+"""
 
 POLICY_GROUPS: Final = frozenset({"admissionregistration.k8s.io", "rbac.authorization.k8s.io"})
 LIMIT_KINDS: Final = frozenset({CRD, GroupKind("", "ResourceQuota"), GroupKind("", "LimitRange")})
-"""Kinds of objects, besides `POLICY_GROUPS`, that decide which writes are accepted."""
+"""Kinds of objects, besides those of `POLICY_GROUPS`, that decide which writes are accepted."""
 
 
 class _Basis(NamedTuple):
@@ -42,7 +44,10 @@ class _Basis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """The last of `tries` refusals in a row. `retry_at` is None for a conflict, which no time resolves."""
+    """A write that was refused `tries` times in a row.
+
+    `retry_at` is None for a conflict, which no time resolves.
+    """
 
     refused_write: RefusedWrite
     tries: int
@@ -59,7 +64,8 @@ class _Refusal:
 class Refusals:
     """Refused writes of one process in one cluster, by set and object.
 
-    The first retry waits for `first_retry_wait` if nothing changes; at zero, each reconciliation repeats everything.
+    If nothing changes, the first retry waits for `first_retry_wait`. If that is zero, each reconciliation repeats
+    everything.
     """
 
     first_retry_wait: timedelta = FIRST_RETRY_WAIT
@@ -90,10 +96,10 @@ class Refusals:
         now: datetime,
         open_keys: Collection[ObjectKey],
     ) -> None:
-        """Record the refusals of one round of *plan*, and forget those that its successes lift.
+        """Record the refusals of one round of `plan`, and forget those that its successes lift.
 
-        The plan was based on *observed*. Answers for *open_keys* come later, in another round or after the
-        reconciliation.
+        `observed` is the state on which `plan` is based. Answers for `open_keys` come later, in another round or after
+        the reconciliation.
         """
         self._refusals = {
             write_key: refusal for write_key, refusal in self._refusals.items() if not refusal.is_obsolete(now)
@@ -105,7 +111,7 @@ class Refusals:
             if write_key in refused or write_key[1] in open_keys
         }
         self._unanswered = begun | dict(self._unanswered)
-        # Successes first: they lift refusals, and must not lift those of the same round.
+        # Successes come first, because they lift refusals, but must not lift refusals of the same round.
         for result in sorted(results, key=lambda each: each.error is not None):
             self.record_result(result, now)
         self._unanswered = {
@@ -155,7 +161,7 @@ class Refusals:
         self._refusals.clear()
 
     def record_result(self, result: Result, now: datetime) -> None:
-        """Record the result of one action, in its round or late."""
+        """Record the result of one action, in its round or after it."""
         basis = self._unanswered.get((result.set, result.key))
         if result.error is not None:
             if basis is not None and _is_refusal(result.error):
@@ -176,7 +182,7 @@ class Refusals:
 def _is_refusal(error: ClusterError) -> bool:
     """Return whether the server refused the write, and would refuse it again.
 
-    Refusals that Levelgate decides before a request have status 0, and are decided again each time.
+    Refusals that Levelgate decides before a request have status 0. They are decided again each time.
     """
     return isinstance(error, ServerAltered) or (
         isinstance(error, Denied | Invalid | FieldConflict) and error.status > 0
@@ -184,9 +190,9 @@ def _is_refusal(error: ClusterError) -> bool:
 
 
 def _intents(plan: Plan, parents: Collection[ObjectKey] | None) -> Iterator[tuple[RefusedWriteKey, Any]]:
-    """Yield the desired manifest of each object of these sets, None for a deletion.
+    """Yield the desired manifest of each object in the sets of `parents`, or None for a deletion.
 
-    With *parents* None, yield all sets.
+    If `parents` is None, yield the objects of all sets.
     """
     for set_plan in plan.sets:
         parent = set_plan.rendered.parent

@@ -15,7 +15,7 @@ from renderer.identity import ObjectKey
 class Result:
     """Outcome of one action on one object of a set.
 
-    `set` is the parent of the set. `level` is None for parents. `lost_fields` were healed. `commit` is that of the
+    `set` is the parent of the set. `level` is None for parents. `lost_fields` were healed. `commit` is the commit of
     `source` at the time of the action.
     """
 
@@ -36,9 +36,9 @@ class Result:
 
     @property
     def is_bookkeeping(self) -> bool:
-        """Return whether the action left everything as it was that anybody deployed."""
+        """Return whether the action wrote only metadata or records of Levelgate, and no deployed content."""
         return self.is_report or self.action in {"covered", "shrunk", "kept", "recorded"}
 
 
 Answer = tuple[Object | None, Result]
-"""Result of an action, with the object as it is stored now, where that is known."""
+"""Result of an action, with the object as it is stored now, or None if that is not known."""

@@ -1,7 +1,7 @@
 """Adapter of the port `applier.cluster.Cluster` to a real Kubernetes API server.
 
-No other package uses `kubernetes` and its aiohttp client. Only `connect` imports them: `import applier.kube` takes next
-to no time, so that commands without a cluster start fast.
+No other package uses `kubernetes` and its aiohttp client. Only `connect` imports them. So `import applier.kube` takes
+almost no time, and commands without a cluster start fast.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["connect", "connect_to", "preload"]
 def preload() -> None:
     """Import most of what `connect` needs.
 
-    In a thread this saves a third of its time: aiohttp reads the certificates of the system twice, without the
-    interpreter's lock.
+    If this runs in a thread, `connect` takes a third less time: aiohttp reads the certificates of the system twice,
+    without the interpreter's lock.
     """
     import_module("aiohttp")
 
@@ -40,12 +40,12 @@ async def connect(
     rng: Callable[[], float] = random.random,
     unreachable_seconds: float = inf,
 ) -> KubeCluster:
-    """Return the cluster that kubectl would choose, without sending it a request.
+    """Return the cluster that kubectl would choose, without sending a request to it.
 
-    `kubeconfig` is one file. The default is `$KUBECONFIG` (several files), `~/.kube/config`, then the service account
-    of the pod. `concurrency` bounds requests in flight. `sleep` and `rng` (in [0, 1)) serve the waits between attempts;
-    tests pass their own. An unreachable server is given up after `unreachable_seconds`, where that is less than the
-    general limit.
+    `kubeconfig` is one file. Without it, `$KUBECONFIG` (several files) is tried, then `~/.kube/config`, then the
+    service account of the pod. `concurrency` bounds requests in flight. `sleep` and `rng` (in [0, 1)) serve the waits
+    between attempts, and tests pass their own. An unreachable server is given up after `unreachable_seconds`, if that
+    is less than the general limit.
 
     Raises: ConfigurationError if no cluster can be chosen or its credentials cannot be read.
     """
@@ -68,15 +68,16 @@ async def connect_to(
     rate: Rate | None = None,
     silence_seconds: float | None = None,
 ) -> KubeCluster:
-    """Return the cluster of this name with the credentials of *source*, without sending it a request.
+    """Return the cluster `name` with the credentials of `source`, without sending a request to it.
 
-    `rate` bounds all requests, watches and retries included. A request counts as unanswered after `silence_seconds`;
-    None: the default of the transport. For the other arguments see `connect`.
+    `rate` bounds all requests, watches and retries included. A request counts as unanswered after `silence_seconds`, or
+    after the default of the transport if that is None. For the other arguments see `connect`.
 
-    The source is read again where the server refuses the credentials, and by `KubeCluster.renew_credentials`. An
-    address or certificate authority of another server is not accepted then: the name stays with its cluster.
+    If the server refuses the credentials, `source` is read again. `KubeCluster.renew_credentials` also reads it. If it
+    then has the address or certificate authority of another server, it is rejected, because the name stays with its
+    cluster.
 
-    Raises: ConfigurationError.
+    Raises: ConfigurationError if the credentials cannot be read.
     """
     from applier.kube.cluster import KubeCluster
     from applier.kube.http_transport import READ_TIMEOUT_SECONDS, HttpTransport

@@ -1,10 +1,10 @@
 """Requests to one API server, each until its final answer: concurrency, rate, retries, counts, translated refusals.
 
-`http_transport` transfers the bytes. The client retries requests that were certainly not carried out (429, 503, no
-connection), and reads also after server faults and broken connections. It never repeats a write whose connection broke,
-but raises UnknownOutcome: the caller reads the object back.
+`http_transport` transfers the bytes. If a request was certainly not carried out (429, 503, no connection), the client
+retries it. Reads are also retried after server faults and broken connections. If the connection of a write broke, the
+client never repeats the write, but raises UnknownOutcome, and the caller reads the object back.
 
-The transport itself repeats a GET or DELETE once when a kept-alive connection turns out to be dead. Deletes carry
+If a kept-alive connection turns out to be dead, the transport itself repeats a GET or DELETE once. Deletes carry
 preconditions, so that the second finds the object deleted or changed.
 """
 
@@ -38,21 +38,21 @@ from renderer.frozen import dataclass
 T = TypeVar("T")
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, RETRY_BUDGET_SECONDS = 0.5, 8.0, 30.0
-"""Seconds: wait after the first refusal, longest wait, and sum of waits and of silence after which a request is given
-up.
+"""Seconds for retries: the wait after the first refusal, the longest wait, and the sum of waits and silence after which
+a request is given up.
 """
 
 _RETRIED_READ_STATUSES = frozenset({500, 502, 503, 504})
 _CONVERSION_WEBHOOK_FAILURE = re.compile(rb"conversion webhook for [^:]* failed")
-"""A failure that lasts, although the server reports it with the 429 or 500 of a busy server."""
+"""Text of a failure that lasts, although the server reports it with the 429 or 500 of a busy server."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One request. `verb` is counted, and `description` names the object in messages.
+    """Request to the API server. `verb` is counted, and `description` names the object in messages.
 
-    Messages about a request that `is_secret` leave the server's texts out. A list that `begins_watch` has slots of its
-    own.
+    If a request `is_secret`, messages leave the texts of the server out. A list that `begins_watch` uses the slots of
+    watches.
     """
 
     verb: str
@@ -71,16 +71,16 @@ class ApiRequest:
         return self.method != "GET"
 
     def headers_for(self, user: str) -> Mapping[str, str]:
-        """Return the headers of the request, impersonating *user* unless it is empty."""
+        """Return the headers of the request. If `user` is not empty, the request impersonates that user."""
         return _headers(self.accept, "" if self.body is None else self.content_type, self.etag, user)
 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """A failed attempt, with the error to raise where it is the last.
+    """Failed attempt, with the error to raise if it is the last one.
 
-    `cost_seconds` were lost in silence; the server asks for a pause of `wait_seconds`. Where `is_server_reached`, the
-    server itself refused.
+    `cost_seconds` were lost in silence. The server asks for a pause of `wait_seconds`. If `is_server_reached`, the
+    server itself refused the request.
     """
 
     error: ClusterError
@@ -91,10 +91,10 @@ class _Refusal:
 
 
 class Client:
-    """The sender of requests to one API server.
+    """Sender of requests to one API server, with its retries and limits.
 
-    `requests` counts attempts by verb; `answers` counts answers by verb and status, where 0 means none. An unreachable
-    server is given up after `unreachable_seconds`. `rate` bounds attempts; None means no bound.
+    `requests` counts attempts by verb. `answers` counts answers by verb and status, where 0 means no answer. An
+    unreachable server is given up after `unreachable_seconds`. `rate` bounds the attempts, and None means no bound.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class Client:
         self._server_load = ServerLoad(concurrency)
         self._pace = RequestPace(rate) if rate else None
         self._clock = _ServerClock()
-        # A list costs the server several times as much as a write (API priority and fairness): it must not delay one.
+        # A list costs the server several times as much as a write (API priority and fairness). It must not delay one.
         self._slots = RequestSlots(concurrency, self._server_load)
         self._list_slots = RequestSlots(max(2, concurrency // 4), self._server_load)
-        # Watches of kinds whose API server is down restart again and again: they must not delay lists.
+        # Watches of kinds whose API server is down restart again and again, and must not delay lists.
         self._watch_slots = RequestSlots(max(2, concurrency // 4), self._server_load)
 
     @property
@@ -129,11 +129,11 @@ class Client:
 
     @property
     def delayed_requests(self) -> int:
-        """Return how many requests waited for their turn because of the rate."""
+        """Return the number of requests that waited because of the rate."""
         return self._pace.delayed if self._pace else 0
 
     def with_user(self, user: str) -> Client:
-        """Return a client that impersonates *user*, and shares slots, counts and transport with this client."""
+        """Return a client that impersonates `user`, and shares slots, counts and transport with this client."""
         return copy_with(self, _user=user)
 
     def without_retries(self) -> Client:
@@ -141,9 +141,9 @@ class Client:
         return copy_with(self, _retries_writes=False)
 
     def with_write_check(self, check: Callable[[], None]) -> Client:
-        """Return a client that also calls *check* before each attempt of a write.
+        """Return a client that also calls `check` before each attempt of a write.
 
-        It shares slots, counts and transport with this client.
+        The new client shares slots, counts and transport with this client.
         """
         previous_check = self._check_write
 
@@ -154,11 +154,11 @@ class Client:
         return copy_with(self, _check_write=both)
 
     async def request(self, call: ApiRequest) -> HttpAnswer:
-        """Send a request until its final answer, and return that: 2xx or 304.
+        """Send `call` until its final answer, and return that answer: 2xx or 304.
 
-        After a refusal the request waits without its slot, since the refusal may concern a single object. Where the
-        server refuses all requests, they keep their slots: an overloaded server needs fewer in flight. Each then waits
-        until all others had a turn, so all share one count of refused seconds.
+        After a refusal the request waits without its slot, since the refusal may concern a single object. If the server
+        refuses all requests, they keep their slots, because an overloaded server needs fewer requests in flight. Each
+        request then waits until all others had a turn, so all share one count of refused seconds.
 
         Raises: ClusterError.
         """
@@ -202,17 +202,19 @@ class Client:
         raise AssertionError("unreachable")
 
     async def request_json(self, call: ApiRequest) -> dict[str, Any]:
-        """Send a request and return the JSON object of the answer.
+        """Send `call` and return the JSON object of the answer.
 
-        Raises: ClusterError, also if a proxy answers otherwise.
+        Raises: ClusterError, even if a proxy returns something other than JSON.
         """
         return parse_json_object(call, await self.request(call))
 
     @asynccontextmanager
     async def stream_lines(self, call: ApiRequest, *, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Yield the lines of an endless answer.
+        """Yield the lines of an endless answer. The answer may be silent for `silence` seconds.
 
-        The request takes no slot and is not repeated. Raises: ClusterError, also while reading.
+        The request takes no slot and is not repeated.
+
+        Raises: ClusterError, also while lines are read.
         """
         await self._take_turn(is_urgent=True)
         self.requests[call.verb] += 1
@@ -231,9 +233,11 @@ class Client:
             raise Unavailable(f"{call.description}: interrupted: {error}") from None
 
     async def probe(self) -> int:
-        """Ask for `/readyz` once, without a slot, and return the status.
+        """Ask for `/readyz` once, without a slot, and return the HTTP status.
 
-        Any answer proves a reachable server. Raises: Unavailable.
+        Any answer proves that the server can be reached.
+
+        Raises: Unavailable.
         """
         await self._take_turn(is_urgent=True)
         self.requests["probe"] += 1
@@ -249,7 +253,7 @@ class Client:
     async def _take_turn(self, *, is_urgent: bool) -> None:
         """Wait until the rate permits a request.
 
-        Watches and probes are urgent, and pass the requests of reconciliations.
+        Watches and probes are urgent, and go before the requests of reconciliations.
         """
         if self._pace:
             await self._pace.take_turn(is_urgent=is_urgent)
@@ -290,7 +294,8 @@ class Client:
 class _ServerClock:
     """Clock of the server.
 
-    It consists of the Date of the last answer (RFC 9110, 6.6.1), and the event loop's second of its arrival.
+    It consists of the Date of the last answer (RFC 9110, 6.6.1), and of the time of its arrival in seconds of the event
+    loop.
     """
 
     date: str = ""
@@ -320,7 +325,7 @@ async def _split_lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def copy_with(original: T, **attributes: Any) -> T:
-    """Return a copy that shares everything with the original except the given attributes."""
+    """Return a copy that shares everything with `original` except the given attributes."""
     changed = copy(original)
     vars(changed).update(attributes)
     return changed
@@ -334,7 +339,10 @@ def _headers(accept: str, content_type: str, etag: str, user: str) -> Mapping[st
 
 
 def parse_json_object(call: ApiRequest, answer: HttpAnswer) -> dict[str, Any]:
-    """Return the JSON object of an answer. Otherwise raises Unavailable, or UnknownOutcome for a write."""
+    """Return the JSON object of `answer`.
+
+    Raises: UnknownOutcome for a write, or Unavailable for a read, if the answer is not a JSON object.
+    """
     try:
         document = orjson.loads(answer.body)
     except orjson.JSONDecodeError:
@@ -367,8 +375,8 @@ def _refusal_of(call: ApiRequest, answer: HttpAnswer) -> _Refusal:
 
 
 def _parse_retry_after(header: str | None) -> float | None:
-    """Return the whole seconds of Retry-After.
+    """Return the seconds that `header`, the value of Retry-After, states as a whole number, or None.
 
-    A date (RFC 9110, 10.2.3) is ignored: the API server sends only seconds.
+    A date (RFC 9110, 10.2.3) is ignored, because the API server sends only seconds.
     """
     return float(header) if header is not None and header.isdecimal() else None

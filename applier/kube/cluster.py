@@ -1,6 +1,6 @@
 """Port `applier.cluster.Cluster` on a real API server: a request for each method, objects as plain dicts.
 
-Paths come from discovery. Where discovery or the server does not know a kind, discovery is refreshed and the request
+Paths come from discovery. If discovery or the server does not know a kind, discovery is refreshed and the request is
 repeated once. So an object finds the kind of a definition that was applied a moment ago.
 """
 
@@ -40,14 +40,14 @@ _JSON = "application/json"
 _APPLY_PATCH, _MERGE_PATCH = "application/apply-patch+yaml", "application/merge-patch+json"
 _METADATA_ACCEPT = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
 _METADATA_LIST_ACCEPT = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{_JSON}"
-"""Plain JSON as a fallback: some aggregated API servers cannot return metadata alone, and then send whole objects."""
+"""Plain JSON is the fallback: some aggregated API servers cannot return metadata alone, and then send whole objects."""
 
 
 class KubeCluster:
-    """A cluster behind a real API server; see `applier.cluster.Cluster`.
+    """Cluster behind a real API server. See `applier.cluster.Cluster`.
 
-    `name` is that of the context, `namespace` its default namespace. For `requests`, `answers` and `delayed_requests`
-    see `applier.kube.client.Client`.
+    `name` is the name of the context, and `namespace` is its default namespace. For `requests`, `answers` and
+    `delayed_requests` see `applier.kube.client.Client`.
     """
 
     def __init__(
@@ -131,6 +131,8 @@ class KubeCluster:
         """Return the items of all pages.
 
         If the server drops the listed state before the last page (410), the list restarts.
+
+        Raises: ClusterError, or Unavailable if the list was restarted too often.
         """
         for _ in range(_MAX_LIST_RESTARTS):
             try:
@@ -242,12 +244,18 @@ class KubeCluster:
             yield (WatchEvent(_set_type(event.object, resource), event.deleted) async for event in events)
 
     async def version(self) -> str:
-        """Return the server's Kubernetes version, such as `v1.36.4`. Raises: ClusterError."""
+        """Return the server's Kubernetes version, such as `v1.36.4`.
+
+        Raises: ClusterError.
+        """
         info = await self._client.request_json(ApiRequest("get", "GET", "/version", "the version of the server"))
         return str(info.get("gitVersion", ""))
 
     async def may(self, permission: ResourceAttributes) -> bool:
-        """Return whether the server grants Levelgate a permission (SelfSubjectAccessReview). Raises: ClusterError."""
+        """Return whether the server grants `permission` to Levelgate (SelfSubjectAccessReview).
+
+        Raises: ClusterError.
+        """
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
@@ -276,11 +284,11 @@ class KubeCluster:
         return await self._client.probe()
 
     async def renew_credentials(self) -> bool:
-        """Read changed credentials and use them from now on; watches stay open, and caches stay valid.
+        """Read changed credentials and use them from now on. Watches stay open, and caches stay valid.
 
-        Returns False, and changes nothing, where they belong to another server or authority.
+        If the credentials belong to another server or authority, change nothing and return False.
 
-        Raises: ConfigurationError, and changes nothing either.
+        Raises: ConfigurationError if they cannot be read. Then nothing changes.
         """
         return await self._client.transport.renew()
 
@@ -288,22 +296,29 @@ class KubeCluster:
         await self._client.transport.close()
 
     def _in_read_version(self, resource: Resource) -> Resource:
-        """Return the resource in the version for reads.
+        """Return `resource` in the version for reads.
 
-        That is the version of `with_versions` if it is served, else the preferred version.
+        If the server has the version that `with_versions` gave for the kind, it is that version. Otherwise it is the
+        preferred version.
         """
         version = self._versions.get(resource.group_kind)
         return replace(resource, version=version) if version in resource.other_versions else resource
 
     async def _request_existing(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T | None:
-        """Return the answer; None where the object does not exist. Raises: ClusterError."""
+        """Return the answer to `ask`, or None if the object does not exist.
+
+        Raises: ClusterError.
+        """
         try:
             return await self._request_served(kind, ask)
         except NotFound:
             return None
 
     async def _request_served(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T:
-        """Return the answer, after a refresh of discovery where the kind is not known. Raises: ClusterError."""
+        """Return the answer to `ask`. If `kind` is not known, refresh discovery before.
+
+        Raises: ClusterError.
+        """
         resource = await self._discovery.get_resource(kind)
         try:
             return await ask(resource)
@@ -353,10 +368,11 @@ def _join_path(prefix: str, version: str, namespace: str | None, plural: str) ->
 
 
 def _object_path(resource: Resource, key: ObjectKey, *, api_version: str = "", subresource: str = "") -> str:
-    """Return the path of an object.
+    """Return the path of the object `key`.
 
-    Raises: Invalid if a namespaced kind comes without a namespace. The server would take such a path for a different
-    resource.
+    The server would take the path of a namespaced object without its namespace for the path of a different resource.
+
+    Raises: Invalid if the kind is namespaced and `key` has no namespace.
     """
     if resource.namespaced and not key.namespace:
         raise Invalid(f"{key}: {resource.kind} is namespaced, and no namespace is given: set metadata.namespace")

@@ -1,8 +1,9 @@
-"""Kept-alive connections to one server, each for one request at a time, on aiohttp's response protocol.
+"""Kept-alive connections to one server, each for one request at a time, on the response protocol of aiohttp.
 
-aiohttp's session takes more than half of the CPU time of a short request: cookies, redirects, forms, hooks, and a new
-URL and headers each time. Requests to an API server need none of these. The protocol alone does the hard part: framing,
-decompression, connections that end. The pool does not support proxies; `http_transport` uses the session for them.
+The session of aiohttp takes more than half of the CPU time of a short request: cookies, redirects, forms, hooks, and a
+new URL and headers each time. Requests to an API server need none of these. The protocol alone does the hard part:
+framing, decompression, connections that end. The pool does not support proxies, for which `http_transport` uses the
+session.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError
 from renderer.frozen import dataclass
 
 MAX_IDLE_SECONDS: Final = 15.0
-"""Seconds for which an idle connection is kept: as in aiohttp's sessions, and shorter than servers and load balancers
-do.
+"""Seconds for which an idle connection is kept. The sessions of aiohttp keep connections as long, servers and load
+balancers longer.
 """
 
 _CHECK_SECONDS: Final = 1.0
@@ -37,7 +38,7 @@ _HAPPY_EYEBALLS_SECONDS: Final = 0.25
 _SWITCHING_PROTOCOLS: Final = 101
 
 _REPEATABLE_METHODS: Final = frozenset({"GET", "DELETE"})
-"""Methods sent once more when a kept-alive connection turns out to be dead.
+"""Methods that are sent once more if a kept-alive connection turns out to be dead.
 
 The preconditions of a second DELETE find the object deleted or changed.
 """
@@ -45,7 +46,7 @@ The preconditions of a second DELETE find the object deleted or changed.
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Address of a server. `tls` is None for plain HTTP; `tls_name` is the name required in its certificate."""
+    """Address of a server. For plain HTTP, `tls` is None. `tls_name` is the name that the certificate must have."""
 
     host: str
     port: int
@@ -53,7 +54,10 @@ class ServerAddress:
     tls_name: str
 
     async def connect(self, timeout_seconds: float | None) -> ResponseHandler:
-        """Open a connection. Raises: NotSentError."""
+        """Open a connection within `timeout_seconds`.
+
+        Raises: NotSentError.
+        """
         loop = get_running_loop()
         options: dict[str, Any] = {"ssl": self.tls, "server_hostname": self.tls_name} if self.tls else {}
         try:
@@ -67,7 +71,7 @@ class ServerAddress:
                 )
         except ssl.SSLError as error:
             raise NotSentError(f"{self.host}:{self.port}: {error}", is_final=True) from None
-        except OSError as error:  # TimeoutError too, also that of the system
+        except OSError as error:  # includes TimeoutError, also that of the system
             if limit.expired():
                 raise NotSentError(f"no connection within {timeout_seconds or 0:g} s") from None
             raise NotSentError(f"{self.host}:{self.port}: {describe_os_error(error)}") from None
@@ -75,7 +79,7 @@ class ServerAddress:
 
 
 class ConnectionPool:
-    """Connections to one server. The sender bounds requests in flight, and thereby connections."""
+    """Kept-alive connections to one server. The sender bounds requests in flight, and thereby connections."""
 
     def __init__(self, address: ServerAddress) -> None:
         self._address = address
@@ -88,9 +92,9 @@ class ConnectionPool:
     async def exchange(self, method: str, request: bytes, limits: aiohttp.ClientTimeout) -> HttpAnswer:
         """Send one request and return its answer.
 
-        Raises: NotSentError, BrokenError, TimeoutError, and aiohttp's errors for connections that end.
+        Raises: NotSentError, BrokenError, TimeoutError, and errors of aiohttp for connections that end.
         """
-        if (kept := self._take_idle()) is not None:  # an aiohttp protocol is a queue: false while it is empty
+        if (kept := self._take_idle()) is not None:  # a protocol of aiohttp is a queue: false if empty
             try:
                 return await self._send(kept, request, limits)
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
@@ -103,14 +107,14 @@ class ConnectionPool:
         return await self._send(connection, request, limits)
 
     def retire(self) -> None:
-        """Close idle connections, and keep none any more. Requests in flight get their answers."""
+        """Close idle connections, and keep none from now on. Requests in flight get their answers."""
         self._is_retired = True
         for connection, _ in self._idle:
             connection.abort()
         self._idle.clear()
 
     def close(self) -> None:
-        """Close all connections, also those of requests in flight."""
+        """Close all connections, also those with requests in flight."""
         self.retire()
         self._is_closed = True
         for connection in self._deadlines:
@@ -138,7 +142,7 @@ class ConnectionPool:
             connection.abort()
             if connection in self._overdue:
                 raise TimeoutError from None
-            if isinstance(error, HttpProcessingError):  # its text quotes the answer, which may hold a Secret
+            if isinstance(error, HttpProcessingError):  # the error quotes the answer, which may hold a Secret
                 raise BrokenError("the answer is not HTTP: something between here and the server changed it") from None
             raise
         finally:
@@ -150,7 +154,7 @@ class ConnectionPool:
         return HttpAnswer(message.code, message.headers, body)
 
     def _begin(self, connection: ResponseHandler, seconds: float | None) -> None:
-        """Set the deadline of a request. A single timer serves all deadlines."""
+        """Set the deadline of a request, `seconds` from now. A single timer serves all deadlines."""
         loop = get_running_loop()
         self._deadlines[connection] = inf if seconds is None else loop.time() + seconds
         if self._timer is None:
@@ -172,7 +176,10 @@ class ConnectionPool:
                 _cut(connection)
 
     def _take_idle(self) -> ResponseHandler | None:
-        """Return the connection that was used last, unless the server has ended it or it is too old."""
+        """Return the connection that was used last, or None if no idle connection can be used.
+
+        A connection cannot be used if the server has ended it, or if it has been idle for too long.
+        """
         oldest = get_running_loop().time() - MAX_IDLE_SECONDS
         while self._idle:
             connection, idle_since = self._idle.pop()
@@ -189,5 +196,8 @@ def _cut(connection: ResponseHandler) -> None:
 
 
 def describe_os_error(error: OSError) -> str:
-    """Return a text such as `Connection refused`. Name lookups have negative numbers, and texts of their own."""
+    """Return the reason of `error` as text, such as `Connection refused`.
+
+    Errors of name lookups have negative numbers, and texts of their own.
+    """
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

@@ -1,7 +1,7 @@
 """Kinds that a cluster serves, by two requests for aggregated discovery (KEP-3352, Kubernetes 1.30 and later).
 
 An answer is cached until a refresh, which costs two conditional requests. The absence of a kind is never cached: the
-next query refreshes. A group whose API server does not answer is stale: its kinds are unknown.
+next query refreshes. If the API server of a group does not answer, the group is stale, and its kinds are unknown.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from renderer.identity import GroupKind
 
 _AGGREGATED = "APIGroupDiscoveryList"
 _ACCEPT = f"application/json;g=apidiscovery.k8s.io;v=v2;as={_AGGREGATED},application/json"
-"""Plain JSON as a fallback: an older server then returns a document whose kind the error message can name."""
+"""Plain JSON is the fallback. An older server then returns a document whose kind the error message can name."""
 _ROOTS = ("/api", "/apis")
 
 Document = Mapping[str, Any]
 
 
 class DiscoveryCache:
-    """Cache of the last answer of one cluster."""
+    """Cache of the last discovery of one cluster."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -35,15 +35,21 @@ class DiscoveryCache:
         self._request_count = 0
 
     async def get_current(self) -> Discovery:
-        """Return the cached answer. Concurrent callers share the first request."""
+        """Return the cached answer. Concurrent callers share the first request.
+
+        Raises: ClusterError.
+        """
         return self._discovery or await self._newer_than(-1)
 
     async def refresh(self) -> Discovery:
-        """Return an answer that was requested after this call. Concurrent callers share a request."""
+        """Return an answer that was requested after this call. Concurrent callers share a request.
+
+        Raises: ClusterError.
+        """
         return await self._newer_than(self._request_count)
 
     async def _newer_than(self, request_count: int) -> Discovery:
-        """Return an answer from a later request than number *request_count*."""
+        """Return an answer to a later request than the one with the number `request_count`."""
         async with self._lock:
             if self._discovery is None or self._request_count == request_count:
                 self._request_count += 1
@@ -51,7 +57,7 @@ class DiscoveryCache:
             return self._discovery
 
     async def get_resource(self, kind: GroupKind) -> Resource:
-        """Return how a kind is served, after a refresh where it was not so far.
+        """Return how `kind` is served. If it is not in the cached answer, refresh first.
 
         Raises: KindNotServed, or Unavailable if its group does not answer.
         """
@@ -79,7 +85,7 @@ class DiscoveryCache:
             discovery = parse_aggregated(document)
         except (AttributeError, KeyError, TypeError):
             raise Unavailable(
-                f"{call.description}: the answer is malformed, so it is not known which kinds there are: "
+                f"{call.description}: the answer is malformed, so the kinds of the cluster are not known: "
                 "look for an aggregated API server, or a proxy, that answers so",
                 status=answer.status,
             ) from None
@@ -88,7 +94,10 @@ class DiscoveryCache:
 
 
 def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
-    """Return how a kind is served. Raises: KindNotServed, or Unavailable if its group does not answer."""
+    """Return how `kind` is served.
+
+    Raises: KindNotServed, or Unavailable if its group does not answer.
+    """
     resource = discovery.resources.get(kind)
     if resource:
         return resource
@@ -97,12 +106,12 @@ def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
             f"{kind}: the API server of group {kind.group} does not answer: see its APIService", status=503
         )
     raise KindNotServed(
-        f"{kind}: the cluster does not serve this kind: is its CustomResourceDefinition installed?", status=404
+        f"{kind}: the cluster does not serve this kind: install its CustomResourceDefinition", status=404
     )
 
 
 def merge_discoveries(parts: Iterable[Discovery]) -> Discovery:
-    """Return the union of several answers. The first to name a kind has its preferred version."""
+    """Return the union of `parts`. The first part that names a kind has its preferred version."""
     discoveries = list(parts)
     resources = _preferred_resources(resource for part in discoveries for resource in part.resources.values())
     return Discovery(resources, frozenset().union(*(part.stale_groups for part in discoveries)))
@@ -141,9 +150,9 @@ def _aggregated_resources(groups: Iterable[Document]) -> Iterator[Resource]:
 
 
 def _preferred_resources(resources: Iterable[Resource]) -> dict[GroupKind, Resource]:
-    """Return the first resource of each kind, with the versions of the others.
+    """Return the first resource of each kind, with the versions of the other resources of this kind.
 
-    The first resource has the server's preferred version.
+    The first resource has the preferred version of the server.
     """
     resources_by_kind: dict[GroupKind, list[Resource]] = {}
     for resource in resources:

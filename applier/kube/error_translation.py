@@ -1,8 +1,8 @@
 """Translation of refused requests into the errors of `applier.errors`. Pure.
 
-The rules were tried on a real API server (Kubernetes 1.36). 409 and 404 each have several meanings, and an unknown
-field in an apply body results in a 500. Texts about Secrets are reduced to the reason, field paths and a few phrases
-that cannot contain a value.
+The rules were tried on a real API server (Kubernetes 1.36). The statuses 409 and 404 have several meanings each. The
+server answers an unknown field in the body of an apply with status 500. Texts about Secrets are reduced to the reason,
+field paths and a few phrases that cannot contain a value.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ _INVALID_BODY = re.compile(
     r": (?P<fault>.*)",
     re.DOTALL,
 )
-"""The server's message for a body that does not fit the schema. That of a failing conversion webhook differs."""
+"""The server's message for a body that does not fit the schema. The message of a failing conversion webhook differs."""
 
 _TOO_LARGE = re.compile(r"etcdserver: request is too large|trying to send message larger than max")
-"""Messages of etcd (at most 1.5 MiB, with managed fields) and of gRPC (2 MiB), which the server passes on with a 500.
+"""Messages of etcd (at most 1.5 MiB, with managed fields) and of gRPC (at most 2 MiB). The server passes them on with a
+500.
 """
 
 _IMMUTABLE_FIELD = re.compile(r"immutable|(?:may not|cannot) (?:be )?change|updates? to .*forbidden")
-"""Messages about immutable fields in the validation of built-in kinds, which have no reason code."""
+"""Messages about immutable fields from the validation of built-in kinds. This validation gives no reason code."""
 
 _RBAC_REFUSAL = re.compile(
     r'User "(?P<user>[^"]*)" cannot \w+ resource "[^"]*" in API group "[^"]*"'
@@ -80,10 +81,11 @@ def translate(
     is_secret: bool = False,
     retry_after: float | None = None,
 ) -> ClusterError:
-    """Return the error for an answer with *status* 4xx or 5xx. Its *body* is a `Status` object, or the text of a proxy.
+    """Return the error for an answer with an HTTP `status` of 4xx or 5xx.
 
-    *description* names the request in the text. With *is_write* the outcome after a server fault is unknown. With
-    *is_secret* the text leaves out what could be a value.
+    `body` is a `Status` object, or the text of a proxy. `description` names the request in the error text. If the
+    request `is_write`, its outcome after a server fault is unknown. If it `is_secret`, the text leaves out everything
+    that could be a value. `retry_after` is in seconds.
     """
     document = _status_object(body)
     reason = str(document.get("reason") or "") if document else ""
@@ -101,13 +103,13 @@ def translate(
 
 
 def _advice(error_class: type[ClusterError], message: str) -> str:
-    """Return what to do about an error; empty where the server's message says it."""
+    """Return what to do about an error, or an empty text if the message of the server says it."""
     if error_class is Denied and (rbac_refusal := _RBAC_REFUSAL.search(message)):
         return _grant_advice(rbac_refusal["user"])
     if missing_namespace := _NO_NAMESPACE.search(message):
         return (
             f"write Namespace {missing_namespace[1]} into Git, where it comes before all that is in it, "
-            "or make it by hand"
+            "or create it by hand"
         )
     if error_class is NamespaceTerminating and (
         terminating_namespace := re.search(r"in namespace (\S+) because", message)
@@ -122,9 +124,9 @@ def _advice(error_class: type[ClusterError], message: str) -> str:
 
 
 def _grant_advice(user: str) -> str:
-    """Return how to grant a right to *user*.
+    """Return how to grant a right to `user`.
 
-    Levelgate's own service account has all ClusterRoles with a certain label.
+    The service account of Levelgate has the rights of all ClusterRoles with the label in `well_known.AGGREGATE`.
     """
     if user == f"system:serviceaccount:{OWN_NAMESPACE}:levelgate":
         advice = f"grant it by a ClusterRole with the label {well_known.AGGREGATE}: levelgate"
@@ -170,7 +172,7 @@ def _is_immutable_only(document: Mapping[str, Any] | None) -> bool:
 def _classify_server_fault(message: str, *, is_write: bool) -> type[ClusterError]:
     if _INVALID_BODY.search(message) or _TOO_LARGE.search(message):
         return Invalid
-    # Admission comes before storage: nothing was written when a webhook did not answer.
+    # Admission comes before storage, so nothing was written if a webhook did not answer.
     if not is_write or _WEBHOOK_SILENT.search(message):
         return Unavailable
     return UnknownOutcome
@@ -216,7 +218,7 @@ def _describe_refusal(document: Mapping[str, Any] | None, body: bytes, status: i
 
 
 def _describe_plain_text(body: bytes, status: int) -> str:
-    """Return a description of an answer that is not a Status, and so comes from the mux or a proxy.
+    """Return a description of an answer that is not a `Status`, so that it comes from a proxy or an unknown path.
 
     A short first line of text is quoted.
     """
@@ -225,7 +227,7 @@ def _describe_plain_text(body: bytes, status: int) -> str:
 
 
 def _describe_secret_refusal(document: Mapping[str, Any] | None, causes: tuple[StatusCause, ...], reason: str) -> str:
-    """Return the harmless part of a refusal about a Secret: reason, field paths, known phrases."""
+    """Return the harmless part of a refusal about a Secret: the reason, field paths and known phrases."""
     fields = dict.fromkeys(cause.field for cause in causes if cause.field)
     return ": ".join(part for part in (reason, ", ".join(fields), _safe_phrases(_message(document))) if part)
 
@@ -241,6 +243,6 @@ def _safe_phrases(message: str) -> str:
 
 
 def _unique_lines(fault: str) -> str:
-    """Return each fault once. The server repeats a fault for every version that it tried."""
+    """Return each line of `fault` once. The server repeats a fault for every version that it tried."""
     lines = dict.fromkeys(line.strip() for line in fault.splitlines() if line.strip() and line.strip() != "errors:")
     return "; ".join(lines)

@@ -10,15 +10,15 @@ from applier.token_bucket import Rate, TokenBucket
 from renderer.frozen import dataclass
 
 SLOW_AFTER_SECONDS = 1.0
-"""Seconds after which an unanswered request lends its slot, provided that others are answered."""
+"""Seconds after which an unanswered request lends its slot, provided that other requests are answered."""
 
 
 @dataclass(slots=True)
 class ServerLoad:
-    """Signs of overload. `answers` counts successes, `refusals` those since the last success.
+    """Signs that the server is overloaded.
 
-    `waiting_requests` have no final answer yet. Since `refused_since`, a second of the event loop, all of them were
-    refused.
+    `answers` counts successes. `refusals` counts refusals since the last success. `waiting_requests` have no final
+    answer yet. Since `refused_since`, in seconds of the event loop, all of them were refused.
     """
 
     max_requests: int
@@ -31,7 +31,10 @@ class ServerLoad:
         self.answers, self.refusals, self.refused_since = self.answers + 1, 0, None
 
     def record_refusal(self) -> int:
-        """Count a refusal. Return how many times in a row as many requests as there are slots were refused."""
+        """Count a refusal, and return the number of complete rounds of refusals since the last success.
+
+        A round is one refusal more than there are slots.
+        """
         self.refusals += 1
         if self.refused_since is None:
             self.refused_since = asyncio.get_running_loop().time()
@@ -54,7 +57,7 @@ class ServerLoad:
 class RequestSlots:
     """Slots that bound requests in flight to `max_requests`, plus three times as many slow requests.
 
-    `_taken` are the slots that are not lent, by age: a single timer, for the oldest, serves all.
+    `_taken` are the slots that are not lent, the oldest first. A single timer, for the oldest slot, serves all.
     """
 
     def __init__(self, max_requests: int, load: ServerLoad) -> None:
@@ -106,9 +109,9 @@ class RequestSlots:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """The slot of one request, taken at the second `taken_at` of the event loop.
+    """Slot of one request, taken at `taken_at` in seconds of the event loop.
 
-    It may be lent once the server has given more than `answers` answers.
+    After one second the slot may be lent, if the server has given more than `answers` answers.
     """
 
     slots: RequestSlots
@@ -122,7 +125,7 @@ class Slot:
 class RequestPace:
     """Queue that sends requests at a rate, in their order. Urgent requests (watches, probes) come first.
 
-    `delayed` counts the requests that had to wait. Times are seconds of the event loop.
+    `delayed` counts the requests that had to wait. Times are in seconds of the event loop.
     """
 
     def __init__(self, rate: Rate) -> None:
@@ -134,7 +137,7 @@ class RequestPace:
     async def take_turn(self, *, is_urgent: bool) -> None:
         """Wait until the request may be sent.
 
-        The turn of a cancelled request is lost: the server gets less, never more.
+        If a waiting request is cancelled, its turn is lost. So the server gets fewer requests, never more.
         """
         loop = asyncio.get_running_loop()
         if self._timer is None and self._bucket.next_at <= loop.time():
@@ -152,13 +155,13 @@ class RequestPace:
         loop, self._timer = asyncio.get_running_loop(), None
         if (turn := self._pop_waiting()) is None:
             return
-        # A timer may fire early, by the resolution of the clock: then the planned time counts.
+        # If a timer fires early, by the resolution of the clock, the planned time counts.
         self._bucket = self._bucket.take(max(loop.time(), self._bucket.next_at))
         turn.set_result(None)
         self._timer = loop.call_at(self._bucket.next_at, self._give_turn)
 
     def _pop_waiting(self) -> asyncio.Future[None] | None:
-        """Return the first request that still waits; None where the queue is empty."""
+        """Return the first request that still waits, or None if the queue is empty."""
         for waiting in (self._urgent, self._others):
             while waiting:
                 if not (turn := waiting.popleft()).done():

@@ -1,10 +1,10 @@
 """HTTP transport to one API server: TLS, time limits, rotated credentials.
 
-The transport sends each request once; `client` decides on retries. Plain requests use `connection_pool`. Watches, and
-all requests through a proxy, use the session of `kubernetes.aio`'s REST layer. The layer's own `request` is avoided: it
-serialises bodies again, and reads the environment for a proxy on each request.
+The transport sends each request once, and `client` decides on retries. Plain requests use `connection_pool`. Watches,
+and all requests through a proxy, use the session of the REST layer of `kubernetes.aio`. The `request` method of that
+layer is avoided: it serialises bodies again, and reads the environment for a proxy on each request.
 
-Two exceptions tell failures apart. After `NotSentError` the server has certainly not seen the request; after
+Two exceptions tell failures apart. After `NotSentError` the server has certainly not seen the request. After
 `BrokenError` it may have.
 """
 
@@ -31,14 +31,14 @@ _LINE_END = re.compile(r"[\r\n\0]")
 
 
 class _Connections:
-    """All connections with one client certificate. `requests` are in flight on them, watches included."""
+    """All connections with one client certificate. `requests` counts those in flight, watches included."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.session, self.pool = _create_session(endpoint), _create_pool(endpoint)
         self.requests = 0
 
     def retire(self) -> None:
-        """Close idle connections, and keep none any more. Requests in flight continue."""
+        """Close idle connections, and keep none from now on. Requests in flight continue."""
         if self.pool:
             self.pool.retire()
 
@@ -57,12 +57,13 @@ class _Connections:
 
 
 class HttpTransport:
-    """Transport to one API server, over changes of credentials.
+    """Transport to one API server, across changes of its credentials.
 
-    Credentials and certificates are read again when the server or the client rejects the other's, and on `renew`.
-    Requests in flight, watches included, end as they began. A new token needs no new connections. With `keeps_server`,
-    another address or certificate authority is refused, since it may be another cluster. `silence_seconds` bounds the
-    wait for the next bytes of a read, and for the answer to a write.
+    If the server rejects the credentials, or the client rejects the certificate of the server, both are read again.
+    They are also read again on `renew`. Requests in flight, watches included, end with the credentials with which they
+    began. A new token needs no new connections. With `keeps_server`, another address or certificate authority is
+    rejected, since it may belong to another cluster. `silence_seconds` bounds the wait for the next bytes of a read,
+    and for the answer to a write.
     """
 
     def __init__(
@@ -93,7 +94,10 @@ class HttpTransport:
         keeps_server: bool = False,
         silence_seconds: float = READ_TIMEOUT_SECONDS,
     ) -> Self:
-        """Return a transport with the configuration of *source*. Raises: ConfigurationError."""
+        """Return a transport with the configuration of `source`.
+
+        Raises: ConfigurationError.
+        """
         return cls(source, await source.load(), keeps_server=keeps_server, silence_seconds=silence_seconds)
 
     def _use(self, endpoint: Endpoint) -> None:
@@ -117,8 +121,8 @@ class HttpTransport:
     ) -> HttpAnswer:
         """Send one request. `path` is percent-encoded, with its query.
 
-        After a 401, or a server certificate that is not trusted, it is sent again with the present credentials and
-        certificates: either may have been rotated.
+        After a 401, the request is sent again with the present credentials. If the server certificate is not trusted,
+        it is sent again with the present certificates. Either may have been rotated.
 
         Raises: NotSentError, BrokenError, and ConfigurationError if credentials can no longer be read.
         """
@@ -150,7 +154,12 @@ class HttpTransport:
 
     @asynccontextmanager
     async def stream(self, path: str, *, headers: Mapping[str, str], silence: float) -> AsyncIterator[StreamedAnswer]:
-        """Send one GET whose answer has no end. A 401 renews the credentials for the next request."""
+        """Send one GET whose answer has no end. A 401 renews the credentials for the next request.
+
+        The answer may be silent for `silence` seconds.
+
+        Raises: NotSentError, BrokenError, and ConfigurationError if credentials can no longer be read.
+        """
         epoch = self._epoch
         timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=silence)
         try:
@@ -180,7 +189,7 @@ class HttpTransport:
                     abort_connection(response)
 
     async def _all_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers of a request with those of the configuration."""
+        """Return `headers` of a request together with those of the configuration."""
         # On each request, because in a pod the configuration reads the token file again once a minute.
         token = await self._endpoint.configuration.get_api_key_with_prefix("BearerToken")
         # Two identities must not mix: the kubeconfig's own impersonation may include the uid of another user.
@@ -192,10 +201,10 @@ class HttpTransport:
     async def renew(self) -> bool:
         """Read a changed configuration and use it from now on.
 
-        Returns False, and changes nothing, where it names another server or certificate authority: that takes a new
+        If it names another server or certificate authority, change nothing and return False, because that takes a new
         connection to a cluster.
 
-        Raises: ConfigurationError, and changes nothing either.
+        Raises: ConfigurationError if it cannot be read. Then nothing changes.
         """
         async with self._renewal_lock:
             endpoint = await self._source.load()
@@ -205,20 +214,23 @@ class HttpTransport:
             return True
 
     async def _renew(self, epoch: int, *, connects_anew: bool = False) -> None:
-        """Read the configuration again, once for all requests that were refused with the same credentials."""
+        """Read the configuration again, once for all requests that were refused with the same credentials.
+
+        Raises: ConfigurationError if it cannot be read, or if it belongs to another server.
+        """
         async with self._renewal_lock:
             if self._epoch != epoch:
                 return
             endpoint = await self._source.load()
             if self._keeps_server and endpoint.server != self._endpoint.server:
                 raise ConfigurationError(
-                    f"{self.name}: the server refuses the credentials, and the present ones are for another server or "
+                    f"{self.name}: the server refuses the credentials, and the new ones are for another server or "
                     "certificate authority; nothing is sent there until it is known to be the same cluster"
                 )
             await self._replace(endpoint, connects_anew=connects_anew)
 
     async def _replace(self, endpoint: Endpoint, *, connects_anew: bool = False) -> None:
-        """Use new credentials from now on. Requests in flight may still use the former credentials."""
+        """Use the credentials of `endpoint` from now on. Requests in flight may still use the former credentials."""
         if connects_anew or endpoint.connection != self._endpoint.connection:
             before, self._connections = self._connections, _Connections(endpoint)
             before.retire()
@@ -255,7 +267,10 @@ def _create_session(endpoint: Endpoint) -> aiohttp.ClientSession:
 
 
 def _create_pool(endpoint: Endpoint) -> ConnectionPool | None:
-    """Return a pool of direct connections; None where a proxy, or a password in the URL, needs the session."""
+    """Return a pool of direct connections, or None if requests have to use the session.
+
+    A proxy, or a password in the URL, needs the session.
+    """
     configuration, url = endpoint.configuration, URL(endpoint.configuration.host, encoded=True)
     if configuration.proxy or url.raw_user or not url.raw_host or not url.port:
         return None
@@ -297,7 +312,7 @@ def _encode_head(host: str, headers: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def _translate_failure(error: Exception, silence: float) -> NotSentError | BrokenError:
-    """Return the exception of the port for a failure. *silence* is the limit in seconds between two bytes."""
+    """Return the exception of the port for `error`. `silence` is the limit in seconds between two bytes."""
     match error:
         case aiohttp.ClientSSLError():
             return NotSentError(_error_text(error), is_final=True)

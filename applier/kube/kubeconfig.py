@@ -1,10 +1,11 @@
 """Choice of a cluster and its credentials by the rules of kubectl, and the partial import of `kubernetes`.
 
 `load` reads files and runs plugins at every call, so that it finds rotated tokens and certificates. Errors name files,
-contexts and users, and never quote a user's entry. OpenSSL and the package accept private keys only from files, which
-are deleted before `load` returns.
+contexts and users, and never quote the entry of a user. OpenSSL and the package `kubernetes` accept private keys only
+from files, which are deleted before `load` returns.
 
-Only the configuration and the REST layer of `kubernetes` are imported: the rest would double the time of a start.
+Only the configuration and the REST layer of `kubernetes` are imported, because the rest would double the time of a
+start.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from renderer.identity import digest
 _CLIENT = "kubernetes.aio.client"
 
 _clients_in_use: WeakValueDictionary[str, Any] = WeakValueDictionary()
-"""REST clients by `Endpoint.connection`. To read certificates takes milliseconds, which would stop a fleet at each
-renewal.
+"""REST clients by `Endpoint.connection`. They are shared, because reading certificates takes milliseconds, which would
+stop a fleet at each renewal.
 """
 
 
 def allow_partial_import() -> None:
     """Make modules of `kubernetes.aio` importable without their packages.
 
-    The package's `__init__` imports a second client, for threads, with requests, oauthlib and websocket: a third of the
-    start of a command. Its configuration module imports the client of the models, which needs pydantic: a fifth of the
-    rest. Modules that other code has imported stay as they are.
+    The `__init__` of the package imports a second client, for threads, with requests, oauthlib and websocket. That
+    takes a third of the start of a command. The configuration module imports the client of the models, which needs
+    pydantic. That takes a fifth of the rest. Modules that other code has imported stay as they are.
     """
     for name in ("kubernetes", "kubernetes.aio"):
         if name not in sys.modules and (spec := find_spec(name)):
@@ -60,11 +61,13 @@ IN_CLUSTER = "in-cluster"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One API server as configured. `name` is that of the context, `configuration` that of `kubernetes.aio`.
+    """API server as configured.
 
-    `client` is its REST client with the certificates loaded. `headers` belong to every request; `namespace` is the
-    default for people. `server` is a digest of the address and of all that its certificate is checked against: equal
-    digests mean the same server. `connection` is a digest of that and the client certificate: while it is equal, open
+    `name` is the name of the context. `configuration` is the configuration of `kubernetes.aio`, and `client` its REST
+    client with the certificates loaded. `headers` belong to every request. `namespace` is the default for people.
+
+    `server` is a digest of the address and of all that the server's certificate is checked against, so equal digests
+    mean the same server. `connection` is a digest of `server` and the client certificate. While it is equal, open
     connections also serve new tokens.
     """
 
@@ -78,16 +81,22 @@ class Endpoint:
 
 
 class KubeconfigSource(Protocol):
-    """Source of a cluster's configuration."""
+    """Place from which the configuration of a cluster is read, again on each call."""
 
     async def load(self) -> Endpoint:
-        """Read the present configuration. Raises: ConfigurationError."""
+        """Read the present configuration.
+
+        Raises: ConfigurationError.
+        """
 
 
 def choose_source(
     kubeconfig: str | None, context: str | None, *, environ: Mapping[str, str] = os.environ
 ) -> KubeconfigSource:
-    """Return the source that kubectl would choose. Raises: ConfigurationError, which names the files it looked for."""
+    """Return the source that kubectl would choose.
+
+    Raises: ConfigurationError, whose text names the files that were looked for.
+    """
     candidates = _candidate_paths(kubeconfig, environ)
     existing = tuple(path for path in candidates if path.is_file())
     if existing:
@@ -120,7 +129,10 @@ class InCluster:
     """Service account of the pod in which the process runs."""
 
     async def load(self) -> Endpoint:
-        """Read the token and certificate of the pod. Raises: ConfigurationError."""
+        """Read the token and certificate of the pod.
+
+        Raises: ConfigurationError.
+        """
         allow_partial_import()
         from kubernetes.aio.client.configuration import Configuration
         from kubernetes.aio.config.incluster_config import load_incluster_config
@@ -139,18 +151,24 @@ class InCluster:
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """A context of kubeconfig files. Among entries of one name, and for current-context, the first file wins."""
+    """Context of kubeconfig files.
+
+    If several entries have the same name, that of the first file counts. The first current-context counts too.
+    """
 
     paths: tuple[Path, ...]
     context: str | None
 
     async def load(self) -> Endpoint:
-        """Read the files. Raises: ConfigurationError."""
+        """Read the files, and return the endpoint of the context.
+
+        Raises: ConfigurationError.
+        """
         try:
             return await self._load()
         except ConfigurationError:
             raise
-        except Exception as error:  # the loader lets errors of YAML, files and plugins through
+        except Exception as error:  # the loader does not catch errors of YAML, files and plugins
             raise ConfigurationError(f"{self._files} cannot be used: {_redact_error(error)}") from None
 
     async def _load(self) -> Endpoint:
@@ -168,32 +186,33 @@ class Kubeconfig:
 
 @dataclass(frozen=True, slots=True)
 class InlineKubeconfig:
-    """Current context of a kubeconfig that was read and checked before: it names neither files nor plugins.
+    """Current context of a kubeconfig that was read and checked before, and that names neither files nor plugins.
 
-    `title` says in messages where it comes from.
+    `title` says in messages where the kubeconfig comes from.
     """
 
     title: str
     document: Mapping[str, Any] = field(repr=False)
 
     async def load(self) -> Endpoint:
-        """Return the endpoint of the current context. Raises: ConfigurationError."""
+        """Return the endpoint of the current context.
+
+        Raises: ConfigurationError.
+        """
         document = dict(self.document)
         try:
             return await _load_context(document, [document], _choose_context([document], None, self.title))
         except ConfigurationError:
             raise
-        except Exception as error:  # its text may quote an entry, a certificate or a key
+        except Exception as error:  # the text of the error may quote an entry, a certificate or a key
             raise ConfigurationError(f"{self.title} cannot be used: {type(error).__name__}") from None
 
 
 def _choose_context(documents: list[dict[str, Any]], wanted: str | None, title: str) -> str:
-    # The package's merger takes the last current-context; kubectl takes the first.
+    # The merger of `kubernetes` takes the last current-context, but kubectl takes the first.
     name = wanted or next((d["current-context"] for d in documents if d.get("current-context")), None)
     context_names = [str(entry.get("name")) for document in documents for entry in document.get("contexts") or []]
-    advice = (
-        f"choose one with --context; there are: {', '.join(context_names)}" if context_names else "it has no contexts"
-    )
+    advice = f"choose one of {', '.join(context_names)} with --context" if context_names else "it has no contexts"
     if not name:
         raise ConfigurationError(f"{title} sets no current-context: {advice}")
     if name not in context_names:
@@ -202,7 +221,10 @@ def _choose_context(documents: list[dict[str, Any]], wanted: str | None, title: 
 
 
 async def _load_context(config: Any, documents: list[dict[str, Any]], name: str) -> Endpoint:
-    """Return the endpoint of a context. *config* is the merge of *documents*, as the package represents it."""
+    """Return the endpoint of the context `name`. `config` is the merge of `documents`, as `kubernetes` represents it.
+
+    Raises: ConfigurationError, and errors of the loader.
+    """
     allow_partial_import()
     from kubernetes.aio.client.configuration import Configuration
     from kubernetes.aio.config.kube_config import KubeConfigLoader, _cleanup_temp_files
@@ -214,14 +236,17 @@ async def _load_context(config: Any, documents: list[dict[str, Any]], name: str)
     try:
         await loader.load_and_set(configuration)
         return _create_endpoint(name, configuration, user=user, namespace=namespace)
-    finally:  # no await since they were written, so the files belong to this call alone
+    finally:  # no await since the files were written, so they belong to this call alone
         _cleanup_temp_files()
 
 
 def _create_endpoint(
     name: str, configuration: Any, *, user: Mapping[str, Any] | None = None, namespace: str = "default"
 ) -> Endpoint:
-    """Return the endpoint, after reading the files with certificates and keys. Raises: ConfigurationError."""
+    """Return the endpoint, after reading the files with certificates and keys.
+
+    Raises: ConfigurationError.
+    """
     _check_plugin(user or {}, configuration=configuration, context=name)
     configuration.proxy = configuration.proxy or proxy_of(configuration.host)
     authority, *own_certificate = (
@@ -232,7 +257,7 @@ def _create_endpoint(
         [configuration.host, authority, configuration.tls_server_name, configuration.proxy, configuration.verify_ssl]
     )
     connection = digest([server, *own_certificate])
-    # Without an authority of its own the server is checked against the system's certificates, which no digest covers.
+    # Without `authority`, the server is checked against the certificates of the system, which no digest covers.
     is_digest_complete = bool(authority) or not configuration.host.startswith("https:")
     client = _clients_in_use.get(connection) if is_digest_complete else None
     if client is None:
@@ -243,18 +268,21 @@ def _create_endpoint(
 
 
 def _create_client(context: str, configuration: Any) -> Any:
-    """Return a REST client, after reading the files with certificates and keys. Raises: ConfigurationError."""
+    """Return a REST client, after reading the files with certificates and keys.
+
+    Raises: ConfigurationError.
+    """
     from kubernetes.aio.client.rest import RESTClientObject
 
     configuration.connection_pool_maxsize = 0  # unlimited: `client` bounds requests in flight
     try:
         return RESTClientObject(configuration)
-    except OSError as error:  # ssl.SSLError too
+    except OSError as error:  # includes ssl.SSLError
         raise ConfigurationError(f"context {context}: its certificates cannot be used: {error}") from None
 
 
 def _find_user(documents: list[dict[str, Any]], context: str) -> Mapping[str, Any]:
-    """Return the user's entry of a context; empty where it has none."""
+    """Return the entry of the user of `context`, or an empty entry if there is none."""
     name = _find_entry(documents, "contexts", context).get("context", {}).get("user")
     return _find_entry(documents, "users", name).get("user") or {}
 
@@ -267,7 +295,9 @@ def _find_entry(documents: list[dict[str, Any]], section: str, name: Any) -> Map
 def _check_plugin(user: Mapping[str, Any], *, configuration: Any, context: str) -> None:
     """Check that a credential plugin has returned credentials.
 
-    The package only logs a failing plugin: the first request would end with a 401. Raises: ConfigurationError.
+    The package `kubernetes` only logs a failing plugin, so the first request would end with a 401.
+
+    Raises: ConfigurationError.
     """
     if user.get("exec") and not configuration.api_key and not configuration.cert_file:
         command = user["exec"].get("command")
@@ -277,9 +307,11 @@ def _check_plugin(user: Mapping[str, Any], *, configuration: Any, context: str) 
 
 
 def _impersonation_headers(user: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the headers for `as` of a kubeconfig user, which the package ignores.
+    """Return the headers for `as` of a kubeconfig user, which the package `kubernetes` ignores.
 
-    Without them, requests would have more rights than the user asked for. Raises: ConfigurationError.
+    Without these headers, requests would have more rights than the user asked for.
+
+    Raises: ConfigurationError if the entry has fields that Levelgate does not support.
     """
     if user.get("as-groups") or user.get("as-user-extra"):
         raise ConfigurationError(
@@ -290,6 +322,6 @@ def _impersonation_headers(user: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _redact_error(error: Exception) -> str:
-    """Return an error of the loader without the entries that it quotes: they contain tokens."""
+    """Return the text of `error` without the entries that the loader quotes in it, because they contain tokens."""
     text = re.sub(r"\{.*\}", "{...}", str(error), flags=re.DOTALL).splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

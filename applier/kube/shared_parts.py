@@ -1,8 +1,8 @@
 """Shared values for equal parts of the objects that API servers return.
 
 `managedFields` take half of the memory of an object, and are equal in objects of one shape: 10,000 instances have a few
-dozen different values. Kinds, namespaces, labels and times repeat as well. Objects that were read are never changed, so
-their parts can be shared.
+dozen different values. Kinds, namespaces, labels and times are also repeated. Objects that were read are never changed,
+so their parts can be shared.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 MAX_SHARED_FIELDS: Final = 2048
-"""Number of different `fieldsV1` kept for sharing. Objects keep their value longer, for as long as they live."""
+"""Number of different `fieldsV1` that are kept for sharing. Each object keeps its own value for as long as it lives."""
 
 _KIND: Final = ("apiVersion", "kind")
 _PLACE: Final = ("namespace", "creationTimestamp")
@@ -24,7 +24,7 @@ _PLACE: Final = ("namespace", "creationTimestamp")
 
 
 def share_equal_parts(document: dict[str, Any]) -> None:
-    """Replace parts of an object, or of each object in a list, by shared equal values."""
+    """Replace parts of `document`, or of each object in it if it is a list, by shared equal values."""
     items = document.get("items")
     for obj in items if isinstance(items, list) else (document,):
         if isinstance(obj, dict):
@@ -42,13 +42,13 @@ def _share_metadata(metadata: dict[str, Any]) -> None:
         if isinstance(entry, dict):
             _share_strings(entry, entry)
             if isinstance(fields := entry.get("fieldsV1"), dict):
-                # orjson parses deeper nesting than it serialises; such fields stay unshared.
+                # orjson parses deeper nesting than it serialises. Fields with such nesting stay unshared.
                 with suppress(orjson.JSONEncodeError):
                     entry["fieldsV1"] = _shared_fields(orjson.dumps(fields))
 
 
 def _share_strings(values: dict[str, Any], names: Iterable[str]) -> None:
-    """Intern the strings under these names. An interned string is freed with its last reference."""
+    """Intern the strings of `values` with the names `names`. An interned string is freed with its last reference."""
     for name in names:
         if type(value := values.get(name)) is str:
             values[name] = sys.intern(value)

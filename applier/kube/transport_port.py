@@ -1,6 +1,6 @@
 """Port of the client to a transport: a request, its answer, and two kinds of failure.
 
-A module of its own, so that the transport of the sandbox needs neither aiohttp nor `kubernetes`.
+It is a module of its own, so that the transport of the sandbox needs neither aiohttp nor `kubernetes`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from renderer.frozen import dataclass
 class NotSentError(Exception):
     """A request that was not sent, for lack of a connection.
 
-    `is_final`: a retry cannot help (untrusted server certificate).
+    If `is_final`, a retry cannot help, because the server certificate is not trusted.
     """
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
@@ -24,7 +24,10 @@ class NotSentError(Exception):
 
 
 class BrokenError(Exception):
-    """A connection that ended after the server may have read the request. `seconds`: duration of its silence."""
+    """A connection that ended after the server may have read the request.
+
+    `seconds` is how long the server was silent.
+    """
 
     def __init__(self, message: str, *, seconds: float = 0.0) -> None:
         super().__init__(message)
@@ -32,7 +35,7 @@ class BrokenError(Exception):
 
 
 class HttpAnswer(NamedTuple):
-    """An HTTP answer with its whole body."""
+    """HTTP answer with its complete body."""
 
     status: int
     headers: Mapping[str, str]
@@ -41,7 +44,10 @@ class HttpAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamedAnswer:
-    """An answer without an end: `parts` of its body, cut anywhere. A refusal has a complete `body` instead."""
+    """HTTP answer without an end. `parts` are pieces of its body, cut anywhere.
+
+    A refusal has a complete `body` instead.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -50,7 +56,7 @@ class StreamedAnswer:
 
 
 class Transport(Protocol):
-    """Transport of requests to one API server."""
+    """Sender of single requests to one API server, without retries after refusals."""
 
     @property
     def name(self) -> str:
@@ -63,23 +69,27 @@ class Transport(Protocol):
     async def send(
         self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | None = None
     ) -> HttpAnswer:
-        """Send one request.
+        """Send one request. `path` is percent-encoded, with its query.
 
-        `path` is percent-encoded, with its query. Raises: NotSentError, BrokenError, ConfigurationError.
+        Raises: NotSentError, BrokenError, ConfigurationError.
         """
 
     def stream(
         self, path: str, *, headers: Mapping[str, str], silence: float
     ) -> AbstractAsyncContextManager[StreamedAnswer]:
-        """Send one GET, and yield its parts.
+        """Send one GET, and yield the answer, whose parts arrive without an end.
 
-        Raises: the errors of `send`; while reading, BrokenError after *silence* seconds without bytes.
+        While the parts are read, `silence` seconds without bytes end the connection.
+
+        Raises: NotSentError, BrokenError, ConfigurationError.
         """
 
     async def renew(self) -> bool:
         """Read credentials again and use them from now on. Requests in flight continue.
 
-        Returns False, and changes nothing, where they belong to another server. Raises: ConfigurationError.
+        If the credentials belong to another server, change nothing and return False.
+
+        Raises: ConfigurationError.
         """
 
     async def close(self) -> None:

@@ -1,7 +1,9 @@
-"""Watch from a version on: decoded events, continued where the server ends a stream in good order.
+"""Watch from a version on: decoded events, continued if the server ends a stream in good order.
 
-A bookmark advances the version. After 410 or an error event, events are lost: the watch raises, and the caller has to
-list again. Source: Kubernetes API concepts, "Efficient detection of changes".
+A bookmark advances the version. After 410 or an error event, events are lost. Then the watch raises an exception, and
+the caller has to list the objects again.
+
+Source: Kubernetes API concepts, "Efficient detection of changes".
 """
 
 from __future__ import annotations
@@ -21,15 +23,17 @@ WATCH_SILENCE_SECONDS: Final = 150.0
 """Seconds without any event after which a watch counts as dead. Servers send a bookmark about once a minute."""
 
 MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 240, 480
-"""Range of the seconds after which the server is asked to end a watch, so that watches spread over all API servers."""
+"""Range of the seconds after which the server is asked to end a watch, so that watches spread over all servers."""
 
 
 async def follow_changes(
     client: Client, make_request: Callable[[str, int], ApiRequest], resource_version: str, *, rng: Callable[[], float]
 ) -> AsyncGenerator[WatchEvent, None]:
-    """Yield the changes after *resource_version*.
+    """Yield the changes after `resource_version`.
 
-    `make_request` returns the request for a version and a timeout in seconds. Raises: ClusterError.
+    `make_request` returns the request for a version and a timeout in seconds.
+
+    Raises: ClusterError.
     """
     while True:
         call = make_request(

@@ -1,8 +1,8 @@
 """Reasons why the action of a node may not start yet. Pure.
 
 A node waits until all its ancestors are applied at this revision and ready, by fresh observations (rules 1 and 2). A
-refused write, another owner, a deletion in progress and a missing permission bar it as well. Repairs do not wait for
-ancestors.
+refused write, another owner, a deletion in progress or a missing permission also bars its action. Repairs do not wait
+for ancestors.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ BARRIER_ACTIONS = frozenset({NodeAction.CREATE, NodeAction.UPDATE, NodeAction.RE
 
 
 class NodeWrite(NamedTuple):
-    """An action due on a node of a set. `live` is None where the object does not exist.
+    """An action due on the node `node` of the set `rendered`.
 
-    A write that `is_repair` restores fields that others changed.
+    If the object `key` does not exist, `live` is None. If the write restores fields that others changed, `is_repair` is
+    true.
     """
 
     rendered: RenderedApplySet
@@ -55,8 +56,8 @@ class NodeWrite(NamedTuple):
 class WriteBarriers:
     """Facts that bar writes.
 
-    `wanting_sets` maps a key to the ids of the sets that want it, in order. `sets` has all sets of the plan by id, and
-    `commits` those of the sources.
+    `wanting_sets` maps a key to the ids of the sets that want it, in the order of the sets. `sets` maps ids to all sets
+    of the plan. `commits` maps sources to the commits that they are rendered from.
     """
 
     observed: Observed
@@ -67,17 +68,20 @@ class WriteBarriers:
     permissions: ChangePermissions
 
     def barrier_of(self, rendered: RenderedApplySet) -> Barrier:
-        """Return what the nodes of a set wait for besides their dependencies."""
+        """Return the nodes that each node of `rendered` waits for besides its dependencies."""
         return self.permissions.barriers.get(rendered.parent, Barrier.PATH)
 
     def adoption_of(self, rendered: RenderedApplySet) -> Adoption:
-        """Return what the source of a set may adopt."""
+        """Return what the source of `rendered` may adopt."""
         return self.constraints.adoption_of(rendered.source)
 
     def write_failure(
         self, rendered: RenderedApplySet, node: RenderedNode, key: ObjectKey, live: Object | None
     ) -> ClusterError | None:
-        """Return the error of the same write in this reconciliation, or in an earlier reconciliation."""
+        """Return the error of an equal write of `node`, or None if there was no such error.
+
+        The write failed in this reconciliation, or the server refused it in an earlier reconciliation.
+        """
         return self.observed.failures.get(key) or self.constraints.refusal(rendered.parent, key, node.manifest, live)
 
     def find_cause(
@@ -89,9 +93,10 @@ class WriteBarriers:
         plans: Mapping[str, NodePlan],
         drain_progress: Callable[[], DrainProgress | None],
     ) -> Cause | None:
-        """Return why a write may not start now; None where it may.
+        """Return why `write` may not start now, or None if it may.
 
-        Windows, gates and people are asked last, so that they judge only what could start otherwise.
+        The first matching cause decides: the object, then an ancestor, then an unhealthy dependency, then a missing
+        permission. Windows, gates and people are asked last, so that they judge only what could start otherwise.
         """
         return (
             self._object_cause(write, failure)
@@ -101,11 +106,15 @@ class WriteBarriers:
         )
 
     def drain_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return the progress of a set to its target; None where nothing has moved, or the target is not known."""
+        """Return the progress of `rendered`, or None if nothing has moved or the target is not known."""
         return DrainProgressFinder(self.observed, self.wanting_sets, self.sets, self.commits).find_progress(rendered)
 
     def _object_cause(self, write: NodeWrite, failure: ClusterError | None) -> Cause | None:
-        """Return why the object may not be written, regardless of its ancestors."""
+        """Return why the object of `write` may not be written, regardless of its ancestors.
+
+        The first matching cause decides: a failed write, a throttled repair, another owner, a deletion in progress,
+        disabled reconciliation. Return None if none matches.
+        """
         rendered, node, key, live, action, is_repair = write
         if failure and action is not NodeAction.REPLACE:
             return Cause.from_error(failure)
@@ -125,10 +134,11 @@ class WriteBarriers:
         return None
 
     def _other_owner_cause(self, rendered: RenderedApplySet, key: ObjectKey, live: Object | None) -> Cause | None:
-        """Return why another set or tool owns the object; None where this set may write it.
+        """Return why another set or tool owns the object `key`, or None if the set `rendered` may write it.
 
-        A set that holds the object and still wants it comes first, then the first set that wants it. An object in no
-        set is taken only if Levelgate wrote and released it, or if the source may adopt it.
+        If the set that has the object as a member still wants it, this set owns the object. Otherwise the first set
+        that wants the object owns it. An object in no set is taken over only if Levelgate wrote and released it, or if
+        the source may adopt it.
         """
         wanting_set_ids = self.wanting_sets.get(key, (rendered.id,))
         live_set_id = label(live, well_known.PART_OF) if live else ""
@@ -144,7 +154,10 @@ class WriteBarriers:
         return self._holder_cause(key, live_set_id) if live_set_id else self._adoption_cause(rendered, live)
 
     def _holder_cause(self, key: ObjectKey, holder_id: str) -> Cause | None:
-        """Return why an object cannot be taken from a set that holds it without wanting it; None where it can."""
+        """Return why the object `key` cannot be taken from the set `holder_id`, which does not want it.
+
+        Return None if it can be taken.
+        """
         holder = self.sets.get(holder_id)
         if holder:
             return (
@@ -163,18 +176,24 @@ class WriteBarriers:
         parent_hint = f"its parent: kubectl get configmaps,secrets -A -l {well_known.PARENT_ID}={holder_id}"
         advice = (
             f"stop the process that applies it, and remove its label {well_known.PART_OF}; "
-            "if it is removed there it may be deleted"
+            "while that process runs, removing the object there may delete it"
         )
         return Cause(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent_hint}); {advice}")
 
     def _adoption_cause(self, rendered: RenderedApplySet, live: Object) -> Cause | None:
-        """Return why an object in no set may not be adopted; None where it may, or where Levelgate wrote it before."""
+        """Return why `live`, an object in no set, may not be adopted.
+
+        Return None if it may be adopted, or if Levelgate wrote it before.
+        """
         is_foreign = apply_entry(live, CONTENT_MANAGER) is None
         refusal = self.adoption_of(rendered).refusal(live) if is_foreign else ""
         return Cause(Reason.CONFLICT, refusal) if refusal else None
 
     def _permission_cause(self, write: NodeWrite, drain_progress: Callable[[], DrainProgress | None]) -> Cause | None:
-        """Return why a change lacks permission. A replacement needs the permission to create as well."""
+        """Return why `write` lacks permission, or None if it is permitted.
+
+        A replacement also needs the permission to create.
+        """
         rendered, node, key, live, action, _ = write
         if action in {NodeAction.NONE, NodeAction.READ}:
             return None
@@ -190,7 +209,7 @@ class WriteBarriers:
 
 
 def dependents_cause(plan: NodePlan) -> Cause | None:
-    """Return why dependents of a node may not start; None where they may."""
+    """Return why dependents of the node may not start, or None if they may."""
     if (
         plan.is_applied_and_ready
         or annotation({"metadata": plan.node.manifest.get("metadata")}, well_known.WAIT_FOR) == "none"
@@ -203,9 +222,10 @@ def dependents_cause(plan: NodePlan) -> Cause | None:
 def level_cause(
     barrier: Barrier, node: RenderedNode, plans: Iterable[NodePlan], dependents_causes: Mapping[str, Cause | None]
 ) -> Cause | None:
-    """Return why an earlier level holds a node; None where none does.
+    """Return why an earlier level holds `node`, or None if no level does.
 
-    A node at a closed gate holds only its own descendants, unless all nodes of its level count (S0-26).
+    With the barrier `Level`, a node at a closed gate holds only its own descendants. With `All`, it holds all later
+    levels (S0-26).
     """
     if barrier is Barrier.PATH:
         return None
@@ -222,7 +242,10 @@ def level_cause(
 
 
 def _unhealthy_dependency_cause(write: NodeWrite, plans: Mapping[str, NodePlan]) -> Cause | None:
-    """Return the first dependency that is ready but not healthy, although the write requires it to be."""
+    """Return the cause that a dependency is not healthy, although `write` requires it to be.
+
+    The first such dependency is named. Return None if all required dependencies are healthy.
+    """
     if write.action not in BARRIER_ACTIONS:
         return None
     unhealthy_names = (name for name in write.node.healthy_first if name in plans and not plans[name].healthy)
@@ -235,7 +258,7 @@ def _waits_for_permission(plan: NodePlan) -> bool:
 
 
 def _is_disabled(node: RenderedNode, live: Object) -> bool:
-    """Return whether Git, or a person on the live object, forbids writes."""
+    """Return whether Git, or a person on the live object, disables reconciliation."""
     if annotation(node.manifest, well_known.RECONCILE) == "disabled":
         return True
     return annotation(live, well_known.RECONCILE) == "disabled" and is_annotated_by_others(live, well_known.RECONCILE)

@@ -19,14 +19,15 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 RefusedWriteKey = tuple[ObjectKey, ObjectKey]
-"""Parent of the set that a write belongs to, and the object."""
+"""Key of a write: the parent of its set, and the written object."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedWrite:
-    """A write that the server refused, so that it is not repeated too early.
+    """A write that the server refused, recorded so that it is not repeated too early.
 
-    `intent` is the manifest, `live` the `refusal_relevant_state` of the object at that time; None where it was absent.
+    `intent` is the refused manifest. `live` is the `refusal_relevant_state` of the object before the write, or None if
+    the object did not exist.
     """
 
     error: ClusterError
@@ -34,12 +35,15 @@ class RefusedWrite:
     live: Mapping[str, Any] | None
 
     def is_same(self, intent: Any, live: Object | None) -> bool:
-        """Return whether *intent* on *live* is the same write on the same object."""
+        """Return whether a write of `intent` to `live` would repeat this write on an unchanged object."""
         return bool(self.intent == intent) and self.live == refusal_relevant_state(live)
 
 
 def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
-    """Return the parts of an object that a refusal can depend on: not its status, and not the times of writes."""
+    """Return the parts of `live` that a refusal can depend on, or None if `live` is None.
+
+    The status, the resource version and the times of writes are left out.
+    """
     if live is None:
         return None
     metadata = {
@@ -57,18 +61,20 @@ def refusal_relevant_state(live: Object | None) -> Mapping[str, Any] | None:
 class PlanConstraints:
     """Records of Levelgate that constrain a plan.
 
-    `scopes` are those of instances whose object may be missing, `scope_sources` the sources that recorded them.
-    `unreadable_files`, `pruning_holds`, `adoptions`, `conflict_policies` and `brakes` are by source. A person approved
-    the deletions of `approved_sources` for this commit. Members of `non_pruning_sources` are not deleted.
-    `throttled_repairs` wait because another writer undoes them again and again. `epoch` is the term of leadership, 0
+    `scopes` maps parents to the recorded scopes of their sets, so that members are found even if an instance is
+    missing. `scope_sources` maps the same instances to the sources that recorded them. `unreadable_files`,
+    `pruning_holds`, `adoptions`, `conflict_policies` and `brakes` are by source. A person approved the deletions of
+    `approved_sources` for this commit. Members of `non_pruning_sources` are not deleted.
+
+    `throttled_repairs` wait because another writer undoes them again and again. `epoch` is the term of leadership, or 0
     without leader election. Of `partial_sets` only a part is planned: their members are not pruned, and their scope
     does not shrink. `refused_writes` are not repeated until the manifest or the object differs.
 
-    `foreign_sources` are the sources of sets that are not planned here, by set id; empty where the source is unknown.
-    `foreign_claims` maps objects to the parents of foreign sets that want them. Foreign sources no longer want
-    `relinquished_keys`, nor the members of the instances with the set ids `relinquished_sets`: any set may take over
-    these objects. `unlabelled_scopes`, by parent, cover members that lost their label, so that the inventory still
-    covers them. No set wants the `orphaned_keys`; these objects stay, without our metadata.
+    `foreign_sources` maps the ids of sets that are not planned here to their sources; the source is empty if it is
+    unknown. `foreign_claims` maps objects to the parents of foreign sets that want them. Foreign sources no longer want
+    `relinquished_keys`, nor the members of the sets whose ids are in `relinquished_sets`. Any set may take over these
+    objects. `unlabelled_scopes` maps parents to the scopes of members that lost their label, so that the inventory
+    still covers these members. No set wants the `orphaned_keys`; these objects stay, without our metadata.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -92,14 +98,17 @@ class PlanConstraints:
     orphaned_keys: frozenset[ObjectKey] = frozenset()
 
     def adoption_of(self, source: str) -> Adoption:
-        """Return what a source may adopt."""
+        """Return what `source` may adopt."""
         return self.adoptions.get(source, NO_ADOPTION)
 
     def conflict_policy_of(self, source: str) -> ConflictPolicy:
-        """Return from which managers a source takes over fields."""
+        """Return the policy by which `source` takes over fields from other managers."""
         return self.conflict_policies.get(source, DEFAULT_CONFLICT_POLICY)
 
     def refusal(self, parent: ObjectKey, key: ObjectKey, intent: Any, live: Object | None) -> ClusterError | None:
-        """Return the error with which the server refused the same write on an equal object."""
+        """Return the error with which the server refused to write `intent` to the object `key`, in the set of `parent`.
+
+        Return None if no such write was refused, or if `live` differs from the object of the refused write.
+        """
         refused_write = self.refused_writes.get((parent, key))
         return refused_write.error if refused_write and refused_write.is_same(intent, live) else None

@@ -1,7 +1,7 @@
 """Causes of deletions that do not end, and what ends them. Pure.
 
-The API server deletes a Namespace or CRD only after everything in it. A window, a person or a finalizer that holds the
-deletion of an instance thus holds its Namespace and CRD too. With the CRD it holds all instances of the kind.
+The API server deletes a Namespace or CRD only after everything in it. If a window, a person or a finalizer holds the
+deletion of an instance, it also holds its Namespace and its CRD. The CRD in turn holds all instances of the kind.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _ENDS: Final[Mapping[Reason, str]] = {
 
 
 def deleted_container(key: ObjectKey, observed: Observed) -> ObjectKey | None:
-    """Return the CRD or Namespace of an object if the API server is deleting it with its contents, else None."""
+    """Return the CRD or Namespace of the object `key` that the API server is deleting with its contents.
+
+    Return None if neither is being deleted.
+    """
     for crd in observed.crds:
         if is_terminating(crd) and defined_kind(crd) == key.group_kind:
             return ObjectKey.from_manifest(crd)
@@ -42,9 +45,9 @@ def deleted_container(key: ObjectKey, observed: Observed) -> ObjectKey | None:
 
 
 def parent_cause(plan: ApplySetPlan, observed: Observed) -> Cause | None:
-    """Return why an instance that is being deleted still exists.
+    """Return why the parent of `plan`, an instance that is being deleted, still exists.
 
-    Return None where the instance is not being deleted, or where time alone ends the deletion.
+    Return None if the instance is not being deleted, or if time alone ends the deletion.
     """
     parent, key = plan.parent, plan.rendered.parent
     if parent is None or plan.rendered.is_source or not is_terminating(parent):
@@ -65,9 +68,10 @@ def parent_cause(plan: ApplySetPlan, observed: Observed) -> Cause | None:
 
 
 def with_container_causes(plan: Plan, observed: Observed) -> Plan:
-    """Return the plan with the causes of CRDs and Namespaces whose deletion does not end: the objects that keep them.
+    """Return `plan` with the causes of CRDs and Namespaces whose deletion does not end.
 
-    An instance that is being deleted also shows its cause in the set that it is a member of.
+    Each cause names the objects that keep the CRD or Namespace. The cause of an instance that is being deleted is also
+    shown in the set that has this instance as a member.
     """
     blocked_sets = {one.rendered.parent: one for one in plan.sets if one.deletion}
     remaining: dict[ObjectKey, list[ObjectKey]] = {}
@@ -81,7 +85,10 @@ def with_container_causes(plan: Plan, observed: Observed) -> Plan:
 
 
 def _remaining_objects(observed: Observed) -> Iterator[ObjectKey]:
-    """Yield objects with finalizers that are being deleted, if their Namespace or kind is being deleted as well."""
+    """Yield the keys of objects with finalizers that are being deleted, in order.
+
+    Yield none unless a Namespace or CRD is being deleted.
+    """
     containers = [
         key for key, obj in observed.objects.items() if key.group_kind in {CRD, NAMESPACE} and is_terminating(obj)
     ]
@@ -96,7 +103,10 @@ def _remaining_objects(observed: Observed) -> Iterator[ObjectKey]:
 def _container_cause(
     container: ObjectKey, keys: list[ObjectKey], blocked_sets: Mapping[ObjectKey, ApplySetPlan], observed: Observed
 ) -> Cause:
-    """Return why a Namespace or CRD still exists. Objects whose deletion does not end by itself are named first."""
+    """Return why `container`, a Namespace or CRD, still exists.
+
+    Of the objects `keys` in it, those whose deletion does not end by itself are named first.
+    """
     keys = sorted(keys, key=lambda key: (key not in blocked_sets, key))
     first, blocked_set = keys[0], blocked_sets.get(keys[0])
     hold, cause = (_hold_cause(blocked_set), blocked_set.deletion) if blocked_set else (None, None)
@@ -120,7 +130,7 @@ def _container_cause(
 
 
 def _with_member_causes(plan: ApplySetPlan, causes: Mapping[ObjectKey, Cause]) -> ApplySetPlan:
-    """Return the plan of a set with these causes on members that are being deleted."""
+    """Return `plan` with the causes in `causes` on members that are being deleted."""
     nodes = tuple(
         node._replace(
             blocked=replace(cause, message=f"{node.node.key} {cause.message}; it is created again once it is deleted")
@@ -139,7 +149,11 @@ def _with_member_causes(plan: ApplySetPlan, causes: Mapping[ObjectKey, Cause]) -
 
 
 def _hold_cause(plan: ApplySetPlan) -> Cause | None:
-    """Return what keeps our finalizer on a parent; None where time alone removes it."""
+    """Return what keeps our finalizer on the parent of `plan`, or None if time alone removes it.
+
+    The first matching cause decides: an error of the set or its parent, then a missing decision whether the set is
+    wanted. Then come the causes of its prune candidates, failures first.
+    """
     if plan.detach or plan.finish_deletion or plan.has_member_changes:
         return None
     if cause := plan.error or plan.parent_error or plan.not_moved:
@@ -154,11 +168,11 @@ def _hold_cause(plan: ApplySetPlan) -> Cause | None:
 
 
 def _rank(cause: Cause) -> int:
-    """Return the rank of a cause: failures first, users of a member last."""
+    """Return the rank of `cause`: failures come first, users of a member last."""
     return 0 if cause.reason.is_failure else 2 if cause.reason is Reason.DEPENDENCY_NOT_READY else 1
 
 
 def _describe_hold(key: ObjectKey, hold: Cause) -> str:
-    """Return why the members of an instance stay, and what ends that."""
+    """Return why the members of the instance `key` stay, and what ends `hold`."""
     end = _ENDS.get(hold.reason, "").format(ref=key.command_reference)
     return f"what {key.kind} {key.qualified_name} owns stays: {hold.message}{end}"

@@ -10,9 +10,9 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeletionBrake:
-    """Limit of the deletions in one commit.
+    """Limit of the deletions that one commit of a source may cause without approval.
 
-    It is `deletions`, or `percent` of the source's live members, whichever is more.
+    A commit may delete `deletions` objects, or `percent` percent of the source's live members, whichever is more.
     """
 
     deletions: int = 5
@@ -20,15 +20,16 @@ class DeletionBrake:
 
 
 DEFAULT_BRAKE = DeletionBrake()
-"""The brake of a source that configures none."""
+"""Brake of a source that configures none."""
 
 
 def brake_message(plan: Plan, observed: Observed, source: str, limit: DeletionBrake, commit: str) -> str:
-    """Return why a person has to approve a source's deletions; empty where they are within the *limit*.
+    """Return why a person has to approve the deletions of `source`, or an empty text if they are within `limit`.
 
-    The count includes members of the source's set, and of instances that are deleted with it or are missing. Protected
-    members count as well: otherwise they would be deleted later, a few at a time. A single instance is exempt. *commit*
-    is the commit to approve, empty where its id is not known yet.
+    Deletions of members of the source's set count. If an instance of `source` is deleted with the set or is missing,
+    the deletions of its members count too. Protected members are included, because otherwise they would be deleted
+    later, a few at a time. The deletion of a single instance is exempt. `commit` is the commit to approve, empty if its
+    id is not known yet.
     """
     sets = {set_plan.rendered.parent: set_plan for set_plan in plan.sets}
     source_plan = next(
@@ -58,5 +59,6 @@ def brake_message(plan: Plan, observed: Observed, source: str, limit: DeletionBr
         return ""
     approval = f"levelgate approve source/{source} --commit {member.short_commit(commit) or 'COMMIT'}"
     return (
-        f"{len(deleted_keys)} of {live_count} objects would be deleted; restore them in Git, or approve it: {approval}"
+        f"{len(deleted_keys)} of {live_count} objects would be deleted; "
+        f"restore them in Git, or approve the deletion: {approval}"
     )

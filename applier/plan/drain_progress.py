@@ -1,7 +1,7 @@
 """Progress of sets to their targets, read from live objects alone, so that it survives restarts and crashes. Pure.
 
-A set has begun when a member was written from its new manifest, or a dropped member was deleted. An unwanted instance
-has begun when it is being deleted itself. A nested instance belongs to its enclosing instance.
+A set has begun when a member was written from its new manifest, or a dropped member was deleted. An instance that no
+set wants has begun when its own deletion has begun. A nested instance has begun when its enclosing instance has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from renderer.manifest_hash import is_written_from
 from renderer.render.model import RenderedApplySet, Rendering
 
 TargetFilter = Callable[[Object, datetime], bool]
-"""Predicate of a member and the time of its last write: whether it was written for a target."""
+"""Function of a member and the time of its last write. It returns whether this write was for a target."""
 
 
 def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
@@ -37,10 +37,10 @@ def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
 
 @dataclass(frozen=True)
 class DrainProgressFinder:
-    """Finder of the progress of sets.
+    """Facts from which the progress of sets is found.
 
-    `wanting_sets` maps a key to the ids of the sets that want it. `sets` has all sets of the plan by id, and `commits`
-    those of the sources.
+    `wanting_sets` maps a key to the ids of the sets that want it. `sets` maps ids to all sets of the plan. `commits`
+    maps sources to the commits that they are rendered from.
     """
 
     observed: Observed
@@ -50,14 +50,14 @@ class DrainProgressFinder:
 
     @classmethod
     def of_rendering(cls, rendering: Rendering, observed: Observed) -> DrainProgressFinder:
-        """Return the finder for the sets of a rendering."""
+        """Return the finder for the sets of `rendering`."""
         sets = {rendered.id: rendered for rendered in rendering.sets}
         return cls(observed, index_wanting_sets(rendering), sets, rendering.commits)
 
     def find_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return the progress of a set; None where nothing has moved, or its target is not known.
+        """Return the progress of `rendered`, or None if nothing has moved or the target is not known.
 
-        A nested instance has begun as soon as its enclosing instance has, but on no level of its own.
+        A nested instance has begun as soon as its enclosing instance has, even before a node of its own has moved.
         """
         progress = self._own_progress(rendered)
         owner = None if rendered.is_applied else self._owner_of(rendered)
@@ -82,9 +82,10 @@ class DrainProgressFinder:
         return _joined(steps, None)
 
     def _progress_of_earlier_commit(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return the progress of a source's own objects to the commit that began before the present commit came.
+        """Return the progress of a source's own objects to the last commit that began before the present commit.
 
-        It applies to objects that the earlier commit changes and that the present commit wants alike.
+        The progress applies to the objects that the earlier commit changes and that the present commit wants in the
+        same form. Return None if no earlier commit has begun.
         """
         if rendered.begun is None or rendered.applied_rendering is None:
             return None
@@ -110,7 +111,11 @@ class DrainProgressFinder:
     def _moved_nodes(
         self, rendered: RenderedApplySet, before: Mapping[ObjectKey, Manifest], is_for_target: TargetFilter
     ) -> Iterator[DrainProgress]:
-        """Yield a step for each member that was written for the target with a manifest other than in *before*."""
+        """Yield a step for each member that was written for the target with a changed manifest.
+
+        `before` maps keys to the manifests that were applied before. `is_for_target` tells writes for the target from
+        others.
+        """
         for node in rendered.nodes:
             if (
                 node.key
@@ -124,9 +129,10 @@ class DrainProgressFinder:
                 yield DrainProgress(node.level, written_at, None)
 
     def _dropped_nodes(self, rendered: RenderedApplySet, parent: Object | None) -> Iterator[DrainProgress]:
-        """Yield a step where an instance lacks a member of its applied snapshot that no set wants any more.
+        """Yield a step if a member of the applied snapshot is gone and no set wants it any more.
 
-        A missing object has no time of deletion. Deletions follow the write to the instance that recorded its target.
+        A missing object has no time of deletion. The step has the time at which the target was recorded on the
+        instance, because deletions follow that write.
         """
         written_at = _written_at(rendered, parent)
         if rendered.applied_rendering is None or parent is None or written_at is None:
@@ -138,12 +144,12 @@ class DrainProgressFinder:
             yield DrainProgress.without_level(max(written_at, applied_at(parent, PARENT_MANAGER) or written_at))
 
     def _is_deleted(self, key: ObjectKey) -> bool:
-        """Return whether an object is gone, or being deleted."""
+        """Return whether the object `key` is gone, or is being deleted."""
         live = self.observed.objects.get(key)
         return is_terminating(live) if live else self.observed.is_known(key)
 
     def _owner_of(self, rendered: RenderedApplySet) -> RenderedApplySet | None:
-        """Return the set of the enclosing instance; None where a source declares the instance."""
+        """Return the set of the enclosing instance, or None if a source declares the instance."""
         parent = self.observed.objects.get(rendered.parent)
         owner_id = (
             applyset_id(rendered.owner) if rendered.owner else label(parent, well_known.PART_OF) if parent else ""
@@ -156,10 +162,11 @@ class DrainProgressFinder:
         return lambda live, _: bool(recorded) and annotation(live, well_known.COMMIT) == recorded
 
     def _target_filter(self, rendered: RenderedApplySet) -> TargetFilter:
-        """Return a predicate for writes for the present target.
+        """Return a function that tells writes for the present target from writes for an earlier one.
 
-        An earlier target may have wanted the same manifest. A source is told by the recorded commit; an instance by its
-        revision, and the time at which its own manifest was written.
+        An earlier target may have wanted the same manifest, so the manifest alone does not tell. For a source, the
+        recorded commit decides. For an instance, its revision decides, and the time at which its own manifest was
+        written.
         """
         if rendered.is_source:
             return self._commit_filter(self.commits.get(rendered.source, ""))
@@ -173,10 +180,10 @@ class DrainProgressFinder:
 
 
 def find_begun_commit(applied: RenderedApplySet, observed: Observed, ignored_kinds: Container[GroupKind]) -> str:
-    """Return the commit, as members record it, of the last write to a source's own objects.
+    """Return the commit of the last write to a source's own objects, as members record it.
 
-    *applied* are these objects as they were last applied as a whole. Objects that still equal it do not count. Empty
-    where all do.
+    `applied` are these objects as they were last applied completely. Objects that still equal `applied`, and objects of
+    `ignored_kinds`, do not count. Return an empty text if no object counts.
     """
     before = {node.key: node for node in applied.nodes}
     found = ""
@@ -200,19 +207,25 @@ def _joined(steps: Sequence[DrainProgress], keys: Set[ObjectKey] | None) -> Drai
 
 
 def _written_at(rendered: RenderedApplySet, parent: Object | None) -> datetime | None:
-    """Return when the object of an instance was written as wanted; None where it was not, and for a source."""
+    """Return when the object of an instance was last written with its present manifest.
+
+    Return None if the object was written with another manifest, or if `rendered` is the set of a source.
+    """
     is_written = parent is not None and not rendered.is_source and is_written_from(parent, rendered.manifest)
     return applied_at(parent, CONTENT_MANAGER) if parent and is_written else None
 
 
 def _deleted_at(obj: Object) -> datetime | None:
-    """Return when the deletion of an object was requested; None where it is not being deleted."""
+    """Return when the deletion of `obj` was requested, or None if it is not being deleted."""
     time = obj["metadata"].get("deletionTimestamp")
     return datetime.fromisoformat(time) if time else None
 
 
 def _time(text: str) -> datetime | None:
-    """Return a time from a status, which others may have written; None where it is malformed."""
+    """Return the time in `text`, a field of a status, or None if it is malformed or has no zone.
+
+    Other clients may have written the status.
+    """
     try:
         time = datetime.fromisoformat(text)
     except (TypeError, ValueError):

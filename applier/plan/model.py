@@ -28,9 +28,11 @@ from renderer.render.model import RenderedApplySet, RenderedNode
 class NodeAction(StrEnum):
     """Action that makes a live object equal its manifest.
 
-    `adopt` takes over an object that is in no set. `replace` deletes an object that cannot be changed, so that it is
-    created again. `record` renews bookkeeping only. `read` reads the object before its first write. `unknown` stands
-    for an action that depends on missing data.
+    - `adopt` takes over an object that is in no set.
+    - `replace` deletes an object that cannot be changed, so that it is created again.
+    - `record` renews only the bookkeeping of Levelgate on the object.
+    - `read` reads the object before its first write.
+    - `unknown` stands for an action that depends on missing data.
     """
 
     CREATE = "create"
@@ -44,7 +46,10 @@ class NodeAction(StrEnum):
     NONE = "unchanged"
 
     def operation(self, *, is_applied: bool) -> Operation:
-        """Return the operation of the write. In an applied set nothing is new: a write restores what differs."""
+        """Return the operation as which windows and gates select this action.
+
+        If the set `is_applied`, no object of it is new: every write, a creation too, restores what differs.
+        """
         match self:
             case NodeAction.HEAL:
                 return Operation.HEAL
@@ -59,7 +64,10 @@ _APPLIED_ACTIONS: Final = (NodeAction.NONE, NodeAction.RECORD)
 
 
 class Operation(StrEnum):
-    """A write as windows and gates select it. `heal` restores what was applied before; `record` needs no permission."""
+    """Kind of a write, as windows and gates select it.
+
+    `heal` restores what was applied before. `record` writes only bookkeeping of Levelgate, and needs no permission.
+    """
 
     CREATE = "create"
     UPDATE = "update"
@@ -71,7 +79,8 @@ class Operation(StrEnum):
 class Barrier(StrEnum):
     """Nodes that a node waits for besides its dependencies (S0-9, S0-26).
 
-    `Path` adds none, `Level` those of earlier levels that no gate holds, and `All` every node of earlier levels.
+    `Path` adds no nodes. `Level` adds the nodes of earlier levels that no gate holds. `All` adds every node of earlier
+    levels.
     """
 
     PATH = "Path"
@@ -80,9 +89,10 @@ class Barrier(StrEnum):
 
 
 class DrainProgress(NamedTuple):
-    """Progress of a set to its target: the highest `level` with a moved node, and the server's time of the first move.
+    """Progress of a set to its target, as its live objects show it.
 
-    It applies to `keys`; None stands for all objects of the set.
+    `level` is the highest level with a moved node, or -1 if no node has moved. `since` is the server's time of the
+    first move. The progress applies to the objects in `keys`; if `keys` is None, it applies to all objects of the set.
     """
 
     level: int
@@ -91,19 +101,19 @@ class DrainProgress(NamedTuple):
 
     @classmethod
     def without_level(cls, since: datetime) -> DrainProgress:
-        """Return the progress of a set that has begun before any of its own nodes was written."""
+        """Return the progress of a set that began at `since`, before any of its own nodes was written."""
         return cls(-1, since, None)
 
     def of_key(self, key: ObjectKey) -> DrainProgress | None:
-        """Return the progress if it applies to an object, else None."""
+        """Return this progress if it applies to the object `key`, or None if it does not."""
         return self if self.keys is None or key in self.keys else None
 
 
 class CandidateChange(NamedTuple):
-    """A write or deletion that could start now.
+    """Write or deletion that could start now.
 
-    `node_id` is empty outside of instances. `live` is None where the object does not exist. `drain_progress` is None
-    where nothing of the set has moved.
+    `node_id` is empty outside of instances. If the object does not exist, `live` is None. If nothing of the set has
+    moved, `drain_progress` is None.
     """
 
     set: RenderedApplySet
@@ -121,11 +131,11 @@ def _permit_all(_: CandidateChange) -> Cause | None:
 
 @dataclass(frozen=True, slots=True)
 class ChangePermissions:
-    """The changes that windows, gates, pace and requests permit.
+    """Answers of windows, gates, pace and requests to the changes of a plan.
 
-    `check` returns why a change may not start now; None when it may. `targets` are the revisions granted to instances.
-    Nothing is written for `suspended` parents. `barriers` has the instances whose nodes wait for more than their
-    dependencies.
+    `check` returns why a change may not start now, or None if it may. `targets` maps instances to the revisions granted
+    to them. `suspended` maps parents to the cause for which nothing of their sets is written. `barriers` maps instances
+    to what their nodes wait for besides dependencies; an instance that is absent has `Path`.
     """
 
     check: Callable[[CandidateChange], Cause | None] = _permit_all
@@ -134,7 +144,7 @@ class ChangePermissions:
     barriers: Mapping[ObjectKey, Barrier] = field(default_factory=dict)
 
     def with_recorded_answers(self, answers: list[PermissionAnswer]) -> ChangePermissions:
-        """Return equal permissions that append each question and its answer to *answers*."""
+        """Return equal permissions that append each checked change and its answer to `answers`."""
 
         def check(change: CandidateChange) -> Cause | None:
             answers.append((change, self.check(change)))
@@ -143,7 +153,10 @@ class ChangePermissions:
         return replace(self, check=check)
 
     def gives_same_answers(self, other: ChangePermissions, answers: Iterable[PermissionAnswer]) -> bool:
-        """Return whether these permissions yield the same plan as *other* did, which gave these *answers*."""
+        """Return whether these permissions yield the plan that `other` yielded.
+
+        `answers` are the changes that `other` was asked about, each with the answer of `other`.
+        """
         is_same_otherwise = replace(self, check=_permit_all) == replace(other, check=_permit_all)
         return is_same_otherwise and all(self.check(change) == answer for change, answer in answers)
 
@@ -155,13 +168,16 @@ PermissionAnswer = tuple[CandidateChange, Cause | None]
 class NodePlan(NamedTuple):
     """Plan of one node: its action, whether the action may start now, and the cause if it may not.
 
-    `ready` and `healthy` describe the live object, as its controller last observed it. `unhealthy_message` is for
-    people; it is empty where the status of the object explains itself. `conflict_policy` says from which managers
-    fields are taken over; a claim of any other manager is a conflict. `lost_fields` are to be healed, each with its
-    present owners. `contested_fields` are left to theirs by the same write, and are a conflict after it. `adoption` is
-    what the source may adopt. At `recheck_at` the health changes by age alone (None: never). The health also depends on
-    the object `health_reference`. `is_ttl_removed`: the node is a completed Job that its TTL removed; `live` is None
-    then.
+    `ready` and `healthy` describe the live object, as its controller last observed it. `unhealthy_message` is a text
+    for people, empty if the status of the object explains itself.
+
+    `conflict_policy` says from which managers the write takes over fields. A claim of any other manager is a conflict.
+    `lost_fields` are to be healed, each with its present owners. `contested_fields` stay with their present owners in
+    the same write, and are reported as a conflict after it. `adoption` says what the source may adopt.
+
+    At `recheck_at` the health changes by age alone; None stands for never. The health also depends on the object
+    `health_reference`. If the node is a completed Job that its TTL removed, `is_ttl_removed` is true and `live` is
+    None.
     """
 
     node: RenderedNode
@@ -183,12 +199,15 @@ class NodePlan(NamedTuple):
 
     @property
     def exists(self) -> bool:
-        """Return whether the object is live, or completed and need not be live."""
+        """Return whether the object is live, or was a completed Job that its TTL removed."""
         return self.live is not None or self.is_ttl_removed
 
     @property
     def live_set_id(self) -> str:
-        """Return the id of the set whose member the object is; empty where it is in no set, or is external."""
+        """Return the id of the set that the live object is a member of.
+
+        Return an empty text if the object is in no set, or if the node is external.
+        """
         return label(self.live, well_known.PART_OF) if self.live and not self.node.external else ""
 
     @property
@@ -203,7 +222,7 @@ class NodePlan(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Return whether a person holds the node."""
+        """Return whether only a gate, a window, the pace or a person holds the node."""
         return self.blocked is not None and self.blocked.reason.is_hold
 
     @property
@@ -213,7 +232,7 @@ class NodePlan(NamedTuple):
 
     @property
     def is_applied_and_ready(self) -> bool:
-        """Return whether dependents may start."""
+        """Return whether the node is applied and ready, so that its dependents may start."""
         return self.is_applied and self.ready
 
 
@@ -222,16 +241,17 @@ class ApplySetPlan:
     """Plan of one ApplySet: its nodes, its prune candidates, and the actions due on its parent.
 
     `repairs` heal, from the applied snapshot, the objects whose change or deletion lacks permission. `target_revision`
-    is the granted revision, 0 without a grant. `completion_record` lists the completed Jobs to record on the parent.
-    `not_moved` says why the set does not move to its target; `deadlock`, that it never will as things are. With an
-    `error` nothing of the set may be written. `parent_error` says why the parent could not be written in this
-    reconciliation, or may not be deleted yet. `deletion` says why a parent that is being deleted still exists, unless
-    time alone ends that.
+    is the granted revision, or 0 without a grant. `completion_record` lists the completed Jobs to record on the parent.
+    `first_scope` is the scope that a new instance records with its first write; for any other set it is None.
+
+    `not_moved` says why the set does not move to its target. `deadlock` says why the set can never move, as things are.
+    While a set has an `error`, nothing of it may be written. `parent_error` says why the parent could not be written in
+    this reconciliation, or why it may not be deleted yet. `deletion` says why a parent that is being deleted still
+    exists; if time alone ends the deletion, `deletion` is None.
 
     A set that `is_unknown` may still be wanted, so its status is not written. A set that `is_lost` has members, but
-    neither an instance nor a declaration. `begun_at` is the start of a change that has to be recorded, since members
-    alone do not show it; else None. `former_source` is the source whose set no longer wants this set. `first_scope` is
-    the scope that a new instance records with its first write; None for others.
+    neither a live instance nor a declaration. `begun_at` is the start of a change that the members alone will not show
+    later, so that it has to be recorded. `former_source` is the source whose set no longer wants this set.
     """
 
     rendered: RenderedApplySet
@@ -264,7 +284,7 @@ class ApplySetPlan:
 
     @property
     def source(self) -> str:
-        """Return the source of the set; for a prune candidate, that of its former owner."""
+        """Return the source of the set, or of its former owner if the set is no longer wanted."""
         return self.rendered.source or self.former_source
 
     @property
@@ -326,7 +346,7 @@ class ApplySetPlan:
         """Return whether a change or deletion lacks permission while the applied snapshot has not been read yet."""
         rendered = self.rendered
         if self.is_lost:
-            return rendered.applied_rendering is None  # it decides whether members are deleted or released
+            return rendered.applied_rendering is None  # the snapshot has the deletion policy
         if self.is_unknown:
             return self.not_moved is not None and rendered.applied_rendering is None
         if (
@@ -349,7 +369,7 @@ class ApplySetPlan:
     def references_to_read(self) -> tuple[ObjectKey, ...]:
         """Return the keys of further objects to read.
 
-        They are external objects, references of health, and parents of lost sets.
+        They are external objects, objects that the health of nodes depends on, and the parents of lost sets.
         """
         return (
             *((self.rendered.parent,) if self.is_lost else ()),
@@ -365,7 +385,7 @@ class ApplySetPlan:
 
     @property
     def recheck_at(self) -> datetime | None:
-        """Return when time alone changes the health of a node; None: never."""
+        """Return when time alone next changes the health of a node, or None if it never does."""
         return min((node_plan.recheck_at for node_plan in self.nodes if node_plan.recheck_at), default=None)
 
     @property
@@ -384,7 +404,7 @@ class Plan:
 
     @property
     def recheck_at(self) -> datetime | None:
-        """Return when time alone changes the health of a node; None: never."""
+        """Return when time alone next changes the health of a node, or None if it never does."""
         return min((moment for set_plan in self.sets if (moment := set_plan.recheck_at)), default=None)
 
     @property

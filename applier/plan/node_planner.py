@@ -1,6 +1,7 @@
 """Plans of the nodes of one set, in level order: action, readiness and health of each. Pure.
 
-`barriers` decides which actions may not start yet. A barred node stops only its descendants; other branches continue.
+`barriers` decides which actions may not start yet. A node whose action is barred stops only its descendants, and other
+branches continue.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _NOT_FRESH_MESSAGE = "its status is not of the newest generation yet"
 
 @dataclass(frozen=True)
 class NodePlanner:
-    """Planner of nodes. `instance_kinds` are the kinds that definitions define."""
+    """Facts from which the nodes of a set are planned. `instance_kinds` are the kinds that definitions define."""
 
     observed: Observed
     instance_kinds: Collection[GroupKind]
@@ -49,7 +50,11 @@ class NodePlanner:
     def plan_nodes(
         self, rendered: RenderedApplySet, *, ready_to_write: bool, hold_cause: Cause | None = None
     ) -> tuple[NodePlan, ...]:
-        """Plan all nodes of a set. With a *hold_cause* objects are healed, and none moves to another manifest."""
+        """Plan all nodes of the set `rendered`.
+
+        If `ready_to_write` is false, no node is written now. With a `hold_cause`, objects are created, replaced,
+        adopted and healed, but none is updated to another manifest.
+        """
         plans: dict[str, NodePlan] = {}
         dependents_causes: dict[str, Cause | None] = {}
         drain_progress = cache(partial(self.barriers.drain_progress, rendered))  # costly, and rarely needed
@@ -71,7 +76,10 @@ class NodePlanner:
         return tuple(plans.values())
 
     def plan_repairs(self, applied_rendering: RenderedApplySet, *, ready_to_write: bool) -> tuple[NodePlan, ...]:
-        """Plan the healing of an instance at its applied snapshot, and the reads for that."""
+        """Plan the repairs of an instance from its applied snapshot `applied_rendering`.
+
+        Objects that have to be read first are planned as reads. If `ready_to_write` is false, no node is written now.
+        """
         node_plans = self.plan_nodes(applied_rendering, ready_to_write=True)
         heal_actions = {NodeAction.CREATE, NodeAction.HEAL}
         repairs_due = (
@@ -146,7 +154,17 @@ class NodePlanner:
         ancestor_cause: Cause | None,
         parent: Object | None,
     ) -> NodePlan | None:
-        """Return the plan of a node that is external, unknown or completed; None for a node that may be written."""
+        """Return the plan of a node that cannot be written, or None if `node` may be written.
+
+        The first matching case decides:
+
+        1. The node is external.
+        2. The node has no manifest.
+        3. Its kind cannot be read.
+        4. The server answers its kind and stores no objects of it.
+        5. The node is a completed Job.
+        6. Its object has not been read.
+        """
         if node.external:
             return self._plan_external(node, live, ancestor_cause)
         if node.error or node.waiting:
@@ -166,7 +184,10 @@ class NodePlanner:
         return None
 
     def _was_completed(self, rendered: RenderedApplySet, node: RenderedNode, parent: Object | None) -> bool:
-        """Return whether a Job that is to be created again had completed by its applied manifest."""
+        """Return whether a Job that is to be created again had completed.
+
+        The Job in the applied snapshot decides. Its completion is recorded on `parent`.
+        """
         applied_nodes = rendered.applied_rendering.nodes if rendered.applied_rendering else ()
         return any(
             applied_node.key == node.key and is_completed(applied_node, None, parent, self.observed.now)
@@ -174,7 +195,10 @@ class NodePlanner:
         )
 
     def _plan_unread(self, node: RenderedNode, key: ObjectKey) -> NodePlan:
-        """Return the plan of a node whose object may exist. It is read, unless an earlier read failed."""
+        """Return the plan of a node whose object `key` may exist.
+
+        The object is read. If an earlier read failed, the plan reports that failure instead.
+        """
         match self.observed.failures.get(key):
             case Denied() | Invalid() | Unavailable() as failure:
                 return NodePlan(node, NodeAction.UNKNOWN, None, blocked=Cause.from_error(failure))
@@ -245,9 +269,9 @@ class NodePlanner:
         return self.comparison_cache.verdict(rendered, node, live, dependencies)
 
     def _conflict_policy(self, rendered: RenderedApplySet, node: RenderedNode, live: Object | None) -> ConflictPolicy:
-        """Return the policy that the object declares; else that of its source.
+        """Return the conflict policy of the object, or that of its source if the object declares none.
 
-        The object declares it in Git, or a person declares it on the live object.
+        The annotation in Git comes first, then the annotation that a person set on the live object.
         """
         said = annotation(node.manifest, well_known.CONFLICTS)
         if not said and live is not None and is_annotated_by_others(live, well_known.CONFLICTS):
@@ -255,7 +279,10 @@ class NodePlanner:
         return ConflictPolicy.from_text(said) or self.barriers.constraints.conflict_policy_of(rendered.source)
 
     def _is_inherited(self, rendered: RenderedApplySet, live: Object) -> bool:
-        """Return whether a person or an inherited tool applied the member, so that it came with the set."""
+        """Return whether a person or a tool whose sets are taken over has applied the object `live`.
+
+        Then the object was a member of the set before Levelgate took the set over.
+        """
         inherited_tools = self.barriers.adoption_of(rendered).inherited_tools
         return bool(
             entries_applied_by(
@@ -283,9 +310,10 @@ class NodePlanner:
 def _fields_lost_with_record(
     rendered: RenderedApplySet, node: RenderedNode, live: Object, dependencies: tuple[str, ...]
 ) -> tuple[LostField, ...]:
-    """Return the fields of an object that others changed together with our record; empty where only Git has changed.
+    """Return the fields that others changed on `live` together with our record.
 
-    The record of a Secret covers no values, so it may be intact.
+    Return no fields if our record is intact and its hash is not that of `node`: then only Git has changed. The record
+    of a Secret covers no values, so it may be intact although others changed values.
     """
     has_record = well_known.HASH in owned_metadata(apply_entry(live, CONTENT_MANAGER), "annotations")
     if has_record and annotation(live, well_known.HASH) != node.hash:
@@ -298,7 +326,10 @@ def _fields_lost_with_record(
 def _action_after_refusal(
     node: RenderedNode, live: Object | None, action: NodeAction, failure: ClusterError | None
 ) -> NodeAction:
-    """Return `replace` for an immutable object that may be replaced, else *action*."""
+    """Return the action after the server answered `failure` to the last try.
+
+    If the object is immutable and may be replaced, return `replace`. Otherwise return `action`.
+    """
     is_immutable = isinstance(failure, Immutable)
     if live is None or not is_immutable or action not in {NodeAction.UPDATE, NodeAction.HEAL}:
         return action
@@ -310,7 +341,11 @@ def _action_after_refusal(
 
 
 def _readiness(node: RenderedNode, live: Object, health: status.HealthResult) -> tuple[bool, Cause | None]:
-    """Return whether dependents may start, and if not, why. The annotation `wait-for` replaces the rule (rule 2)."""
+    """Return whether dependents may start, and the cause if they may not.
+
+    A deletion in progress decides first. Then the annotation `wait-for` of the live object replaces the rule (rule 2).
+    Then `readyWhen` decides, and without it the existence of the object.
+    """
     healthy = health.status is status.KStatus.CURRENT
     wait_for = annotation(live, well_known.WAIT_FOR) or "ready"
     if is_terminating(live):
@@ -333,5 +368,5 @@ def _readiness(node: RenderedNode, live: Object, health: status.HealthResult) ->
 
 
 def _annotation_value(node: RenderedNode, live: Object | None, key: str) -> str:
-    """Return the value of an annotation in Git, else on the live object."""
+    """Return the value of the annotation `key` in Git, or on the live object if Git has none."""
     return annotation(node.manifest, key) or (annotation(live, key) if live else "")

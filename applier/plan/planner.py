@@ -1,7 +1,8 @@
 """Plan of one reconciliation, decided from the rendering and the observed state. Pure.
 
 `set_planner` plans each set, `node_planner` its writes, and `prune_planner` its deletions. `deletion_brake` holds
-deletions for a person. This module decides the order of the sets. Every action that is not due has a cause.
+deletions until a person approves them. This module decides the order of the sets. Every action that is not due has a
+cause.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ def plan(
 ) -> Plan:
     """Plan everything due, permitted or not, for all sets and for live instances that no set wants any more.
 
-    The *comparison_cache* of earlier plans only saves work. A plan *to_final_state* shows the deletions after all
-    writes; otherwise pending writes protect objects that they may use. Such a plan names no commit to approve, since
-    the id of a merge is not known before.
+    The `comparison_cache` of earlier plans only saves work. If the plan is `to_final_state`, it shows the deletions
+    after all writes. Otherwise pending writes protect objects that they may use. A plan to the final state names no
+    commit to approve, since the id of a merge commit is not known before the merge.
     """
     constraints, permissions, comparison_cache = (
         constraints or PlanConstraints(),
@@ -85,7 +86,7 @@ def _plan_all(
     comparison_cache: ComparisonCache,
     to_final_state: bool,
 ) -> Plan:
-    """Plan all sets under these constraints, the deletion brake's included."""
+    """Plan all sets under `constraints`, which include the holds of the deletion brake."""
     wanting_sets = index_wanting_sets(rendering)
     contested_keys = frozenset(key for key, set_ids in wanting_sets.items() if len(set_ids) > 1)
     foreign_claims = {key: [applyset_id(claimant)] for key, claimant in constraints.foreign_claims.items()}
@@ -133,8 +134,8 @@ def _plan_all(
 class _CachingPlanner:
     """Planner of all sets that reuses the plans of unchanged instances.
 
-    `permission_answers` receives the permissions that the plan of a set asks for. A cached plan is valid while the
-    answers are the same.
+    `permission_answers` receives the permissions that the plan of a set asks for, each with its answer. A cached plan
+    is valid as long as the answers are the same.
     """
 
     sets: Mapping[str, RenderedApplySet]
@@ -176,7 +177,11 @@ class _CachingPlanner:
     def _plan_set(
         self, rendered: RenderedApplySet, candidate: PruneCandidate | None, protection_cause: Cause | None
     ) -> ApplySetPlan:
-        """Plan a set. For a wanted instance, return the last plan if nothing it depends on has changed."""
+        """Plan the set `rendered`.
+
+        If it is the set of a wanted instance and nothing that its last plan depends on has changed, return the last
+        plan.
+        """
         if rendered.parent not in self.set_planner.instances:
             return self.set_planner.plan_set(rendered, candidate, protection_cause)
         if cached_plan := self.comparison_cache.carry(rendered, self.set_inputs):
@@ -188,7 +193,10 @@ class _CachingPlanner:
 
 
 def _unwanted_instances(rendering: Rendering, observed: Observed) -> Iterator[RenderedApplySet]:
-    """Yield live instances that neither Git nor their parent wants, without nodes, from parent to child."""
+    """Yield the sets, without nodes, of live instances that neither Git nor their parent wants.
+
+    Parents come before their children.
+    """
     unwanted_keys = observed.parents.keys() - rendering.instances.keys()
     pending = [rendered.id for rendered in rendering.sets] if unwanted_keys else []
     while pending:
@@ -207,7 +215,7 @@ def _unwanted_instances(rendering: Rendering, observed: Observed) -> Iterator[Re
 def _lost_instances(
     rendering: Rendering, observed: Observed, constraints: PlanConstraints
 ) -> Iterator[RenderedApplySet]:
-    """Yield, without nodes, instances that nothing wants, whose objects are missing and whose members still exist."""
+    """Yield the sets, without nodes, of unwanted instances that are missing while members of theirs still exist."""
     for key, source in constraints.scope_sources.items():
         if key in observed.objects or key in rendering.instances or source not in rendering.sources:
             continue

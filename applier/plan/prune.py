@@ -1,8 +1,9 @@
 """Prune candidates of one set: members no longer desired, what protects them, and which may be deleted now. Pure.
 
 The decision uses cluster state alone, so that it survives crashes. A member is deleted only when no live member of any
-of our sets records a dependency on it (S0-11 to S0-16). A node that waits, is held or failed protects members that it
-may need or be. Levels only break ties between members of different revisions.
+of our sets records a dependency on it (S0-11 to S0-16). A desired node that waits, is held or failed protects each
+member that it may need, and each member that may be the same object. Levels only break ties between members of
+different revisions.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from renderer.render.model import RenderedApplySet
 class PruneOutcome(StrEnum):
     """Fate of a prune candidate.
 
-    `release` removes our metadata and leaves the object; `keep` changes nothing and reports why.
+    `delete` deletes the object. `release` removes our metadata and leaves the object. `keep` changes nothing and
+    reports why.
     """
 
     DELETE = "delete"
@@ -55,15 +57,20 @@ class PruneCandidate:
     allowed: bool = False
     blocked: Cause | None = None
     users: tuple[ObjectKey, ...] = ()
-    """Members that have to be deleted before it."""
+    """Members that have to be deleted before `member`."""
     going_readers: tuple[ObjectKey, ...] = ()
-    """Those of `users` that count only because they, or a member of their instance, read it by `externalRef`."""
+    """Those of `users` that count only because of a read: they, or a member of their instance, read `member` by
+    `externalRef`.
+    """
     staying_readers: tuple[ObjectKey, ...] = ()
-    """Objects that read it by `externalRef` and stay. They do not delay the deletion."""
+    """Objects that stay and read `member` by `externalRef`. They do not delay its deletion."""
 
     @property
     def still_read_cause(self) -> Cause | None:
-        """Return the cause to report where readers by `externalRef` stay and will miss the object; else None."""
+        """Return the warning that objects which stay still read the deleted member by `externalRef`.
+
+        Return None if no such reader stays, or if the member is not deleted.
+        """
         if not self.staying_readers or self.outcome is not PruneOutcome.DELETE:
             return None
         names = join_names(self.staying_readers, limit=3)
@@ -72,7 +79,7 @@ class PruneCandidate:
 
     @property
     def is_held(self) -> bool:
-        """Return whether a person has to permit the removal."""
+        """Return whether only a gate, a window, the pace or a person holds the removal."""
         return self.blocked is not None and self.blocked.reason.is_hold
 
     @property
@@ -82,41 +89,46 @@ class PruneCandidate:
 
     @property
     def is_being_deleted(self) -> bool:
-        """Return whether it is deleted now, or as soon as its users are."""
+        """Return whether the member is deleted now, or as soon as its users are deleted."""
         return self.outcome is PruneOutcome.DELETE and not self.is_held
 
     @property
     def is_protected(self) -> bool:
-        """Return whether it stays until a node is written that may use it, or be the same object."""
+        """Return whether the member stays until a node is written that may use it, or that may be the same object."""
         reason = self.blocked and self.blocked.reason
         return self.outcome is PruneOutcome.KEEP and reason is Reason.DEPENDENCY_NOT_READY
 
     @property
     def is_eventually_deleted(self) -> bool:
-        """Return whether it is deleted now, or once its hold or protection ends."""
+        """Return whether the member is deleted now, or once its hold or protection ends."""
         return self.outcome is PruneOutcome.DELETE or self.is_protected
 
     def with_postponement(self, message: str) -> PruneCandidate:
-        """Return the candidate, postponed by *message*: pruning is the last phase of a reconciliation (S0-10)."""
+        """Return the candidate, not allowed now, and with `message` as the cause if it has no other cause.
+
+        Pruning is the last phase of a reconciliation (S0-10).
+        """
         return replace(self, allowed=False, blocked=self.blocked or Cause(Reason.PROGRESSING, message))
 
 
 @dataclass(frozen=True, slots=True)
 class PruneProtection:
-    """A desired node that is not written at this revision, since it waits, is held or failed."""
+    """A desired node that is not written at this revision, because it waits, is held or failed."""
 
     id: str
     group_kind: GroupKind
     key: ObjectKey | None
     waits_for_deletion: bool
-    """True where it waits for the deletion of a Namespace or CRD. It protects nothing that is deleted with that."""
+    """True if the node waits for the deletion of a Namespace or CRD. Then it protects nothing that is deleted with that
+    object.
+    """
 
     def may_match(self, member: Member) -> bool:
-        """Return whether the member may be the object of this node, whose key is not known yet."""
+        """Return whether `member` may be the object of this node. Only a node whose key is not known yet can match."""
         return self.key is None and member.node_id == self.id
 
     def protect(self, candidate: PruneCandidate) -> PruneCandidate:
-        """Return the candidate as kept because of the node, unless it is kept anyway."""
+        """Return `candidate`, kept because of this node. Return it unchanged if it is kept anyway."""
         if candidate.outcome is PruneOutcome.KEEP:
             return candidate
         outcome = PruneOutcome.KEEP if candidate.outcome is PruneOutcome.DELETE else candidate.outcome
@@ -136,9 +148,9 @@ class PruneProtection:
 
 
 def protected_keys(candidates: Collection[PruneCandidate]) -> Mapping[ObjectKey, Cause]:
-    """Return the candidates that a person or gate holds, with the cause of the hold.
+    """Return the keys of `candidates` that a person or gate holds, each with the cause of the hold.
 
-    They are held directly, or through their users.
+    A candidate is held directly, or because a member that uses it is held.
     """
     causes = {
         candidate.member.key: candidate.blocked for candidate in candidates if candidate.blocked and candidate.is_held
@@ -154,7 +166,7 @@ def protected_keys(candidates: Collection[PruneCandidate]) -> Mapping[ObjectKey,
 
 
 def index_dependents(observed: Observed, sets: Collection[str]) -> MembersByHash:
-    """Return the live members of these sets by the hashes of their recorded dependencies."""
+    """Return the live members of the sets with the ids `sets`, by the hashes of their recorded dependencies."""
     members_by_dependency: dict[str, list[Member]] = {}
     for set_id in sets:
         for key in observed.members.get(set_id, ()):
@@ -169,15 +181,17 @@ class RemovalPolicy:
     """Rules of one set for members that it no longer wants."""
 
     release: bool = False
-    """All members are released (deletion policy `orphan`); else those of `orphaned_keys`."""
+    """True if all members are released (deletion policy `orphan`). If false, only those in `orphaned_keys` are
+    released.
+    """
     orphaned_keys: Collection[ObjectKey] = frozenset()
     keeping_source: str = ""
-    """The source, where it deletes nothing (`prune: false`)."""
+    """The source of the set if it deletes nothing (`prune: false`), or an empty text."""
     hold_message: str = ""
-    """Reason why nothing may be removed now, such as the deletion brake."""
+    """Reason why nothing may be removed now, such as the deletion brake. Empty if removals may start."""
 
     def releases(self, key: ObjectKey) -> bool:
-        """Return whether a member stays in the cluster, without our metadata."""
+        """Return whether the member `key` stays in the cluster, without our metadata."""
         return self.release or key in self.orphaned_keys
 
 
@@ -191,9 +205,9 @@ def prune_candidates(
     unreadable: UnreadableFiles | None,
     policy: RemovalPolicy,
 ) -> tuple[PruneCandidate, ...]:
-    """Return the prune candidates of a set in the order of their deletion.
+    """Return the prune candidates of the set `rendered` in the order of their deletion.
 
-    The deepest level comes first, protected candidates last. *desired_keys* are the keys that any set wants.
+    The deepest level comes first, protected candidates last. `desired_keys` are the keys that any set wants.
     """
 
     live = [Member.from_object(observed.objects[key]) for key in observed.members.get(rendered.id, ())]
@@ -245,10 +259,11 @@ def prune_candidates(
 def _effective_protections(
     live: list[Member], unwanted_members: list[Member], protections: Sequence[PruneProtection], observed: Observed
 ) -> Mapping[ObjectKey, PruneProtection]:
-    """Return the protection of each member, without members that are being deleted and own nothing to protect.
+    """Return the members that `protections` protect, each with the protecting node.
 
-    The set of a parent that is being deleted is protected only by nodes that do not wait for a deletion themselves.
-    Otherwise the node would wait for the Namespace, the Namespace for the set, and the set for the node.
+    A member that is being deleted is left out, unless it is the parent of a set. Such a parent is included only if a
+    node protects it that does not itself wait for the deletion of a Namespace or CRD. Otherwise the node would wait for
+    the Namespace, the Namespace for the set, and the set for the node.
     """
     protections_by_key = _match_protections(live, unwanted_members, protections)
     terminating = [member for member in unwanted_members if member.is_terminating]
@@ -265,21 +280,22 @@ def _effective_protections(
 
 
 def _is_parent(member: Member, observed: Observed) -> bool:
-    """Return whether a member is the parent of a set itself."""
+    """Return whether `member` is itself the parent of a set."""
     return bool(label(observed.objects[member.key], well_known.PARENT_ID))
 
 
 def departing_candidate(member: Member, observed: Observed) -> PruneCandidate:
-    """Return a member that another client deletes, as a candidate that protects all that it owns."""
+    """Return the candidate for `member`, which another client deletes. It is kept, so that all that it owns stays."""
     return replace(decide_outcome(member, observed, RemovalPolicy()), outcome=PruneOutcome.KEEP)
 
 
 def _keep_departing(
     candidate: PruneCandidate, unreadable: UnreadableFiles | None, protection: PruneProtection | None
 ) -> PruneCandidate:
-    """Return a member that another client deletes and Git may still declare.
+    """Return `candidate`, which another client deletes and Git may still declare, as kept.
 
-    All that the member owns stays until that is known.
+    All that the member owns stays until Git is known to declare the member or not. The cause names the unreadable file,
+    or the node of `protection`.
     """
     assert candidate.blocked is not None
     file = candidate.member.source_file
@@ -296,10 +312,11 @@ def _keep_departing(
 def _match_protections(
     live: Iterable[Member], unwanted_members: Iterable[Member], protections: Sequence[PruneProtection]
 ) -> Mapping[ObjectKey, PruneProtection]:
-    """Return the members that an unwritten node may need or be, each with the node.
+    """Return the members that an unwritten node may need or be, each with that node.
 
-    Those are members with the node's id, all members of its kind if its id was never recorded, and the members that
-    these use.
+    For each node of `protections`, these are the members with the id of the node, and the member with its key. If the
+    key is unknown, or no member has the id, all unwanted members of its kind match too. Members that a matching member
+    depends on or reads are included, at any distance.
     """
     members_by_hash = {key_hash(member.key): member for member in live}
     members_by_node: dict[str, list[Member]] = {}
@@ -310,7 +327,7 @@ def _match_protections(
         matching_members = members_by_node.get(protection.id, [])
         if protection.key and (same_key_member := members_by_hash.get(key_hash(protection.key))):
             matching_members = [*matching_members, same_key_member]
-        # A member that may be the object itself goes first: the message then names that node.
+        # A member that may be the object of the node goes first, so that its message names this node.
         pending.extendleft((member, protection) for member in matching_members)
         if protection.key is None or protection.id not in members_by_node:
             same_kind_members = (
@@ -331,20 +348,30 @@ def _match_protections(
 
 
 def _is_returned(obj: Object, observed: Observed) -> bool:
-    """Return whether a person put the label of a member back: its record proves that we wrote it for this set."""
+    """Return whether the record on `obj` proves that we wrote it for the set that its label names.
+
+    The record still proves this after a person removed the label and put it back.
+    """
     set_id = label(obj, well_known.PART_OF)
     return any(known == set_id and is_of_set(obj, observed.objects[key]) for key, known in observed.parents.items())
 
 
 def decide_outcome(member: Member, observed: Observed, policy: RemovalPolicy) -> PruneCandidate:
-    """Return the fate of a member that its set no longer wants, regardless of its users.
+    """Return the outcome for `member`, which its set no longer wants, before the members that use it are considered.
 
-    The order is that of the causes: a deletion in progress, then rules of the source, the person and ownership, then
-    the policy.
+    The first matching cause decides:
+
+    1. `member` is being deleted: delete, and report what the deletion waits for.
+    2. Its source deletes nothing (`policy.keeping_source`): keep.
+    3. An annotation on the live object disables pruning or reconciliation: keep.
+    4. Neither the owner of the membership label nor the record proves that Levelgate wrote `member`: keep.
+    5. `policy` releases `member`: release.
+    6. `member` is a Namespace or CRD, and no annotation allows to prune it: release.
+    7. No cause matches: delete.
     """
     obj = observed.objects[member.key]
     if member.is_terminating:
-        # Where only our own finalizer is left, the plan of the instance's set reports why it stays.
+        # If only our own finalizer is left, the plan of the set of this instance reports why the instance stays.
         reason = Reason.DELETION_BLOCKED if foreign_finalizers(obj) else Reason.PROGRESSING
         return PruneCandidate(
             member, PruneOutcome.DELETE, blocked=Cause(reason, describe_deletion(obj), object_key=member.key)
@@ -365,7 +392,8 @@ def decide_outcome(member: Member, observed: Observed, policy: RemovalPolicy) ->
         )
     if not (is_membership_proven(obj) or _is_returned(obj, observed)):
         message = (
-            "carries our label but we did not write it, or another controller owns it; remove the label to keep it"
+            "carries our label but we did not write it, or another controller owns it; "
+            "remove the label to keep the object"
         )
         return PruneCandidate(
             member, PruneOutcome.KEEP, blocked=Cause(Reason.DELETION_BLOCKED, message, object_key=member.key)
@@ -380,9 +408,13 @@ def decide_outcome(member: Member, observed: Observed, policy: RemovalPolicy) ->
 def _allow_unused(
     candidates: list[PruneCandidate], dependents: MembersByHash, observed: Observed
 ) -> list[PruneCandidate]:
-    """Return the candidates, of which only those without live users are allowed.
+    """Return `candidates`, of which only those that may be deleted now are allowed.
 
-    If all have users, allow a cycle of members of different revisions; without such a cycle, members without a record.
+    The first of these groups that has members is allowed:
+
+    1. Members with a record and without live users.
+    2. A cycle of members of different revisions that use each other.
+    3. Members that have neither a record nor users.
     """
     users = {candidate.member.key: _users(candidate.member, dependents) for candidate in candidates}
     allowed_candidates = [candidate for candidate in candidates if candidate.allowed]
@@ -411,9 +443,9 @@ def _find_cycle(
 ) -> set[ObjectKey]:
     """Return the members to delete first among prune candidates that wait only for each other.
 
-    For each such cycle these are the members that the others no longer really use, else those of the deepest level. A
-    commit that reversed a dependency, and crashed, leaves such a cycle. Members that a cycle uses are not part of it,
-    and are deleted after it.
+    A commit that reversed a dependency, and crashed, leaves such a cycle. In each cycle, dependencies that a healthy
+    user has dropped do not count. If the rest is still a cycle, the members of the deepest level come first. Members
+    that a cycle uses are not part of it, and are deleted after it.
     """
     members = {candidate.member.key: candidate.member for candidate in candidates if candidate.member.has_record}
     waits_for = {key: [user.key for user in key_users] for key, key_users in users.items()}
@@ -434,9 +466,9 @@ def _find_cycle(
 
 
 def _is_dropped_dependency(key: ObjectKey, user: Member, observed: Observed) -> bool:
-    """Return whether the user's revision dropped the dependency and is healthy without it.
+    """Return whether the revision of `user` dropped its dependency on `key`, and `user` is healthy without it.
 
-    The user's record is older, and still marks the dependency.
+    The record of `user` is older, and still marks the dependency.
     """
     live = observed.objects[user.key]
     is_healthy = status.is_fresh(live) and health_of(live, observed).status is status.KStatus.CURRENT
@@ -444,9 +476,10 @@ def _is_dropped_dependency(key: ObjectKey, user: Member, observed: Observed) -> 
 
 
 def _find_unrecorded(candidates: list[PruneCandidate], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:
-    """Return the candidates without a record, which are deleted after all recorded candidates (S0-13).
+    """Return the allowed candidates without a record and without users.
 
-    Recorded candidates that are never deleted do not delay them.
+    They are deleted after all recorded candidates (S0-13). Recorded candidates that are never deleted do not delay
+    them.
     """
     if any(candidate.member.is_terminating and candidate.member.has_record for candidate in candidates):
         return set()

@@ -1,4 +1,4 @@
-"""Prune candidates of one set, with what holds them beside other members. Pure.
+"""Prune candidates of one set, with the causes that hold them besides other members. Pure.
 
 `prune` orders the candidates among themselves. This module adds what the plan knows: nodes that are not written yet,
 incomplete reads, pruning holds, refused deletions and missing permissions.
@@ -29,11 +29,12 @@ from renderer.render.model import RenderedApplySet
 
 @dataclass(frozen=True)
 class PrunePlanner:
-    """The planner of deletions.
+    """Facts from which the deletions of all sets are planned.
 
-    `wanting_sets` maps a key to the ids of the sets that want it, `sets` has all sets by id, and `instances` the keys
-    of rendered instances. `former_reads` maps a member to the hashes of the keys read by its applied snapshot: members
-    written by an earlier version do not record them. `drain_progress` returns how far a set has moved to its target.
+    `wanting_sets` maps a key to the ids of the sets that want it. `sets` maps ids to all sets, and `instances` are the
+    keys of rendered instances. `former_reads` maps a member to the hashes of the keys that its applied snapshot reads.
+    Members written by an earlier version do not record these keys. `drain_progress` returns how far a set has moved to
+    its target.
     """
 
     observed: Observed
@@ -48,9 +49,10 @@ class PrunePlanner:
 
     @cached_property
     def dependents(self) -> MembersByHash:
-        """Return the live members of all sets by the keys that must outlive them.
+        """Return the live members of all sets, by the hash of each key that must outlive them.
 
-        These are their dependencies and, for members to be deleted, the objects that they read.
+        Every member must be outlived by its dependencies. A member that is to be deleted must also be outlived by the
+        objects that it reads.
         """
         found = dict(prune.index_dependents(self.observed, self.sets))
         for read, readers in self.read_order.going_first.items():
@@ -60,7 +62,7 @@ class PrunePlanner:
 
     @cached_property
     def read_order(self) -> ReadOrder:
-        """Return the readers by `externalRef`, and those to be deleted.
+        """Return the readers by `externalRef`, and the members to be deleted.
 
         Members of sets that are not planned here are included.
         """
@@ -75,7 +77,7 @@ class PrunePlanner:
         return ReadOrder(leaving, {read: tuple(found) for read, found in recorded.items()}, self._wanted_readers())
 
     def _wanted_readers(self) -> Mapping[str, Collection[ObjectKey]]:
-        """Return the keys of rendered nodes, by the hash of a key that they read."""
+        """Return the keys of rendered nodes, by the hash of each key that they read."""
         found: dict[str, set[ObjectKey]] = {}
         for rendered in self.sets.values():
             if any(node.external for node in rendered.nodes):
@@ -85,7 +87,10 @@ class PrunePlanner:
         return found
 
     def _member_sets(self) -> Iterator[MemberSet]:
-        """Yield the members that each set loses, owners before members, and sets that are not planned here last."""
+        """Yield the members that each set loses or keeps.
+
+        Owners come before the sets of their members. Sets that are not planned here come last.
+        """
         for set_id, rendered in self.sets.items():
             is_unwanted = not (rendered.is_source or rendered.parent in self.instances)
             live = self._members_of(set_id)
@@ -108,7 +113,11 @@ class PrunePlanner:
         return [Member.from_object(self.observed.objects[key]) for key in self.observed.members.get(set_id, ())]
 
     def _is_kept(self, rendered: RenderedApplySet, member: Member) -> bool:
-        """Return whether a member that no set wants stays for good, or may still be wanted."""
+        """Return whether `member`, which no set wants, stays for good or may still be wanted.
+
+        It may still be wanted if its set is not rendered completely, or if its file cannot be read. It stays for good
+        if its source or an annotation forbids the deletion, or if nothing proves that Levelgate wrote it.
+        """
         if rendered.error or rendered.held_reason or rendered.parent in self.constraints.partial_sets:
             return True
         if any(node.key is None and node.id == member.node_id for node in rendered.nodes):
@@ -121,20 +130,27 @@ class PrunePlanner:
         return candidate.outcome is PruneOutcome.KEEP
 
     def _leaves_foreign_set(self, set_id: str, member: Member) -> bool:
-        """Return whether a member is deleted by a set of which only the record of its source is known."""
+        """Return whether the set `set_id`, which is not planned here, deletes `member`.
+
+        No planned set may want `member`. The deletion has begun, or the record of the foreign source gives `member` up.
+        """
         is_relinquished = (
             member.key in self.constraints.relinquished_keys or set_id in self.constraints.relinquished_sets
         )
         return member.key not in self.wanting_sets and (member.is_terminating or is_relinquished)
 
     def _keeping_source(self, rendered: RenderedApplySet) -> str:
-        """Return the source of a set if it deletes nothing (`prune: false`), else an empty text."""
+        """Return the source of `rendered` if it deletes nothing (`prune: false`), or an empty text."""
         return rendered.source if rendered.source in self.constraints.non_pruning_sources else ""
 
     def plan_candidates(
         self, rendered: RenderedApplySet, nodes: tuple[NodePlan, ...], current_scope: Scope, *, release: bool = False
     ) -> tuple[PruneCandidate, ...]:
-        """Return the members that the set no longer wants. With *release* they stay, without our metadata."""
+        """Return the members that the set `rendered` no longer wants.
+
+        With `release` these members stay in the cluster, without our metadata. `nodes` are the plans of the set's
+        nodes: those that are not written yet protect members.
+        """
         if rendered.parent in self.constraints.partial_sets:
             return ()
         if self.wanting_sets.keys() >= set(self.observed.members.get(rendered.id, ())):
@@ -172,7 +188,10 @@ class PrunePlanner:
         )
 
     def departing_members(self, rendered: RenderedApplySet) -> tuple[PruneCandidate, ...]:
-        """Return the members that another client deletes and no set wants, for a set that is not pruned."""
+        """Return the members of `rendered` that another client deletes and no set wants.
+
+        This is for a set that is not pruned.
+        """
         members = (Member.from_object(self.observed.objects[key]) for key in self.observed.members.get(rendered.id, ()))
         return tuple(
             prune.departing_candidate(member, self.observed)
@@ -181,9 +200,15 @@ class PrunePlanner:
         )
 
     def find_lost_cause(self, rendered: RenderedApplySet) -> Cause | None:
-        """Return why the members of a missing, unrendered instance stay; None where they are pruned.
+        """Return why the members of `rendered` stay, or None if they are pruned.
 
-        A file or set that cannot be read or rendered may declare the instance, or the instance that it is nested in.
+        `rendered` is the set of an instance that is missing in the cluster and is not rendered. The first matching
+        cause decides:
+
+        1. Another source has taken over the instance.
+        2. It is not known whether the instance exists.
+        3. A file of the source cannot be read, so it may declare the instance.
+        4. A set of the source is not rendered, so it may declare the instance, or an instance that encloses it.
         """
         source, parent = rendered.source, rendered.parent
         unreadable = self.constraints.unreadable_files.get(source)
@@ -197,7 +222,7 @@ class PrunePlanner:
         elif unrendered := [
             one.parent for one in self.sets.values() if one.source == source and _may_want(one, parent)
         ]:
-            # Another set that failed to render may declare the instance.
+            # An unrendered set may declare the instance.
             obstacle = f"{join_names(unrendered, limit=3)} can be rendered"
         if not obstacle:
             return None
@@ -205,17 +230,18 @@ class PrunePlanner:
         return Cause(Reason.DEPENDENCY_NOT_READY, message, object_key=parent)
 
     def wanted_members(self, rendered: RenderedApplySet) -> list[ObjectKey]:
-        """Return the live members of a set that some set wants."""
+        """Return the keys of live members of `rendered` that this set or another set still wants."""
         return [key for key in self.observed.members.get(rendered.id, ()) if key in self.wanting_sets]
 
     def is_listed(self, scope: Scope) -> bool:
-        """Return whether all kinds of a scope were listed, or have no objects."""
+        """Return whether each kind of `scope` was listed, or has no objects."""
         return all(kind in self.observed.listed or self.observed.has_none_of(kind) for kind in scope.kinds)
 
     def _hold_message(self, rendered: RenderedApplySet, current_scope: Scope) -> str:
-        """Return why no member of a set may be deleted; empty where they may.
+        """Return why no member of `rendered` may be deleted, or an empty text if members may be deleted.
 
-        A source needs complete lists for all sets.
+        The first matching cause decides: a pruning hold of the source, or kinds that could not be listed. The set of an
+        instance needs complete lists of the kinds in `current_scope`. The set of a source needs those of all sets.
         """
         is_lost = not rendered.is_source and rendered.parent not in self.observed.objects
         if (rendered.is_source or is_lost) and (message := self.constraints.pruning_holds.get(rendered.source)):
@@ -231,10 +257,10 @@ class PrunePlanner:
         candidate: PruneCandidate,
         drain_progress: Callable[[], DrainProgress | None],
     ) -> PruneCandidate:
-        """Return the candidate with the refusal, or the missing permission, that prevents its deletion.
+        """Return `candidate` with the refusal, or the missing permission, that prevents its deletion.
 
-        Permission is also asked for a candidate that other members still hold: while a gate holds it, its cause stays
-        the same.
+        Permission is also checked for a candidate that a desired node protects. So the cause stays the same as long as
+        a gate holds the candidate.
         """
         member = candidate.member
         live = self.observed.objects[member.key]
@@ -262,9 +288,10 @@ class PrunePlanner:
 
 
 def _ids_behind_deletions(nodes: Iterable[NodePlan]) -> frozenset[str]:
-    """Return the nodes that wait for the deletion of a Namespace or CRD, and that object itself.
+    """Return the ids of nodes behind the deletion of a Namespace or CRD.
 
-    *nodes* are in level order.
+    They are the Namespace or CRD that is being deleted, and the nodes that depend on it, at any distance. `nodes` are
+    in level order.
     """
     found: set[str] = set()
     for node_plan in nodes:
@@ -278,7 +305,7 @@ def _ids_behind_deletions(nodes: Iterable[NodePlan]) -> frozenset[str]:
 
 
 def _may_want(rendered: RenderedApplySet, instance: ObjectKey) -> bool:
-    """Return whether the unrendered part of a set may declare an instance that no rendered node declares."""
+    """Return whether the unrendered part of `rendered` may declare `instance`, which no rendered node declares."""
     return bool(rendered.error or rendered.held_reason) or any(
         node.group_kind == instance.group_kind and (node.key is None or node.error or node.waiting)
         for node in rendered.nodes

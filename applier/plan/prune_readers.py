@@ -1,7 +1,7 @@
 """Order of deletions among members that read each other by `externalRef`. Pure, from cluster state alone.
 
-A member is deleted after its readers if these are deleted too. Readers that stay do not delay it; they are reported.
-Readers in a cycle do not wait for each other, so that no deletion waits forever.
+If the readers of a member are deleted too, the member is deleted after them. Readers that stay do not delay it, but
+they are reported. Readers in a cycle do not wait for each other, so that no deletion waits forever.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from renderer.graph.levels import find_circles
 from renderer.identity import ObjectKey, key_hash
 
 _ReadPair = tuple[ObjectKey, ObjectKey]
-"""A reader, and the object that waits for its deletion."""
+"""A reader, and the object whose deletion waits until the reader is deleted."""
 
 
 class _Step(NamedTuple):
-    """A step of a deletion: its request, or (`is_over`) the disappearance of the object."""
+    """A step of the deletion of the object `key`.
+
+    If `is_over` is false, the step is the request to delete it. If `is_over` is true, the step is its disappearance.
+    """
 
     key: ObjectKey
     is_over: bool
@@ -31,14 +34,15 @@ class _Step(NamedTuple):
 class Leaving:
     """Live members that are to be deleted: no set wants them, and nothing keeps them for good.
 
-    `instances` maps each to the instance in whose set it is. Members of a source are in none.
+    `members` maps keys to these members. `instances` maps a member to the instance in whose set it is. A member of a
+    source is not in `instances`.
     """
 
     members: Mapping[ObjectKey, Member]
     instances: Mapping[ObjectKey, ObjectKey]
 
     def instances_around(self, key: ObjectKey) -> Iterator[ObjectKey]:
-        """Yield the enclosing instances of a member that are deleted too, innermost first."""
+        """Yield the enclosing instances of the member `key` that are deleted too, innermost first."""
         while (instance := self.instances.get(key)) and instance in self.members:
             yield instance
             key = instance
@@ -48,8 +52,8 @@ class Leaving:
 class ReadOrder:
     """Constraints that reading imposes on the order of deletions.
 
-    `recorded` are live members that no planned set wants, by the hash of a key they read. `wanted` are the keys of
-    rendered nodes, by the hash of a key that they read.
+    `leaving` are the members to be deleted. `recorded` are live members that no planned set wants, by the hash of each
+    key that they read. `wanted` are the keys of rendered nodes, by the hash of each key that they read.
     """
 
     leaving: Leaving
@@ -57,7 +61,7 @@ class ReadOrder:
     wanted: Mapping[str, Collection[ObjectKey]]
 
     def staying_readers(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
-        """Return the readers of an object that stay."""
+        """Return the readers of the object `key` that stay."""
         hashed = key_hash(key)
         kept = (reader.key for reader in self.recorded.get(hashed, ()) if reader.key not in self.leaving.members)
         return tuple(sorted({*self.wanted.get(hashed, ()), *kept} - {key}))
@@ -66,8 +70,8 @@ class ReadOrder:
     def going_first(self) -> MembersByHash:
         """Return, by the hash of a waiting object, the members to delete before it: readers and their instances.
 
-        The object that is read waits, and so do the instances around it, which exist with it. Enclosing instances, and
-        readers, are left out where they would close a cycle.
+        The object that is read waits, and so do its enclosing instances, which exist as long as it does. A reader, or
+        an enclosing instance, is left out if it would close a cycle.
         """
         members = self.leaving.members
         read = [
@@ -93,7 +97,7 @@ class ReadOrder:
         return {hashed: tuple(found) for hashed, found in first.items()}
 
     def _without_circles(self, pairs: Collection[_ReadPair]) -> list[_ReadPair]:
-        """Return the pairs that are in no cycle of deletions that wait for each other."""
+        """Return those of `pairs` that are in no cycle of deletions that wait for each other."""
         waits = {step: list(found) for step, found in self._lifecycles.items()}
         asked = [pair for pair in dict.fromkeys(pairs) if not self.leaving.members[pair[1]].is_terminating]
         for reader, key in asked:
@@ -107,10 +111,10 @@ class ReadOrder:
 
     @cached_property
     def _lifecycles(self) -> Mapping[_Step, list[_Step]]:
-        """Return the order of steps that reading does not cause.
+        """Return the steps of deletions, each with the steps that it waits for regardless of reading.
 
-        Members wait for the request to delete their instance, the instance for its last member, and a used object for
-        its users.
+        A member waits for the request to delete its instance. An instance disappears after its last member. An object
+        is deleted after the objects that depend on it.
         """
         members = self.leaving.members
         by_hash = {key_hash(key): key for key in members}
@@ -130,11 +134,11 @@ class ReadOrder:
 
 
 class MemberSet(NamedTuple):
-    """Fate of the live members of one set.
+    """Live members of one set: those that it may lose and those that it keeps.
 
-    `instance` is the parent; None for a source, and for a set that is not planned here. No set wants the members in
-    `leaving`. Those in `staying` are kept all the same, or are wanted by another set. A set that `is_unwanted` loses
-    its members only with its instance.
+    `instance` is the parent. For a source, and for a set that is not planned here, it is None. `leaving` are members
+    that no set wants. `staying` are members that are kept although no set wants them, or that another set wants. If the
+    set `is_unwanted`, it loses its members only together with its instance.
     """
 
     instance: ObjectKey | None
@@ -144,7 +148,7 @@ class MemberSet(NamedTuple):
 
 
 def find_leaving(sets: Iterable[MemberSet]) -> Leaving:
-    """Return the members to delete, from sets in the order of owner before member.
+    """Return the members of `sets` to delete. In `sets` an owner comes before the sets of its members.
 
     A member that stays keeps its dependencies, and an instance exists as long as its last member.
     """

@@ -1,4 +1,4 @@
-"""Causes of one set: why it and its nodes are not as desired, the worst first."""
+"""Causes of one set: why the set and its nodes are not as desired. The worst come first."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ _SEVERITY_RANKS = {
 
 
 def set_causes(plan: ApplySetPlan) -> list[Cause]:
-    """Return the causes of a set and its nodes, each with the nodes it alone delays.
+    """Return the causes of a set and its nodes, each with the nodes that it alone delays.
 
-    They are sorted worst first, then in rendering order. For a parent that is being deleted, its own cause comes first,
-    but for members that are being deleted too. A failure to render it is left out then: its source reports it.
+    The worst causes come first. Causes of equal severity are in rendering order. If the parent is being deleted,
+    members whose deletion is blocked come first, then the cause of the parent, then all others. In this case a failure
+    to render the set is left out, because its source reports it.
     """
     if plan.deletion:
         others = [
@@ -41,7 +42,7 @@ def set_causes(plan: ApplySetPlan) -> list[Cause]:
     if plan.error:
         return [plan.error, *_deletion_causes(plan)]
     if plan.parent is None and not (plan.rendered.is_source or plan.is_lost):
-        return []  # its owner reports why it does not exist yet
+        return []  # the owner reports why this parent does not exist yet
     blocked_nodes = [node for node in plan.nodes if node.blocked or node.unhealthy_message]
     by_node = {
         node.node.id: node.blocked
@@ -75,12 +76,12 @@ def set_causes(plan: ApplySetPlan) -> list[Cause]:
 
 
 def _is_rendering(cause: Cause) -> bool:
-    """Return whether the cause is that a whole set could not be rendered."""
+    """Return whether `cause` says that a whole set could not be rendered."""
     return cause.reason is Reason.RENDER_FAILED and not cause.node
 
 
 def _deletion_causes(plan: ApplySetPlan) -> Iterator[Cause]:
-    """Yield why members that another client deleted still exist, whatever their set wants."""
+    """Yield why members that another client deleted still exist, whether or not their set wants them."""
     for node in plan.nodes:
         if node.blocked and node.live and is_terminating(node.live):
             yield replace(node.blocked, node=node.node.id)

@@ -1,7 +1,7 @@
 """Plan of one set: its nodes, its prune candidates, and the actions due on its parent. Pure.
 
-The parent is written first and last. The scope on the parent covers a member before that is written (I1). When nothing
-else is due, the scope shrinks to what is left.
+The parent is written first and last. The scope on the parent covers a member before the member is written (I1). When
+nothing else is due, the scope shrinks to the kinds and namespaces that are left.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from renderer.render.model import RenderedApplySet
 
 @dataclass(frozen=True)
 class ApplySetPlanner:
-    """Planner of sets. `instances` are the keys of the rendered instances."""
+    """Facts from which each set is planned. `instances` are the keys of the rendered instances."""
 
     observed: Observed
     instances: Collection[ObjectKey]
@@ -49,7 +49,7 @@ class ApplySetPlanner:
         """Plan one set.
 
         Args:
-            rendered: the set; without nodes where it is no longer wanted.
+            rendered: the set, without nodes if it is no longer wanted.
             candidate: the deletion of its parent that the owning set plans.
             protection_cause: why the owning set keeps the parent, though it is no longer wanted.
         """
@@ -62,7 +62,8 @@ class ApplySetPlanner:
     def _with_epoch_first(self, plan: ApplySetPlan) -> ApplySetPlan:
         """Return a plan that writes the term of leadership to the parent before the first member of that term.
 
-        The write fails if a later term has written. So a process that has lost its leadership unnoticed stops there.
+        The write fails if a later term has written. So a process that has lost its leadership without noticing stops
+        there.
         """
         if (
             plan.parent is None
@@ -80,7 +81,10 @@ class ApplySetPlanner:
         )
 
     def _with_parent_failure(self, plan: ApplySetPlan) -> ApplySetPlan:
-        """Return the plan without writes of a parent that failed in this reconciliation, or that the server refused."""
+        """Return `plan` without writes of its parent if such a write has failed.
+
+        It failed in this reconciliation, or the server refused the same write earlier.
+        """
         key = plan.rendered.parent
         failure = self.observed.failures.get(key) or self.constraints.refusal(key, key, plan.parent_intent, plan.parent)
         if failure is None:
@@ -147,8 +151,12 @@ class ApplySetPlanner:
     ) -> ApplySetPlan:
         """Plan an instance that is not rendered.
 
-        Its members are pruned only if its owner deletes it. While a member or a permission protects it, it is healed.
-        Otherwise it may still be wanted, and stays unchanged.
+        The first matching case decides:
+
+        1. The owning set protects the instance (`protection_cause`): it is healed.
+        2. The instance is missing: see `_plan_lost`.
+        3. The owning set does not delete it (no `candidate`): it may still be wanted, and stays unchanged.
+        4. Otherwise its members are pruned, now or after the deletion of the instance has begun.
         """
         if parent and protection_cause and not self.to_final_state:
             applied_rendering = None if is_terminating(parent) else rendered.applied_rendering
@@ -183,7 +191,7 @@ class ApplySetPlanner:
         return ApplySetPlan(rendered, None, current_scope, prune_candidates=candidates, is_lost=True)
 
     def _plan_held(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
-        """Plan a set that stays at its applied snapshot: it is healed, nothing moves and nothing is pruned."""
+        """Plan a set that stays at its applied snapshot. It is healed, no object is updated, and nothing is pruned."""
         hold_cause = Cause(Reason.RENDER_FAILED, rendered.held_reason)
         is_parent_applied = (
             parent is not None and not is_terminating(parent) and bool(label(parent, well_known.PARENT_ID))
@@ -205,16 +213,16 @@ class ApplySetPlanner:
         )
 
     def _completed_jobs(self, rendered: RenderedApplySet, parent: Object | None) -> tuple[str, bool]:
-        """Return the completed Jobs to record on the parent, and whether they are recorded."""
+        """Return the completed Jobs to record on `parent`, and whether exactly these are recorded."""
         completion_record = completed_jobs.completion_record(
             rendered, self.observed, is_partial=rendered.parent in self.constraints.partial_sets
         )
         return completion_record, completion_record == (annotation(parent, well_known.COMPLETED) if parent else "")
 
     def _plan_detaching(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
-        """Plan an instance that was deleted by hand and is still wanted.
+        """Plan an instance that another client deleted and that is still wanted.
 
-        Its members stay. Once the scope is recorded, the finalizer is removed, and the instance is created again.
+        Its members stay. Once its scope is recorded, the finalizer is removed, and the instance is created again.
         """
         is_scope_recorded = self.constraints.scopes.get(rendered.parent, Scope()) >= current_scope
         can_detach = is_scope_recorded and has_own_finalizer(parent)
@@ -231,7 +239,10 @@ class ApplySetPlanner:
         )
 
     def _plan_leaving(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
-        """Plan an instance that its owner is about to delete: its members are pruned after that."""
+        """Plan an instance that its owner is about to delete.
+
+        Its members are pruned after the deletion of the instance has begun.
+        """
         candidates = self._members_to_prune(rendered, parent, current_scope)
         return ApplySetPlan(
             rendered,
@@ -265,7 +276,10 @@ class ApplySetPlanner:
         return self.prune_planner.plan_candidates(rendered, (), current_scope, release=release)
 
     def _plan_active(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
-        """Plan a wanted set: widen the scope, write members, prune, then narrow the scope."""
+        """Plan a wanted set.
+
+        The scope is widened first. Then members are written, then others are pruned, and last the scope is narrowed.
+        """
         desired_scope = self._scope_of(rendered) | self.constraints.unlabelled_scopes.get(rendered.parent, Scope())
         if rendered.applied_rendering:
             desired_scope |= self._scope_of(rendered.applied_rendering)
@@ -307,7 +321,8 @@ class ApplySetPlanner:
     def _start_to_record(self, set_plan: ApplySetPlan) -> datetime | None:
         """Return when an instance began a change whose start its members may not show later.
 
-        Deleted objects are gone. An enclosing instance counts as applied before its nested instance is.
+        Return None without such a change. Deleted objects no longer show the start. An enclosing instance counts as
+        applied before its nested instance is.
         """
         rendered = set_plan.rendered
         is_unfinished = rendered.is_nested and not all(node_plan.is_applied for node_plan in set_plan.nodes)
@@ -333,7 +348,10 @@ class ApplySetPlanner:
         return tuple(repair for repair in repairs if repair.node.key in denied_keys)
 
     def _exact_scope(self, rendered: RenderedApplySet, desired_scope: Scope, current_scope: Scope) -> Scope | None:
-        """Return the scope of a set without further work; None where it is the present scope, or not all is known."""
+        """Return the scope to record for a set without further work.
+
+        Return None if `current_scope` is this scope, or if not all of its kinds were listed.
+        """
         if rendered.parent in self.constraints.partial_sets or not self.prune_planner.is_listed(current_scope):
             return None
         live_scope = inventory.scope_of(self.observed.members.get(rendered.id, ()), rendered.parent)
@@ -343,7 +361,10 @@ class ApplySetPlanner:
         return wanted_scope if wanted_scope != current_scope else None
 
     def _scope_of(self, rendered: RenderedApplySet) -> Scope:
-        """Return the scope of the nodes with keys, without external nodes and kinds that the server does not store."""
+        """Return the scope of the nodes of `rendered` whose keys are known.
+
+        External nodes, and kinds that the server does not store, are left out.
+        """
         scope = inventory.scope_of(
             (node.key for node in rendered.nodes if node.key and not node.external), rendered.parent
         )
@@ -355,7 +376,10 @@ def _postponed(candidates: tuple[PruneCandidate, ...], message: str) -> tuple[Pr
 
 
 def _is_parent_applied(rendered: RenderedApplySet, parent: Object | None, target_revision: int) -> bool:
-    """Return whether the parent has all keys that members rely on, scope and completed Jobs aside."""
+    """Return whether `parent` has all keys that members rely on.
+
+    The scope and the record of completed Jobs are not checked.
+    """
     if parent is None or not label(parent, well_known.PARENT_ID) or not inventory.is_intact(parent):
         return False
     return rendered.is_source or (
@@ -366,7 +390,10 @@ def _is_parent_applied(rendered: RenderedApplySet, parent: Object | None, target
 
 
 def _is_ours(parent: Object | None) -> bool:
-    """Return whether the set may be written. The set of another tool may be only after its instance was adopted."""
+    """Return whether the set of `parent` may be written.
+
+    If the set belongs to another tool, it may be written only after its instance was adopted.
+    """
     if parent is None:
         return False
     return inventory.tool_of(parent) in {"", inventory.TOOL} or apply_entry(parent, CONTENT_MANAGER) is not None

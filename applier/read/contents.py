@@ -25,9 +25,11 @@ _UBIQUITOUS_KINDS = frozenset(
 async def contents_of(
     cluster: Reader, key: ObjectKey, observed: Observed, ignored_keys: Collection[ObjectKey] = ()
 ) -> str:
-    """Return an object outside of all sets that would be deleted with a Namespace or CRD; empty if nothing would.
+    """Return an object that the deletion of the Namespace or CRD `key` would destroy, or an empty text.
 
-    Objects of *ignored_keys* do not count. Empty for other kinds too.
+    For a Namespace, any object counts that is not in `ignored_keys`, that no controller owns, and that not every
+    Namespace has. For a CRD, any custom object counts. Return an empty text if no object would be destroyed, and for
+    other kinds.
 
     Raises: ClusterError if the contents are unknown.
     """

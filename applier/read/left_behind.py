@@ -1,7 +1,8 @@
 """Members that are in no set any more because another writer removed or changed their label.
 
-No list of members shows them. They are found by the record that only our own apply can have written. The search reads
-metadata only, and only where inventories say that members may be. It decides nothing: the plan knows what Git wants.
+No list of members shows these objects. They are found by the record that only our own apply can have written. The
+search reads metadata only, and only where inventories say that members may be. It decides nothing, because only the
+plan knows what Git wants.
 """
 
 from __future__ import annotations
@@ -25,19 +26,22 @@ _CONFIG_MAP = GroupKind("", "ConfigMap")
 _UNLABELLED = f"!{well_known.PART_OF}"
 
 Places = Mapping[GroupKind, frozenset[str]]
-"""Kinds, each with the namespaces where its members may be; the empty text stands for cluster-scoped objects."""
+"""Kinds, each with the namespaces where members of the kind may be. The empty text stands for cluster-scoped objects.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledMembers:
-    """Metadata of objects with our record that are in no set. Kinds that could not be listed are `unread`."""
+    """Metadata of objects with our record that are in no set. `unread` maps kinds that could not be listed to the
+    errors.
+    """
 
     objects: Mapping[ObjectKey, Object]
     unread: Mapping[GroupKind, ClusterError]
 
 
 def merge_places(scopes: Iterable[tuple[ObjectKey, Scope]]) -> dict[GroupKind, frozenset[str]]:
-    """Return where members of sets may be, from the parent and the scope of each."""
+    """Return the places where members of sets may be. `scopes` has the parent and the scope of each set."""
     namespaces_by_kind: dict[GroupKind, set[str]] = {}
     for parent, scope in scopes:
         for kind in scope.kinds:
@@ -46,10 +50,10 @@ def merge_places(scopes: Iterable[tuple[ObjectKey, Scope]]) -> dict[GroupKind, f
 
 
 def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
-    """Return whether we wrote an object as a member, and it is in none of the *known_sets* now.
+    """Return whether Levelgate wrote `obj` as a member, and it is in none of `known_sets` now.
 
-    An object that a person asked us to keep is released, whatever its record says. An object that is being deleted does
-    not count, unless it waits for our finalizer.
+    An object that a person asked us to keep does not count, whatever its record says. An object that is being deleted
+    does not count either, unless it waits for our finalizer.
     """
     is_kept = "disabled" in {annotation(obj, name) for name in (well_known.PRUNE, well_known.RECONCILE)}
     goes = is_terminating(obj) and not has_own_finalizer(obj)
@@ -57,10 +61,11 @@ def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
 
 
 async def find_unlabelled_members(cluster: Reader, observed: Observed, places: Places) -> UnlabelledMembers:
-    """Search these places for members without the label of an existing set.
+    """Return the members in `places` that have no label of an existing set.
 
-    No ClusterError is raised. Kinds whose objects were all observed are not listed again; objects with a label were
-    observed as well. A found object may be an instance, whose own inventory adds places.
+    Kinds whose objects were all observed are not listed again. Objects with a label were observed too. A found object
+    may be an instance, whose own inventory adds places. No ClusterError is raised: the result has the errors in
+    `unread`.
     """
     found = {ObjectKey.from_manifest(obj): obj for obj in await _find_relabelled(cluster, observed, places)}
     unread: dict[GroupKind, ClusterError] = {}
@@ -85,7 +90,7 @@ async def find_unlabelled_members(cluster: Reader, observed: Observed, places: P
 
 
 def _own_scopes(objects: Mapping[ObjectKey, Object]) -> Iterator[tuple[ObjectKey, Scope]]:
-    """Yield the inventories of those objects that are parents of our sets."""
+    """Yield the key and the scope of each of `objects` that is the parent of one of our sets."""
     for key, obj in objects.items():
         try:
             yield key, read_scope(obj)
@@ -96,7 +101,7 @@ def _own_scopes(objects: Mapping[ObjectKey, Object]) -> Iterator[tuple[ObjectKey
 async def _list(
     cluster: Reader, observed: Observed, kind: GroupKind, namespaces: frozenset[str]
 ) -> list[Object] | ClusterError:
-    """Return the objects of a kind without the label of a set.
+    """Return the objects of `kind` in `namespaces` without the label of a set, or the error of the list.
 
     Few namespaces are listed separately, many in one request.
     """
@@ -121,7 +126,7 @@ def _placed(objects: Iterable[Object], namespaces: Collection[str]) -> Iterator[
 
 
 async def _find_relabelled(cluster: Reader, observed: Observed, places: Places) -> list[Object]:
-    """Return members whose label names a set that has no parent, of any tool."""
+    """Return the observed members whose label names a set that has no parent, whatever tool manages the set."""
     candidates = [
         obj
         for key, obj in observed.objects.items()
@@ -136,7 +141,10 @@ async def _find_relabelled(cluster: Reader, observed: Observed, places: Places) 
 
 
 async def _find_parents(cluster: Reader, observed: Observed, set_ids: Collection[str]) -> set[str]:
-    """Return those of the ids that an existing parent has, of any tool; all where the server does not tell."""
+    """Return those of `set_ids` that have a parent in the cluster, whatever tool manages it.
+
+    If the server does not tell, return all of them.
+    """
     selector = f"{well_known.PARENT_ID} in ({','.join(sorted(set_ids))})"
     try:
         parent_crds = await cluster.list(CRD, selector=f"{well_known.IS_PARENT_TYPE}=true", metadata_only=True)

@@ -1,7 +1,7 @@
 """Leftovers of Levelgate in a cluster: every object with our keys, finalizers or field managers, and their removal.
 
-The survey uses no inventory, so it also finds what a crash, an older version or a person left outside of all sets. It
-reads metadata only. `strip_metadata` is pure.
+The survey uses no inventory. So it also finds objects that a crash, an older version or a person left outside of all
+sets. It reads metadata only. `strip_metadata` is pure.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _IGNORED_KINDS = frozenset({GroupKind("", "Event"), GroupKind("events.k8s.io", "
 
 @dataclass(frozen=True, slots=True)
 class LeftoverSurvey:
-    """Metadata of all objects with our traces or keys of an ApplySet.
+    """Metadata of all objects with traces of Levelgate or keys of an ApplySet.
 
-    `list_errors` has the errors of kinds that could not be listed.
+    `list_errors` maps the kinds that could not be listed to their errors.
     """
 
     discovery: Discovery
@@ -40,7 +40,10 @@ class LeftoverSurvey:
 
 
 async def survey(cluster: Cluster) -> LeftoverSurvey:
-    """Return the traces in all kinds of objects that can be written, by a metadata list of each kind."""
+    """Return the traces in all kinds that can be listed and patched, by a metadata list of each kind.
+
+    Raises: ClusterError if discovery fails.
+    """
     discovery = await cluster.discover(refresh=True)
     kinds = sorted(kind for kind, resource in discovery.resources.items() if {"list", "patch"} <= resource.verbs)
     candidate_kinds = [kind for kind in kinds if kind not in _IGNORED_KINDS]
@@ -65,7 +68,7 @@ async def _list_traced(cluster: Cluster, kind: GroupKind) -> list[Object] | Clus
 
 
 def is_ours(obj: Object) -> bool:
-    """Return whether the object has a key, a finalizer or a field manager of ours."""
+    """Return whether `obj` has a label, an annotation, a finalizer or a field manager of Levelgate."""
     metadata = obj["metadata"]
     return (
         any(filter_ours(metadata.get("labels")))
@@ -78,7 +81,7 @@ def is_ours(obj: Object) -> bool:
 def our_sets(leftovers: LeftoverSurvey) -> frozenset[str]:
     """Return the ids of our sets, from their parents and from the records of members whose parent is gone.
 
-    A set that another tool took over is not ours.
+    If another tool took over a set, the set is not ours.
     """
     recorded_ids = {
         label(obj, well_known.PART_OF) for obj in leftovers.objects.values() if annotation(obj, well_known.SELF)
@@ -90,12 +93,15 @@ def our_sets(leftovers: LeftoverSurvey) -> frozenset[str]:
 
 
 def is_our_parent(obj: Object) -> bool:
-    """Return whether the object is the parent of a set of ours."""
+    """Return whether `obj` is the parent of a set of Levelgate."""
     return bool(label(obj, well_known.PARENT_ID)) and tool_of(obj) == TOOL
 
 
 def filter_ours(texts: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield our labels or annotations, requests of people included, except the label by which roles grant us rights."""
+    """Yield the names of our labels or annotations in `texts`, requests of people included.
+
+    The label by which roles grant rights to Levelgate is left out.
+    """
     return (name for name in texts or () if name.startswith(OUR_PREFIXES) and name != well_known.AGGREGATE)
 
 
@@ -103,10 +109,10 @@ _PARENT_KEYS = (well_known.TOOLING, well_known.GROUP_KINDS, well_known.NAMESPACE
 
 
 def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
-    """Return the merge patch that removes our metadata from exactly this object; None where it has none.
+    """Return the merge patch that removes our metadata from this version of `obj`, or None if it has none.
 
-    *sets* are the ids of our sets. Content stays, without an owner. An object without any owner is assigned by the
-    server to `before-first-apply` (KEP-555): the next apply of another value has to be forced.
+    `sets` are the ids of our sets. The content stays, without an owner. If an object has no owner at all, the server
+    assigns its fields to `before-first-apply` (KEP-555). Then the next apply of another value has to be forced.
     """
     metadata = obj["metadata"]
     labels = [*filter_ours(metadata.get("labels")), *_set_labels(obj, sets)]
@@ -130,7 +136,7 @@ def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
 def _set_labels(obj: Object, sets: Collection[str]) -> Iterator[str]:
     """Yield labels of ours without our prefix.
 
-    They are those of KEP-3659 on our sets, on CRDs of definitions and on our namespace.
+    They are the labels of KEP-3659 on members and parents of `sets`, on CRDs of definitions, and on our namespace.
     """
     for name in (well_known.PART_OF, well_known.PARENT_ID):
         if label(obj, name) in sets:

@@ -1,8 +1,9 @@
-"""Reads in flight: sent, and not answered yet.
+"""Reads in flight: requests that were sent and are not answered yet.
 
-A kind is silent if a request about it has no answer for some time, during which other requests may have been answered.
-A silent kind cannot be read, and only objects of that kind are affected. Its request is repeated in the background with
-growing waits; the next reader gets the answer. Our own records are always awaited: without them nothing can be decided.
+A kind is silent if a request about it has no answer for some time, even though other requests may have been answered. A
+silent kind cannot be read, and only objects of that kind are affected. Its request is repeated in the background with
+growing waits, and the next reader gets the answer. Reads of our own records are always awaited, because nothing can be
+decided without them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ T = TypeVar("T")
 
 MIN_ANSWER_TIMEOUT_SECONDS: Final = 2.0
 MAX_ANSWER_TIMEOUT_SECONDS: Final = 10.0
-"""Range of the seconds without any answer after which an unanswered kind is silent; see `AdaptiveTimeout`."""
+"""Range of the seconds without any answer after which a kind with an unanswered request is silent. See
+`AdaptiveTimeout`.
+"""
 
 FIRST_RETRY_SECONDS: Final = 1.0
 MAX_RETRY_SECONDS: Final = 60.0
@@ -33,14 +36,14 @@ MAX_RETRY_SECONDS: Final = 60.0
 
 
 MAX_SILENT_REQUESTS: Final = 2
-"""Silent kinds with a request in flight, so that they do not take the slots of kinds that answer."""
+"""Maximum of silent kinds with a request in flight, so that they leave the slots to kinds that answer."""
 
 
 @dataclass(eq=False)
 class _SilentKind:
-    """A kind with an open request since `asked_at` (seconds of the event loop).
+    """A kind with an open request since `asked_at`, in seconds of the event loop.
 
-    It has the error message of the kind, and the answer to come.
+    `question` identifies the request, and `message` is the error to raise meanwhile. `answer` will have the answer.
     """
 
     question: Hashable
@@ -54,8 +57,9 @@ class _SilentKind:
 class PendingReads:
     """Reader of one process and one cluster, for all its reconciliations. Reads of silent kinds raise Unavailable.
 
-    While `waits_for_responses`, every answer is awaited. `is_outdated` returns whether objects of a kind were written
-    since a time: then a late answer is discarded. `on_answering_again` receives kinds that answer again.
+    While `waits_for_responses` returns true, every answer is awaited. `is_outdated` returns whether objects of a kind
+    were written since a second of the event loop. If they were, a late answer is discarded. `on_answering_again`
+    receives each kind that answers again.
     """
 
     cluster: Cluster
@@ -79,7 +83,7 @@ class PendingReads:
         return await self.cluster.discover(refresh=refresh)
 
     def set_versions(self, versions: Mapping[GroupKind, str]) -> None:
-        """Read objects of these kinds in these versions from now on; see `Cluster.with_versions`."""
+        """Read objects of the kinds in `versions` in the given versions from now on. See `Cluster.with_versions`."""
         self.cluster = self.cluster.with_versions(versions)
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
@@ -109,11 +113,11 @@ class PendingReads:
     async def _await_answer(
         self, kind: GroupKind, question: Hashable, description: str, ask: Callable[[], Awaitable[T]]
     ) -> T:
-        """Return the answer to *ask*, or a late answer to an equal question.
+        """Return the answer to `ask`, or a late answer to an equal `question`.
 
-        The late answer to a question None only proves that the kind answers again.
+        If `question` is None, a late answer is not returned: it only proves that the kind answers again.
 
-        Raises: Unavailable for a silent kind.
+        Raises: Unavailable for a silent kind, and other errors of the server.
         """
         if self.waits_for_responses():
             return await ask()
@@ -147,7 +151,11 @@ class PendingReads:
         raise Unavailable(message)
 
     async def _wait_for(self, task: asyncio.Future[Any], asked_at: float) -> None:
-        """Wait until the task is done, nothing was answered for too long, or a much later request was."""
+        """Wait until `task` is done, or has waited too long.
+
+        It has waited too long if no request at all was answered for the timeout. It has also waited too long if a
+        request that was sent later by more than the timeout has an answer.
+        """
         while not task.done():
             timeout_seconds = self._answer_timeout.seconds
             remaining_seconds = max(self._last_answer_time, asked_at) + timeout_seconds - _now()
@@ -158,9 +166,9 @@ class PendingReads:
         self._last_answer_time, self._newest_request_time = _now(), max(self._newest_request_time, asked_at)
 
     async def _retry_in_background(self, silent_kind: _SilentKind, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """Repeat a request while the server is unavailable, and return its answer.
+        """Repeat the request of `silent_kind` while the server is unavailable, and return its answer.
 
-        Raises: other errors of the server.
+        Raises: ClusterError, except Unavailable, which is retried.
         """
         retry_seconds, needs_new_request = FIRST_RETRY_SECONDS, self._silent_slots.locked()
         if needs_new_request:
@@ -185,7 +193,7 @@ class PendingReads:
     def _on_background_answer(self, kind: GroupKind, answer: asyncio.Future[Any]) -> None:
         if answer.cancelled():
             return
-        answer.exception()  # marked as retrieved for asyncio; the next reader gets it
+        answer.exception()  # asyncio thereby regards the exception as retrieved, and the next reader gets it
         self.on_answering_again(kind)
 
 

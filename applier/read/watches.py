@@ -1,7 +1,7 @@
-"""Long-lived watches, one for each wanted target, restarted when they break. They give hints, never facts.
+"""Watches of the API server, one for each wanted target, that tell when a new read is worthwhile.
 
-Decisions are based on consistent reads alone (`applier.state.observed`); a watch only says that a new read is
-worthwhile. So a broken watch loses nothing: its restart is a hint as well.
+A watch event is only a hint. Every decision is based on a consistent read (`applier.state.observed`), never on the
+content of an event. So nothing is lost if a watch breaks: it is restarted, and the restart is also a hint to read.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ from renderer.frozen import dataclass
 from renderer.identity import GroupKind
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
-"""Range of the seconds before a broken watch restarts. The wait doubles until a watch lasts for the maximum, since each
-restart causes new reads.
+"""Shortest and longest wait, in seconds, before a broken watch restarts. Each restart causes new reads, so the wait
+doubles each time. After a watch has lasted for `MAX_RETRY_SECONDS`, the wait is the shortest again.
 """
 
 UNSERVED_RETRY_SECONDS = 30.0
-"""Seconds before a watch of a kind that the cluster does not serve is tried again without a hint that it is served.
+"""Seconds before a watch is tried again whose kind the cluster does not serve.
 
-Each try asks discovery. A reconciliation that needs the kind asks as well, and its answer arrives by `set_targets`.
+Each try asks the cluster for the kinds that it serves. If a reconciliation learns earlier that the kind is served,
+`set_targets` starts the watch at once.
 """
 
 
 @dataclass
 class Watches:
-    """Watches of one cluster, used with `async with`; all end with it.
+    """Watches of one cluster, to be used with `async with`. All watches end when the block ends.
 
-    `on_change` receives every change, `on_begin` every watch that starts, and `on_failure` every watch that cannot,
-    once for each error text.
+    `on_change` receives every event of every watch. `on_begin` receives the target of each watch that starts or
+    restarts. `on_failure` receives the target and the error of each watch that cannot start or that breaks. Until the
+    watch starts again, an equal error is not reported a second time.
     """
 
     cluster: Cluster
@@ -50,7 +52,10 @@ class Watches:
         await self._stop(self._tasks.keys())
 
     async def set_targets(self, subjects: Collection[WatchTarget], served_kinds: Container[GroupKind]) -> None:
-        """Watch these targets, and nothing else. A watch that waits for one of `served_kinds` begins at once."""
+        """Watch exactly the targets in `subjects`: start missing watches, and stop all others.
+
+        A watch may wait because its kind was not served. If the kind is in `served_kinds`, this watch is tried at once.
+        """
         await self._stop(self._tasks.keys() - set(subjects))
         for subject in sorted(set(subjects) - self._tasks.keys()):
             self._tasks[subject] = asyncio.create_task(self._follow(subject), name=f"watch {subject.kind}")

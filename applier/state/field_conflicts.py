@@ -1,7 +1,8 @@
-"""Conflicts over fields that Git sets and another manager owns: drift, or an intent of its own. Pure.
+"""Conflicts over fields that Git sets and another manager owns. Pure.
 
-An update by any client is drift, and so is a manual apply with kubectl. The apply of another manager, and replicas set
-through the subresource `scale`, are an intent: an autoscaler, or another tool that manages the field.
+Each such field is drift or an intent. An update by any client is drift, and so is a manual apply with kubectl. The
+apply of another manager is an intent, and so are replicas set through the subresource `scale`. Behind an intent is an
+autoscaler, or another tool that manages the field.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final
 from renderer.frozen import dataclass
 
 HUMAN_MANAGER_PREFIXES: Final = ("kubectl", "before-first-apply")
-"""Prefixes of field managers of people: their applies are drift as well."""
+"""Prefixes of the field managers of people. The fields that these managers apply are also drift."""
 
 _UPDATE: Final = "Update"
 _SCALE: Final = "scale"
@@ -23,7 +24,7 @@ _VERSION_WORD: Final = " using "
 
 @dataclass(frozen=True, slots=True)
 class FieldOwner:
-    """An owner of fields, as `managedFields` and the server's conflicts name it."""
+    """Owner of fields, as `managedFields` and the conflicts of the server name it."""
 
     name: str
     is_update: bool
@@ -31,12 +32,12 @@ class FieldOwner:
 
     @classmethod
     def from_entry(cls, entry: Mapping[str, Any]) -> FieldOwner:
-        """Return the manager of an entry of `managedFields`."""
+        """Return the owner that `entry` of `managedFields` names."""
         return cls(str(entry.get("manager")), entry.get("operation") == _UPDATE, entry.get("subresource") or "")
 
     @classmethod
     def from_conflict(cls, message: str) -> FieldOwner:
-        """Return the manager in a conflict message: `conflict with "m" with subresource "scale" using apps/v1`.
+        """Return the owner that `message` names: `conflict with "m" with subresource "scale" using apps/v1`.
 
         The server adds a version only for updates (apimachinery, `managedfields/internal/conflict.go`).
         """
@@ -46,9 +47,9 @@ class FieldOwner:
 
     @property
     def is_drift(self) -> bool:
-        """Return whether the manager's fields come from an update or from a person.
+        """Return whether the fields of this owner come from an update or from a person.
 
-        Such fields carry no lasting intent of the manager.
+        Such fields carry no lasting intent of the owner. Fields set through the subresource `scale` are never drift.
         """
         return self.subresource != _SCALE and (self.is_update or self.name.startswith(HUMAN_MANAGER_PREFIXES))
 
@@ -70,11 +71,11 @@ class ConflictPolicy(StrEnum):
 
     @classmethod
     def from_text(cls, text: str) -> ConflictPolicy | None:
-        """Return the policy of this name, in any case; None for other texts."""
+        """Return the policy whose name is `text` in any case, or None if no policy has this name."""
         return next((policy for policy in cls if policy.lower() == text.lower()), None)
 
     def takes_from(self, manager: FieldOwner) -> bool:
-        """Return whether the fields of this manager are taken over."""
+        """Return whether the fields of `manager` are taken over."""
         return self is ConflictPolicy.FORCE or (self is ConflictPolicy.HEAL and manager.is_drift)
 
 

@@ -9,24 +9,30 @@ from typing import Any
 import orjson
 
 Fields = Mapping[str, Any]
-"""FieldsV1: `f:` members of a map, `k:` items by key, `v:` items by value, `i:` items by index, `.` the
-value itself.
+"""FieldsV1: a map of what an entry owns. A key that begins with `f:` names a member of a map. A list item is named by
+key (`k:`), by value (`v:`) or by index (`i:`). The key `.` stands for the value itself.
 """
 
 
 def count_key_fields(item: Any, names: tuple[str, ...]) -> int:
-    """Return how many of the list's key fields an item has."""
+    """Return how many of the key fields `names` the list item `item` has."""
     return sum(name in item for name in names) if isinstance(item, Mapping) else 0
 
 
 def key_names(entries: Fields) -> tuple[str, ...]:
-    """Return the names of the key fields of a list, from its entries; empty for other lists."""
+    """Return the names of the key fields of the list that `entries` describe.
+
+    Return no names if the items of the list have no key fields.
+    """
     first = next((key for key in entries if key.startswith("k:")), None)
     return tuple(parse_key(first[2:])) if first else ()
 
 
 def matches(item: Any, key: str, index: int) -> bool:
-    """Return whether the key of an entry stands for a list item. An item may leave key fields to their defaults."""
+    """Return whether `key` of an entry stands for `item`, which is at `index` in its list.
+
+    An item may leave key fields to their defaults, so an absent field matches every value.
+    """
     kind, text = key[:1], key[2:]
     match kind:
         case "k":
@@ -44,9 +50,9 @@ def matches(item: Any, key: str, index: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def parse_key(text: str) -> Any:
-    """Return the JSON value in the key of an entry.
+    """Return the JSON value in `text`, the key of an entry.
 
-    The value is cached: names of containers, ports and variables recur in all objects.
+    The value is cached, because names of containers, ports and variables recur in all objects.
     """
     return orjson.loads(text)
 
@@ -57,7 +63,10 @@ def _is_json_equal(left: Any, right: Any) -> bool:
 
 
 def expected_key(item: Any, index: int, entries: Fields) -> str:
-    """Return the key of the entry that an item would have, to find it in the entries of other managers."""
+    """Return the key that `item` would have in `entries`.
+
+    With this key the item can be found in the entries of other managers.
+    """
     names = key_names(entries)
     if names and isinstance(item, Mapping):
         return f"k:{orjson.dumps({name: item[name] for name in names if name in item}).decode()}"
@@ -65,7 +74,7 @@ def expected_key(item: Any, index: int, entries: Fields) -> str:
 
 
 def format_element(key: str) -> str:
-    """Return an element as the server writes it in conflict messages: `[name="app"]`, `[="x"]`, `[0]`, `.field`."""
+    """Return `key` as the server writes it in conflict messages: `[name="app"]`, `[="x"]`, `[0]`, `.field`."""
     kind, text = key[:1], key[2:]
     match kind:
         case "k":
@@ -83,7 +92,10 @@ def _to_json(value: Any) -> str:
 
 
 def owned_at(fields: Fields | None, keys: tuple[str, ...]) -> Fields | None:
-    """Return what an entry owns at *keys*: nothing (None), everything (empty), or parts."""
+    """Return the part of `fields` that is owned at `keys`.
+
+    None means that nothing is owned there, and an empty mapping that everything is owned.
+    """
     for key in keys:
         if not fields:
             break

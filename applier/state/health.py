@@ -1,6 +1,6 @@
-"""Health of a live object from all observed objects, where the object alone does not show it. Pure.
+"""Health of a live object that depends on other observed objects. Pure.
 
-Ages are judged at the time of the observation, and results by age say until when they hold.
+Ages are judged at the time of the observation. A result that depends on an age says until when it holds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from renderer.identity import GroupKind, ObjectKey, group_kind
 STORAGE_CLASS_KIND = GroupKind("storage.k8s.io", "StorageClass")
 
 SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
-"""Mark of the scheduler on a claim whose first Pod it has placed (KEP-490)."""
+"""Annotation that the scheduler sets on a claim after it has placed the first Pod that uses the claim (KEP-490)."""
 
 
 def health_of(live: Object, observed: Observed, *, is_instance: bool = False) -> HealthResult:
-    """Return the health of an object. With *is_instance* it is an instance of our definitions."""
+    """Return the health of `live`. With `is_instance` it is an instance of our definitions."""
     kind = group_kind(live)
     if kind == CLAIM_KIND:
         return status.health(live, now=observed.now, awaits_consumer=_awaits_consumer(live, observed))
@@ -32,7 +32,10 @@ def health_of(live: Object, observed: Observed, *, is_instance: bool = False) ->
 
 
 def health_reference(live: Object) -> ObjectKey | None:
-    """Return another object that the health depends on, which has to be read: the StorageClass of an unbound claim."""
+    """Return the key of another object that the health of `live` depends on, or None.
+
+    It is the StorageClass of a claim that is not bound. The caller has to read it.
+    """
     if group_kind(live) != CLAIM_KIND or (live.get("status") or {}).get("phase", "Pending") != "Pending":
         return None
     name = (live.get("spec") or {}).get("storageClassName")
@@ -40,7 +43,7 @@ def health_reference(live: Object) -> ObjectKey | None:
 
 
 def _awaits_consumer(claim: Object, observed: Observed) -> bool:
-    """Return whether a claim binds on first use, and no live Pod of its set uses it. Such a claim is healthy."""
+    """Return whether `claim` binds on first use, and no live Pod of its set uses it. Such a claim is healthy."""
     key = health_reference(claim)
     storage_class = observed.objects.get(key) if key else None
     if (

@@ -1,12 +1,12 @@
 """Comparison of an applied intent with the managed fields of the live object. Pure.
 
 When another client changes or removes the value of a field, the API server takes the field away from all other managers
-(KEP-555, "managed fields"). So while our Apply entry owns every leaf of the intent, all applied values are intact, in
-whatever form the server writes them (`1000m` as `1`). Values are not compared. Fields that other managers add are
-theirs. `fields_v1` has the keys of entries.
+(KEP-555, "managed fields"). So while our Apply entry owns every leaf of the intent, all applied values are intact. The
+server may write them in another form (`1000m` as `1`), so values are not compared. Fields that other managers add are
+theirs. `fields_v1` describes the keys of entries.
 
-Two parts of an intent are not comparable. The server drops some nulls and keeps others, so an intent must have none.
-The `stringData` of a Secret stays recorded as ours, and is not stored, so an intent must use `data`.
+Two parts of an intent are not comparable. The server drops some nulls and keeps others, so an intent must have no
+nulls. The server records `stringData` of a Secret as ours, and does not store it, so an intent must use `data`.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _NOTHING: Fields = {".": {}}
 """An entry that owns no part of an object. An empty mapping would own all of it."""
 
 _ABSENT: Any = object()
-"""Marker of a part that the intent does not have. None is taken: it is a null in a list."""
+"""Marker of a part that the intent does not have. None cannot be the marker, since it is a null in a list."""
 
 _Part = tuple[str, Any, Fields | None]
-"""A part of a value: its key in an entry, its value in the intent (or `_ABSENT`), and the owned fields
-(None: nothing).
+"""A part of a value: its key in an entry, its value in the intent (or `_ABSENT`), and its owned fields. The owned
+fields are None if nothing is owned.
 """
 
 _Owned = tuple[FieldOwner, Fields]
-"""A manager, and the fields it owns."""
+"""A manager, and the fields that it owns."""
 
 _IDENTITY_FIELDS = frozenset({"apiVersion", "kind"})
 _SERVER_METADATA_FIELDS = frozenset(
@@ -57,15 +57,15 @@ _SERVER_METADATA_FIELDS = frozenset(
         "managedFields",
     }
 )
-"""Metadata that the server never records as owned: it identifies the object, or belongs to the server."""
+"""Metadata that the server never records as owned. They identify the object, or belong to the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostField:
-    """A field of the intent that others changed, in the server's notation (`.spec.replicas`).
+    """Field of the intent that others changed. `path` is in the notation of the server (`.spec.replicas`).
 
-    `owner` has the names of its present `managers`, for people; empty where it was removed. `keys` lead to it in an
-    entry of `managedFields`.
+    `owner` is a text with the names of its present `managers`, or empty if the field was removed. `keys` lead to the
+    field in an entry of `managedFields`.
     """
 
     path: str
@@ -74,7 +74,7 @@ class LostField:
     managers: tuple[FieldOwner, ...] = field(default=(), compare=False)
 
     def is_healed_under(self, policy: ConflictPolicy) -> bool:
-        """Return whether the policy takes the field back from all its managers."""
+        """Return whether `policy` takes the field back from all its managers."""
         return all(map(policy.takes_from, self.managers))
 
     def __str__(self) -> str:
@@ -83,9 +83,10 @@ class LostField:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Comparison of an intent with its Apply entry.
+    """Result of comparing an intent with its Apply entry.
 
-    Others changed or removed `lost` fields. The entry owns `surplus` fields that the intent does not have.
+    Others changed or removed the fields in `lost`. The entry owns the fields in `surplus`, which the intent does not
+    have.
     """
 
     lost: tuple[LostField, ...] = ()
@@ -94,10 +95,10 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class _FieldDifference:
-    """A difference of an intent and an entry: a part that only the intent has (`lost`), or only the entry (`surplus`).
+    """Difference between an intent and an entry.
 
-    A `whole` difference is a map or list of the intent that the entry owns without parts: it is atomic, or all its
-    parts are lost.
+    A `lost` part is only in the intent, and a `surplus` part only in the entry. A `whole` part is a map or list of the
+    intent that the entry owns without parts: either it is atomic, or all its parts are lost.
     """
 
     kind: Literal["lost", "surplus", "whole"]
@@ -110,29 +111,29 @@ class _FieldDifference:
 
 
 def metadata_without_status_writes(obj: Object) -> Object:
-    """Return the metadata without the parts that a write of the status changes."""
+    """Return the metadata of `obj` without the parts that a write of its status changes."""
     metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
     entries = [entry for entry in manager_entries(obj) if entry.get("subresource") != "status"]
     return {**metadata, "managedFields": entries}
 
 
 def manager_entries(obj: Object) -> list[Object]:
-    """Return the entries of `managedFields`; empty where the server shows none."""
+    """Return the entries of `managedFields`, or no entries if the server shows none."""
     return obj["metadata"].get("managedFields") or []
 
 
 def apply_entry(live: Object, manager: str) -> Mapping[str, Any] | None:
-    """Return the fields that *manager* owns by applying the object itself, not a subresource.
+    """Return the entry of `managedFields` by which `manager` applied the object itself, not a subresource.
 
-    None if it never applied the object, or has lost all fields.
+    Return None if `manager` never applied the object, or has lost all fields.
     """
     return next((entry for entry in manager_entries(live) if _is_apply_of(entry, manager)), None)
 
 
 def owned_metadata(entry: Mapping[str, Any] | None, section: str) -> tuple[str, ...]:
-    """Return the names that an entry owns separately in a *section* of the metadata: labels, annotations, finalizers.
+    """Return the names that `entry` owns separately in `section` of the metadata: labels, annotations or finalizers.
 
-    A section that is owned as a whole, without names, yields none.
+    If the section is owned as a whole, without names, return no names.
     """
     fields = entry.get("fieldsV1") if entry else None
     elements = owned_at(fields or _NOTHING, ("f:metadata", f"f:{section}")) or ()
@@ -142,16 +143,16 @@ def owned_metadata(entry: Mapping[str, Any] | None, section: str) -> tuple[str, 
 
 
 def applied_at(live: Object, manager: str) -> datetime | None:
-    """Return when *manager* last applied the object, by the server's clock."""
+    """Return when `manager` last applied the object, by the server's clock, or None if it did not."""
     time = (apply_entry(live, manager) or {}).get("time")
     return datetime.fromisoformat(time) if time else None
 
 
 def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
-    """Return the comparison of *manager*'s Apply entry with *intent*; None where the entry is missing.
+    """Return the comparison of `intent` with the Apply entry of `manager`, or None if `live` has no such entry.
 
-    Other clients may have taken its last field. *intent* is the manifest that was applied, with or without its identity
-    (apiVersion, kind, name, namespace).
+    The entry is missing if other clients have taken its last field. `intent` is the manifest that was applied. Its
+    identity (apiVersion, kind, name, namespace) may be left out.
     """
     our_entry = apply_entry(live, manager)
     if our_entry is None:
@@ -176,14 +177,14 @@ def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership |
 
 
 def without_fields(intent: Object, fields: Iterable[LostField]) -> Object:
-    """Return a copy of an intent without these fields, and without maps and lists that become empty."""
+    """Return a copy of `intent` without `fields`, and without maps and lists that become empty."""
     for lost_field in fields:
         intent = _without(intent, lost_field.keys)
     return intent
 
 
 def _without(value: Any, keys: tuple[str, ...]) -> Any:
-    """Return a value without the part at the keys of an entry; unchanged where it has no such part."""
+    """Return `value` without the part at `keys`. If there is no such part, return `value` unchanged."""
     element, *rest = keys
     place: Any = element[2:] if isinstance(value, dict) else None
     if isinstance(value, list):
@@ -206,16 +207,20 @@ def _at_place(value: Any, place: Any) -> Any:
 
 
 def is_fully_owned(live: Object, intent: Object, manager: str) -> bool:
-    """Return whether *manager* visibly owns every field of *intent*, down through maps to scalars.
+    """Return whether `manager` visibly owns every field of `intent`, down through maps to scalars.
 
-    A fast test for the common case. After False, `compare_ownership` may still find that nothing is lost.
+    This is a fast test for the common case. If it returns False, `compare_ownership` may still find that nothing is
+    lost.
     """
     our_entry = apply_entry(live, manager)
     return our_entry is not None and _owns_all(our_entry.get("fieldsV1") or _NOTHING, _intent_content(intent))
 
 
 def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
-    """Return the field managers of an annotation, the last writer at the end; empty where the server shows none."""
+    """Return the field managers of the annotation `name`, with the last writer at the end.
+
+    Return no managers if the server shows none.
+    """
     entries = sorted(manager_entries(live), key=lambda entry: entry.get("time") or "")
     path = ("f:metadata", "f:annotations", f"f:{name}")
     return tuple(
@@ -224,9 +229,9 @@ def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
 
 
 def is_annotated_by_others(live: Object, name: str) -> bool:
-    """Return whether a manager other than Levelgate owns the annotation of an object.
+    """Return whether a manager other than Levelgate owns the annotation `name` of `live`.
 
-    The annotation is then not only a copy of Git. True where the server shows no managers.
+    Then the annotation is not only a copy of Git. Return True if the server shows no managers.
     """
     return set(annotation_managers(live, name)) != {CONTENT_MANAGER}
 
@@ -257,7 +262,10 @@ def _owns_all(owned: Fields, value: Any) -> bool:
 
 
 def _compare(value: Any, owned: Fields, *, keys: tuple[str, ...], differences: list[_FieldDifference]) -> None:
-    """Append the differences below a value. A leaf owns all that is below it: a scalar, or an atomic map or list."""
+    """Append to `differences` the differences between `value` and `owned`.
+
+    A leaf owns all that is below it. It is a scalar, or an atomic map or list.
+    """
     if not owned:
         if isinstance(value, dict | list) and _is_substantial(value):
             differences.append(_FieldDifference("whole", keys, value))
@@ -278,7 +286,7 @@ def _parts(value: Any, owned: Fields) -> Iterator[_Part]:
         case list():
             return _items(value, owned)
         case _:
-            return iter(())  # a scalar where an older schema had a map; we own it
+            return iter(())  # the value is a scalar that an older schema had as a map, and we own it
 
 
 def _members(value: Mapping[str, Any], owned: Fields) -> Iterator[_Part]:
@@ -292,7 +300,8 @@ def _members(value: Mapping[str, Any], owned: Fields) -> Iterator[_Part]:
 def _items(value: Sequence[Any], owned: Fields) -> Iterator[_Part]:
     """Yield the items of a list with their entries, each entry once.
 
-    Items with more key fields choose first: an item that leaves a key to its default matches several entries.
+    Items with more key fields choose their entry first, because an item that leaves a key to its default matches
+    several entries.
     """
     unmatched = {key: child for key, child in owned.items() if key != "."}
     names = key_names(unmatched)
@@ -306,7 +315,10 @@ def _items(value: Sequence[Any], owned: Fields) -> Iterator[_Part]:
 
 
 def _is_substantial(value: Any) -> bool:
-    """Return whether the server certainly stores a part of the value: it may drop nulls, zeros and empty values."""
+    """Return whether the server certainly stores a part of `value`.
+
+    The server may drop nulls, zeros and empty values.
+    """
     match value:
         case dict():
             return any(map(_is_substantial, value.values()))
@@ -317,13 +329,13 @@ def _is_substantial(value: Any) -> bool:
 
 
 def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence[_Owned]) -> bool:
-    """Return whether the part is lost, and not an atomic map or list, which looks alike where there is no schema.
+    """Return whether the part of `difference` is lost.
 
-    An atomic value that we own is not empty, and no other manager can own a part of it. For an empty list of keyed
-    items the server records nothing, and often stores nothing; items that others add are theirs. It is lost only to a
-    manager that owns the whole list.
+    An atomic map or list that we own looks as if all its parts were lost. It is not lost if it has a value and no other
+    manager owns a part of it. For an empty list of keyed items the server records nothing, and often stores nothing.
+    Items that others add to this list are theirs, so it is lost only to a manager that owns the whole list.
 
-    *live* is None where it has another version than the entry: then only the entries of other managers decide.
+    If `live` has another version than the entry, it is None. Then only the entries of other managers decide.
     """
     if difference.kind == "lost" and difference.value == []:
         return any(owned_at(fields, difference.keys) == {} for _, fields in others)
@@ -334,7 +346,7 @@ def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence
 
 
 def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
-    """Return the part of a live object at the keys of an entry; None where it is missing."""
+    """Return the part of `value` at `keys` of an entry, or None if it is missing."""
     for key in keys:
         if isinstance(value, dict):
             value = value.get(key[2:])
@@ -348,7 +360,8 @@ def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
 def _lost_fields(difference: _FieldDifference, others: Sequence[_Owned]) -> Iterator[LostField]:
     """Yield the fields to report for a lost part.
 
-    They are its members if other managers own some of them, else the part itself.
+    If other managers own some members of the part, these members are reported separately. Otherwise the part itself is
+    reported.
     """
     owned_parts = [(manager, owned_at(fields, difference.keys)) for manager, fields in others]
     if isinstance(difference.value, dict) and any(fields for _, fields in owned_parts):

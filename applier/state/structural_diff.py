@@ -9,12 +9,12 @@ from renderer.frozen import dataclass
 from renderer.identity import is_same
 
 ItemPairs: TypeAlias = list[tuple[str, Any, Any]] | None
-"""Items of two lists that belong together, with the name of each pair; None if the lists differ as a whole."""
+"""Items of two lists that belong together, with the name of each pair. None if the lists differ as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDiff:
-    """A field that differs, as JSON values; None where it is absent on that side.
+    """Field that differs, with its JSON values on both sides. A value is None if the field is absent on that side.
 
     `path` has the form `spec.template.spec.containers[web].image`.
     """
@@ -25,7 +25,7 @@ class FieldDiff:
 
 
 def pair_by_position(old: Sequence[Any], new: Sequence[Any]) -> ItemPairs:
-    """Return the pairs of items at equal positions; None for lists of different length."""
+    """Return the pairs of items at equal positions, or None if the lists have different lengths."""
     if len(old) != len(new):
         return None
     return [(str(position), *pair) for position, pair in enumerate(zip(old, new, strict=True))]

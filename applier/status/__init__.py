@@ -1,7 +1,7 @@
 """Health of a live object by the rules of kstatus (sigs.k8s.io/cli-utils), with exceptions for its known traps. Pure.
 
 `health` says whether an object works. `is_ready_by_existence` says whether dependents may start if the object has no
-`readyWhen`. Neither means anything before `is_fresh`.
+`readyWhen`. Neither result means anything before `is_fresh` is true.
 
 Exceptions: a running Job is InProgress until it completes. A failed Pod without a controller is Failed. Parameters tell
 of claims that bind on first use, custom resources without status, and instances of our definitions.
@@ -28,7 +28,8 @@ from renderer.kinds import CRD, NAMESPACE
 __all__ = ["HealthResult", "KStatus", "has_pods", "health", "is_fresh", "is_ready_by_existence"]
 
 STATUS_GRACE_PERIOD = timedelta(seconds=30)
-"""Time after which a custom resource without status counts as written by no controller, and so as current."""
+"""Time after which a custom resource without status counts as current, since no controller seems to write its status.
+"""
 
 
 _ABSENT = HealthResult(KStatus.NOT_FOUND, "the object is absent")
@@ -43,14 +44,15 @@ def health(
     awaits_consumer: bool = False,
     is_instance: bool = False,
 ) -> HealthResult:
-    """Return the health of an object; that of an absent object for None.
+    """Return the health of `obj`, or NotFound if `obj` is None.
 
-    Only the caller can know a failed read (`Unknown`).
+    The result is never Unknown for a failed read, since only the caller knows of that.
 
-    With *reports_status* the CRD has a status subresource: a missing status means InProgress for `STATUS_GRACE_PERIOD`
-    after *since*, the time of the last write, or after the creation. A claim that *awaits_consumer* binds on first use,
-    and no Pod uses it yet. With *is_instance* the object is an instance of our definitions. Ages are judged only with
-    *now*, an aware time. `applier.state.health` determines these facts.
+    If the CRD `reports_status`, it has a status subresource. Then a missing status means InProgress for
+    `STATUS_GRACE_PERIOD` after `since`, the time of the last write, or after the creation if `since` is None. If a
+    claim `awaits_consumer`, it binds on first use, and no Pod uses it yet. With `is_instance` the object is an instance
+    of our definitions. Ages are judged only with `now`, a time with a zone. `applier.state.health` determines these
+    facts.
     """
     if obj is None:
         return _ABSENT
@@ -71,10 +73,10 @@ def health(
 
 
 def is_fresh(obj: Object) -> bool:
-    """Return whether the controller has seen the present spec (API conventions, `observedGeneration`).
+    """Return whether the controller of `obj` has seen the present spec (API conventions, `observedGeneration`).
 
-    Kinds that do not publish the field count as fresh, unless they are known to. Before this is true, the status
-    describes an older spec.
+    Until this is true, the status describes an older spec. A kind that does not publish the field counts as fresh,
+    unless it is in `OBSERVING_KINDS`.
     """
     if (generation := obj["metadata"].get("generation")) is None:
         return True
@@ -87,9 +89,9 @@ def is_fresh(obj: Object) -> bool:
 
 
 def is_ready_by_existence(obj: Object | None) -> bool:
-    """Return whether dependents of an object without `readyWhen` may start: it exists and is not being deleted.
+    """Return whether dependents of `obj`, which has no `readyWhen`, may start: it exists and is not being deleted.
 
-    A CustomResourceDefinition has to be served under its names, and a Namespace has to be active.
+    A CustomResourceDefinition also has to be served under its names, and a Namespace has to be active.
     """
     if obj is None or obj["metadata"].get("deletionTimestamp"):
         return False
@@ -104,9 +106,10 @@ def is_ready_by_existence(obj: Object | None) -> bool:
 
 
 def has_pods(workload: Object) -> bool:
-    """Return whether a Pod, or the Pods of a workload, run or will run. Only for kinds that create Pods.
+    """Return whether `workload` is a Pod that runs or will run, or has such Pods.
 
-    The Pods of a CronJob are those of its Jobs, which come and go.
+    It must be of a kind that creates Pods. The Pods of a CronJob do not count: they belong to its Jobs, which come and
+    go.
     """
     view = HealthView(workload, None)
     match workload["kind"]:
@@ -122,7 +125,7 @@ def has_pods(workload: Object) -> bool:
 
 
 def _generic_health(view: HealthView) -> HealthResult | None:
-    """Return the result of rules 1 to 3, which precede the rules of kinds; None where they do not apply."""
+    """Return the result of rules 1 to 3, which precede the rules of kinds, or None if they do not apply."""
     deleted_at = view.value_at("metadata", "deletionTimestamp")
     if deleted_at:
         finalizers = ", ".join(view.value_at("metadata", "finalizers") or ())
@@ -168,7 +171,7 @@ def _health_without_status(view: HealthView, since: datetime | None) -> HealthRe
 def _ready_condition_health(view: HealthView) -> HealthResult:
     """Return the result of rules 5 and 6.
 
-    Without a rule for the kind, Ready=False is never Failed: no timeout is known.
+    If the kind has no rule, Ready=False is never Failed, because no time limit is known.
     """
     condition = view.condition("Ready")
     if not condition or condition.get("status") == "True":

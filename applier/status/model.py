@@ -1,4 +1,4 @@
-"""Values of health: the object as the rules see it, and their result."""
+"""Values of health: the object as the rules read it, and the result of the rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DELETION_CONDITIONS = frozenset(
 
 
 class KStatus(Enum):
-    """Statuses of kstatus, and Unknown for a failed read."""
+    """Health statuses of kstatus. Unknown stands for a read that failed."""
 
     CURRENT = "Current"
     IN_PROGRESS = "InProgress"
@@ -35,7 +35,10 @@ class KStatus(Enum):
 
 
 class HealthResult(NamedTuple):
-    """A status, and in `message` its reason for people. `until` is when age alone changes it; None: never."""
+    """Status of an object, with the reason as a `message` for people.
+
+    `until` is the time at which age alone changes the status, or None if it never does.
+    """
 
     status: KStatus
     message: str = ""
@@ -44,7 +47,10 @@ class HealthResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HealthView:
-    """An object as the rules read it. Absent numbers and texts are their default. Ages count until `now`."""
+    """Object as the rules read it.
+
+    A number that is absent has its default, and a text that is absent is empty or None. Ages count until `now`.
+    """
 
     obj: Object
     now: datetime | None
@@ -85,7 +91,7 @@ class HealthView:
     def deletion_obstacles(self) -> str:
         """Return what prevents the deletion of a Namespace, in the words of its controller.
 
-        Return an empty text where the controller reports nothing.
+        Return an empty text if the controller reports nothing.
         """
         true_conditions = (
             condition
@@ -99,7 +105,10 @@ class HealthView:
     def result_by_age(
         self, age: timedelta, since: str | datetime | None, *, young: HealthResult, old: HealthResult
     ) -> HealthResult:
-        """Return *young* until *since* is *age* ago, then *old*. Always *young* where *since* or `now` is unknown."""
+        """Return `young` while less than `age` has passed since `since`, then `old`.
+
+        Always return `young` if `since` or `now` is not known.
+        """
         begin = datetime.fromisoformat(since) if isinstance(since, str) else since
         if begin is None:
             return young
@@ -113,7 +122,7 @@ failed_result = partial(HealthResult, KStatus.FAILED)
 
 
 def describe_condition(condition: Mapping[str, Any]) -> str:
-    """Return a condition as text: `Ready=False (Reason): message`."""
+    """Return `condition` as text: `Ready=False (Reason): message`."""
     if not condition:
         return "exists"
     reason, message = condition.get("reason"), condition.get("message")
@@ -122,15 +131,15 @@ def describe_condition(condition: Mapping[str, Any]) -> str:
 
 
 def check_minimum(state: str, actual: int, desired: int) -> HealthResult | None:
-    """Return InProgress while fewer than *desired* replicas are in *state*, such as `ready`; else None."""
+    """Return InProgress if fewer than `desired` replicas are in `state`, such as `ready`. Otherwise return None."""
     return progress_result(f"{actual} of {desired} {state}") if actual < desired else None
 
 
 def check_surplus(actual: int, desired: int) -> HealthResult | None:
-    """Return InProgress while more than *desired* Pods exist; else None."""
+    """Return InProgress if more than `desired` Pods exist. Otherwise return None."""
     return progress_result(f"{actual - desired} old Pods still exist") if actual > desired else None
 
 
 def first_result(*found: HealthResult | None) -> HealthResult | None:
-    """Return the first result that is not None; None if there is none."""
+    """Return the first result in `found` that is not None, or None if all are None."""
     return next((result for result in found if result), None)

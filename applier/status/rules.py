@@ -32,7 +32,7 @@ ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 def pod(view: HealthView) -> HealthResult:
-    """Return the health of a Pod, as `podConditions` of kstatus, but for a failed Pod."""
+    """Return the health of a Pod, as `podConditions` of kstatus. A failed Pod is judged by `_ended_pod`."""
     match view.value_at("status", "phase"):
         case "Succeeded":
             return current_result("completed")
@@ -51,7 +51,8 @@ def pod(view: HealthView) -> HealthResult:
 def _ended_pod(view: HealthView) -> HealthResult:
     """Return the health of a failed Pod.
 
-    A controller replaces or counts its Pods itself; a Pod on its own stays failed.
+    If a controller owns the Pod, the Pod is Current, because the controller replaces or counts it. Otherwise it is
+    Failed.
     """
     reason = view.value_at("status", "reason") or view.value_at("status", "message")
     text = f"failed: {reason or 'a container ended with an error'}"
@@ -86,7 +87,7 @@ def _pending_pod(view: HealthView) -> HealthResult:
 
 
 def job(view: HealthView) -> HealthResult:
-    """Return the health of a Job, as `jobConditions` of kstatus, but InProgress while the Job runs."""
+    """Return the health of a Job, as `jobConditions` of kstatus, except that a running Job is InProgress."""
     for condition in view.conditions:
         match condition.get("type"), condition.get("status"):
             case "Failed", "True":
@@ -244,4 +245,4 @@ OBSERVING_KINDS = frozenset(
         GroupKind("policy", "PodDisruptionBudget"),
     }
 )
-"""Kinds whose controllers always publish `status.observedGeneration`: without it, the object was not observed yet."""
+"""Kinds whose controllers always publish `status.observedGeneration`. Without it, the object was not observed yet."""

@@ -129,7 +129,7 @@ def test_an_approval_opens_the_brake_for_the_commit_that_it_names_alone(fleet: L
     passed(fleet, source("shop", *"stuvwxyz", commit=named["a"]))
     (why,) = held("b", *"stuvw")
     assert "3 of 8 objects would be deleted" in why
-    assert f"approve it: levelgate approve source/shop --commit {'b' * 12}" in why
+    assert f"approve the deletion: levelgate approve source/shop --commit {'b' * 12}" in why
     for said in (named["a"], named["c"], "b" * 6, "b" * 41, "yes"):
         approve(said)
         assert held("b", *"stuvw"), said

@@ -148,7 +148,7 @@ def test_defaults_of_an_adopted_deployment_stay(platform: CommandPlatform) -> No
 
 def test_a_wrong_rule_is_a_mistake_of_usage(platform: CommandPlatform) -> None:
     wrong = platform.levelgate("plan", ".", "--adopt", "Always", check=64)
-    assert "no such policy 'Always'; write Never, IfEqual, IfUnowned" in wrong.stderr
+    assert "'Always' is not an adoption policy; write Never, IfEqual, IfUnowned" in wrong.stderr
     wrong = platform.levelgate("plan", ".", "--adopt", "IfEqual:terraform", check=64)
     assert "cannot adopt from terraform; name kubectl, flux, argocd, helm, kro" in wrong.stderr
 

@@ -100,8 +100,8 @@ def test_no_cluster_is_an_error_that_says_where_it_looked(
 @pytest.mark.parametrize(
     ("current", "context", "said"),
     [
-        ("", None, "sets no current-context: choose one with --context; there are: a, b"),
-        ("c", None, "has no context 'c': choose one with --context; there are: a, b"),
+        ("", None, "sets no current-context: choose one of a, b with --context"),
+        ("c", None, "has no context 'c': choose one of a, b with --context"),
         ("a", "d", "has no context 'd'"),
     ],
 )
