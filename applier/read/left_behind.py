@@ -32,8 +32,9 @@ Places = Mapping[GroupKind, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledMembers:
-    """Metadata of objects with our record that are in no set. `unread` maps kinds that could not be listed to the
-    errors.
+    """Metadata of objects with our record that are in no set.
+
+    `unread` maps the kinds that could not be listed to the errors.
     """
 
     objects: Mapping[ObjectKey, Object]
