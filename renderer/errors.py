@@ -1,7 +1,7 @@
 """Errors of the renderer, and mistakes of authors.
 
-An error carries data, and its text is made from that data. Mistakes of authors are not raised: they are collected as
-`Problem` values and reported together, and never end a reconciliation.
+An error carries data, and its text is made from that data. Mistakes of authors are collected as `Problem` values and
+reported together. They never end a reconciliation.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from renderer.frozen import dataclass
 
 
 class RendererError(Exception):
-    """A mistake in the repository. The text says what is wrong, where, and what to do."""
+    """A mistake in the repository. The message says what is wrong, where, and what to do."""
 
 
 class ExpressionError(RendererError):
     """An expression that cannot be compiled or evaluated.
 
-    `column` counts characters of the expression from 1; None means the whole expression.
+    `column` counts characters of the expression from 1, and is None if the error is about the whole expression.
     """
 
     def __init__(self, expression: str, message: str, *, column: int | None = None) -> None:
@@ -28,11 +28,11 @@ class ExpressionError(RendererError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One mistake in the repository."""
+    """One mistake of an author, with its place in the repository."""
 
     file: str
     line: int
-    """Counts from 1; 0 for the whole file."""
+    """Line of the mistake, from 1. The value 0 means the whole file."""
     path: str
     """Place inside the document, such as `spec.resources[2].id`."""
     message: str
@@ -44,7 +44,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A place in Git: a file relative to the source's path, and a line that counts from 1. Empty if there is none."""
+    """A place in Git: a file relative to the source's path, and a line from 1. Without a place, `file` is empty."""
 
     file: str = ""
     line: int = 0
@@ -53,5 +53,5 @@ class SourceLocation:
         return f"{self.file}:{self.line}" if self.file else ""
 
     def prefixed(self, message: str) -> str:
-        """Return the message with this place before it."""
+        """Return `message` after this place and a colon, or `message` alone if there is no place."""
         return f"{self}: {message}" if self.file else message

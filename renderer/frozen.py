@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, **how):
-        """Make a class a dataclass; *how* are the options of the standard library's decorator."""
+        """Make a class a dataclass. `how` are the options of the standard library's decorator."""
         return _made(cls, **how) if cls is not None else lambda plain: _made(plain, **how)
 
 
@@ -40,7 +40,7 @@ def _made(
     repr: bool = True,  # noqa: A002 - the standard library's name
     kw_only: bool = False,
 ) -> type:
-    """Add the methods of a dataclass to *cls*, keeping those that it defines itself."""
+    """Add the methods of a dataclass to `cls`. Methods that `cls` defines itself are kept."""
     defined_names = {name for name, defined in vars(cls).items() if defined is not None}
     cls.__doc__ = cls.__doc__ or cls.__name__  # without one, the standard library computes a signature, which is slow
     new_class: type = dataclasses.dataclass(init=False, eq=False, repr=False, slots=slots, kw_only=kw_only)(cls)
@@ -61,9 +61,9 @@ def _made(
 
 
 def _compile_lazily(cls: type, name: str, write: Callable[[type, dict[str, Any]], Iterable[str]]) -> Any:
-    """Return a function that compiles the real one at its first call and is replaced by it.
+    """Return a function that compiles the method `name` at its first call and is then replaced by the method.
 
-    *write* returns the lines of the real function, and adds the values that these name to a namespace.
+    `write` returns the source lines of the method, and adds the values that these lines use to a namespace.
     """
 
     def first(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -140,6 +140,6 @@ def _refuse_to_delete(self: Any, name: str) -> NoReturn:
 
 
 def _restore(self: Any, state: tuple[None, dict[str, Any]]) -> None:
-    """Set the fields of a copied or unpickled object, which refuses ordinary assignments."""
+    """Set the fields of a copied or unpickled object. A frozen object does not accept ordinary assignments."""
     for name, value in state[1].items():
         object.__setattr__(self, name, value)

@@ -1,6 +1,6 @@
 """Identities of objects: group and kind, object keys, ApplySet ids and digests.
 
-Pure functions of text: every program that follows the same rules computes the same bytes.
+Identities depend on text alone, so every program that follows the same rules computes the same bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Manifest = dict[str, Any]
 
 
 class GroupKind(NamedTuple):
-    """A kind without its version; the core group is empty.
+    """A kind without its version. For the core group, `group` is empty.
 
     The text form is that of ApplySet annotations: `Deployment.apps`, `Secret`.
     """
@@ -36,17 +36,17 @@ class GroupKind(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> GroupKind:
-        """Return the kind of a text form."""
+        """Return the kind whose text form is `text`."""
         kind, _, group = text.partition(".")
         return cls(group, kind)
 
 
 _cached_group_kind = lru_cache(maxsize=4096)(GroupKind)
-"""Cached, because a few kinds are needed again for every object."""
+"""`GroupKind`, cached because the objects of a source have only a few kinds."""
 
 
 class ObjectKey(NamedTuple):
-    """Group, kind, namespace and name (GKNN) of an object; the namespace is empty for a cluster-scoped object."""
+    """Group, kind, namespace and name (GKNN) of an object. For a cluster-scoped object, `namespace` is empty."""
 
     group: str
     kind: str
@@ -59,7 +59,7 @@ class ObjectKey(NamedTuple):
 
     @property
     def qualified_name(self) -> str:
-        """`prod/shop`, or `main` for a cluster-scoped object; unique within a kind."""
+        """Name with namespace: `prod/shop`, or `main` for a cluster-scoped object. Unique within a kind."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
@@ -72,21 +72,21 @@ class ObjectKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> ObjectKey | None:
-        """Return the key of a text form; None for any other text."""
+        """Return the key whose text form is `text`, or None if `text` is not the text form of a key."""
         kind, _, place = text.partition("/")
         namespace, _, name = place.rpartition("/")
         return cls(*GroupKind.parse(kind), namespace, name) if kind and name else None
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> ObjectKey:
-        """Return the key of a manifest or live object."""
+        """Return the key of `manifest`, which may be a live object."""
         metadata = manifest["metadata"]
         group, kind = group_kind(manifest)
         return cls(group, kind, metadata.get("namespace") or "", metadata["name"])
 
 
 def group_kind(manifest: Mapping[str, Any]) -> GroupKind:
-    """Return group and kind of a manifest; the group of `v1` is empty."""
+    """Return group and kind of `manifest`. If its apiVersion has no group, as in `v1`, the group is empty."""
     group, _, _ = manifest["apiVersion"].rpartition("/")
     return _cached_group_kind(group, manifest["kind"])
 
@@ -98,7 +98,7 @@ def version_of(manifest: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=65_536)
 def applyset_id(parent: ObjectKey) -> str:
-    """Return the id of the ApplySet with this parent, 55 characters (KEP-3659, "ApplySet identification")."""
+    """Return the id, of 55 characters, of the ApplySet of `parent` (KEP-3659, "ApplySet identification")."""
     text = ".".join((parent.name, parent.namespace, parent.kind, parent.group))
     digest = hashlib.sha256(text.encode()).digest()
     return f"applyset-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}-v1"
@@ -126,6 +126,6 @@ def is_same(left: Any, right: Any) -> bool:
 def source_parent(source: str) -> ObjectKey:
     """Return the key of the ConfigMap that is the ApplySet parent of a source.
 
-    Its id depends on the source's name alone.
+    The id of the ApplySet depends on the name `source` alone.
     """
     return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{SOURCE_PREFIX}{source}")

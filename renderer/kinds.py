@@ -49,7 +49,7 @@ BUILT_IN_CLUSTER_SCOPED = frozenset(
 
 
 def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
-    """Return, for the kinds that CRDs define, whether they are namespaced.
+    """Return whether a kind is namespaced, for each kind that `crds` define.
 
     CRDs without a group or names are left out.
     """
@@ -64,18 +64,22 @@ def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
 
 
 def defined_kind(crd: Manifest) -> GroupKind:
-    """Return the kind that a CRD defines. The CRD must be complete, as those on a server are."""
+    """Return the kind that `crd` defines. `crd` must be complete, as every CRD on a server is."""
     return GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
 
 
 def is_namespaced(kind: GroupKind, scopes: Mapping[GroupKind, bool]) -> bool:
-    """Return whether a kind is namespaced: by *scopes* (discovery, CRDs), else by Kubernetes' own kinds, else true."""
+    """Return whether `kind` is namespaced.
+
+    If `scopes` (from discovery or CRDs) has `kind`, its answer counts. Otherwise all kinds are namespaced except
+    Kubernetes' own cluster-scoped kinds.
+    """
     return scopes.get(kind, kind not in BUILT_IN_CLUSTER_SCOPED)
 
 
 def is_built_in(kind: GroupKind) -> bool:
-    """Return whether a kind certainly belongs to Kubernetes.
+    """Return whether `kind` certainly belongs to Kubernetes.
 
-    CRDs have a dot in their group, as have some built-in kinds.
+    The group of a CRD contains a dot. Groups of some built-in kinds do too.
     """
     return "." not in kind.group

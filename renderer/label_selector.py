@@ -1,6 +1,6 @@
 """Label selectors of Kubernetes, and selections of the objects of a kind by their labels.
 
-All requirements of a selector must hold; a selector without requirements matches everything. The text form is that of
+All requirements of a selector must hold. A selector without requirements matches everything. The text form is that of
 the API's `labelSelector` parameter, in one canonical order, so that equal selections cause one request.
 
 Source: Kubernetes documentation, "Labels and Selectors"; apimachinery `pkg/labels`, which words the errors of
@@ -27,11 +27,11 @@ _SYMBOLS: Final = frozenset(("", "==", "!=", *"=!,()<>"))
 
 
 class SelectorError(RendererError, ValueError):
-    """A label selector that the API server would refuse. The text names the mistaken part."""
+    """A label selector that the API server would refuse. The message names the mistaken part."""
 
 
 class Operator(StrEnum):
-    """How a requirement compares. `Gt` and `Lt` exist in the text form alone."""
+    """The operators of requirements. `Gt` and `Lt` exist only in the text form."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -83,7 +83,7 @@ class Requirement:
     operator: Operator
     values: frozenset[str] = frozenset()
     is_equality: bool = field(default=False, compare=False)
-    """Whether the text form is `key=value` or `key!=value`. The meaning is that of `In` or `NotIn` with one value."""
+    """True if the text form is `key=value` or `key!=value`. These mean `In` or `NotIn` with one value."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         match self.operator:
@@ -114,7 +114,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Requirements, sorted by key, then by text."""
+    """A selector as a list of requirements, sorted by key, then by text."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -123,8 +123,8 @@ class LabelSelector:
         """Return the value of a Kubernetes `LabelSelector` (`matchLabels`, `matchExpressions`).
 
         Args:
-            path: Place of the selector, for messages.
-            strict: Whether to refuse keys and values that no label can have.
+            path: Place of `selector` in the document, for messages.
+            strict: Whether to reject keys and values that no label can have.
 
         Raises: SelectorError.
         """
@@ -155,14 +155,17 @@ class LabelSelector:
 
 
 class Selection(NamedTuple):
-    """All objects of a kind in one namespace (None: in every namespace, or outside of them) with these labels."""
+    """All objects of a kind with these labels in one namespace.
+
+    If `namespace` is None, objects in every namespace and cluster-scoped objects are selected.
+    """
 
     group_kind: GroupKind
     namespace: str | None
     labels: LabelSelector
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Return whether the selection contains an object of its kind in this namespace with these labels."""
+        """Return whether the selection contains an object of its kind in `namespace` with `labels`."""
         return self.namespace in {None, namespace} and self.labels.matches(labels)
 
     def __str__(self) -> str:
@@ -171,7 +174,7 @@ class Selection(NamedTuple):
 
     @classmethod
     def from_reference(cls, reference: Manifest) -> Selection:
-        """Return what a rendered `externalRef` with a selector selects. Raises: SelectorError."""
+        """Return the selection of a rendered `externalRef` with a selector. Raises: SelectorError."""
         metadata = reference["metadata"]
         namespace = metadata.get("namespace") or None
         if namespace is not None and not isinstance(namespace, str):
@@ -214,7 +217,7 @@ def _check_value(key: str, value: Any, *, strict: bool) -> str:
 
 
 class _Tokens:
-    """The identifiers and symbols of a query. After the last one, the token is the empty text."""
+    """The identifiers and symbols of a selector in text form. After the last token, the next one is an empty text."""
 
     def __init__(self, text: str) -> None:
         self._remaining = _TOKEN.findall(text)[::-1]
@@ -287,5 +290,5 @@ def _parse_values(tokens: _Tokens) -> frozenset[str]:
 
 
 def _parse_integer(text: str) -> int | None:
-    """Return the value of a number of 64 bits. Labels have no sign."""
+    """Return the integer that `text` is, or None if it has a sign or does not fit into 64 bits."""
     return int(text) if re.fullmatch("[0-9]{1,63}", text) and int(text) < 2**63 else None

@@ -12,7 +12,7 @@ from typing import Any, Final
 from renderer.frozen import dataclass
 
 LEVELGATE_KEY: Final = "levelgate"
-"""The key of the status that holds these fields."""
+"""The key in an instance's status under which Levelgate writes its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class RevisionAtCommit:
     """A revision of a definition, and the commit that it was rendered from."""
 
     revision: int = 0
-    """0 if there is none."""
+    """Number of the revision, or 0 if there is none."""
     commit: str = ""
     content: str = field(default="", compare=False)
     """Digest of the rendered content."""
@@ -43,33 +43,33 @@ class RevisionAtCommit:
 
 @dataclass(frozen=True, slots=True)
 class LevelgateStatus:
-    """The stored fields, in this order. Empty fields are not stored."""
+    """The fields, in the order in which they are stored. Empty fields are not stored."""
 
     source: str = ""
     target: Mapping[str, Any] = field(default_factory=dict)
-    """A `RevisionAtCommit`, as are `applied` and `settled`."""
+    """The stored form of a `RevisionAtCommit`. `applied` and `settled` have the same form."""
     applied: Mapping[str, Any] = field(default_factory=dict)
     settled: Mapping[str, Any] = field(default_factory=dict)
     nodes: Mapping[str, int] = field(default_factory=dict)
     blocked: Sequence[Mapping[str, Any]] = ()
-    """One row for each cause that the instance waits for."""
+    """One entry for each cause that the instance waits for."""
     asked: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By directive in force, its text and the time since when it stands."""
+    """By directive in force, its text and the time when it was given."""
     rollout: Mapping[str, str] = field(default_factory=dict)
     progress: Mapping[str, Any] = field(default_factory=dict)
     """Progress of the instance towards its target."""
     synced: str = ""
     begun: str = ""
-    """Start (RFC 3339) of a change in progress, where the members alone do not show it."""
+    """Start (RFC 3339) of a change in progress. Empty if the members alone show that the change is in progress."""
 
     @classmethod
     def from_instance(cls, instance: Mapping[str, Any] | None) -> LevelgateStatus:
-        """Return the fields of an instance; all are empty if the instance does not exist (None)."""
+        """Return the fields of `instance`. If `instance` is None (does not exist), all fields are empty."""
         return cls.from_status((instance or {}).get("status"))
 
     @classmethod
     def from_status(cls, status: Mapping[str, Any] | None) -> LevelgateStatus:
-        """Return the fields of a whole status. Fields that another version wrote are ignored."""
+        """Return the fields in the whole status `status`. Unknown fields, of another version, are ignored."""
         stored_fields = (status or {}).get(LEVELGATE_KEY) or {}
         return cls(**{name: stored_fields[name] for name in cls.__slots__ if stored_fields.get(name)})
 

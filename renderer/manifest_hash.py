@@ -1,6 +1,6 @@
 """Comparison of a manifest with the object that the API server stores.
 
-The module has the normal form, the hash, and the origin of a live object.
+This module has the normal form and the hash of a manifest, and tells whether a live object was written from a manifest.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _SERVER_FIELDS = frozenset(
 
 
 def render_hash(manifest: Manifest) -> str:
-    """Return the hash of a manifest, 32 hexadecimal digits. The values of a Secret do not count.
+    """Return the hash of `manifest`, 32 hexadecimal digits. The hash of a Secret leaves out its values.
 
-    The hash is an annotation that everyone with access to metadata can read, and a hash of a short value reveals the
-    value.
+    The hash becomes an annotation that everyone with access to metadata can read. A hash of a short value would reveal
+    the value.
     """
     if group_kind(manifest) == SECRET:
         manifest = {
@@ -34,9 +34,10 @@ def render_hash(manifest: Manifest) -> str:
 
 
 def is_written_from(live: Mapping[str, Any], manifest: Manifest, rendered_hash: str = "") -> bool:
-    """Return whether a live object was last written from *manifest*, whose hash is *rendered_hash*.
+    """Return whether a live object was last written from `manifest`, whose hash is `rendered_hash`.
 
-    The hash of a Secret leaves out its values, so they are compared as well.
+    The hash of a Secret leaves out its values, so the values are compared too. If `rendered_hash` is empty, the hash is
+    computed.
     """
     annotations = live["metadata"].get("annotations") or {}
     if annotations.get(well_known.HASH) != (rendered_hash or render_hash(manifest)):
@@ -48,7 +49,10 @@ def is_written_from(live: Mapping[str, Any], manifest: Manifest, rendered_hash: 
 
 
 def _decode_base64(encoded: str | None) -> bytes | None:
-    """Decode before comparing: base64 texts of one value may differ by line breaks."""
+    """Return the decoded value, or None if it is absent or not base64.
+
+    Values are compared decoded, because base64 texts of one value may differ by line breaks.
+    """
     try:
         return None if encoded is None else base64.b64decode(encoded)
     except ValueError:
@@ -56,9 +60,10 @@ def _decode_base64(encoded: str | None) -> bytes | None:
 
 
 def without_server_fields(manifest: Manifest) -> Manifest:
-    """Return the content of a manifest: no status, and no field that only the API server writes.
+    """Return the content of `manifest`: no status, and no field that only the API server writes.
 
-    Exported manifests contain such fields. The API server stores none of them, so they would always look like drift.
+    Exported manifests contain such fields. The API server does not store the values that a client sends for these
+    fields, so they would always look like drift.
     """
     metadata = {name: value for name, value in manifest["metadata"].items() if name not in _SERVER_FIELDS}
     return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}
@@ -74,7 +79,7 @@ def without_nulls(value: Manifest) -> Manifest:
 
 
 def strip_nulls(value: object) -> Any:
-    """Return the value without null fields."""
+    """Return `value` without null fields."""
     if isinstance(value, dict):
         return {name: strip_nulls(item) for name, item in value.items() if item is not None}
     return [strip_nulls(item) for item in value] if isinstance(value, list) else value

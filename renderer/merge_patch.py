@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386) of plain JSON values. Arguments are never changed."""
+"""JSON merge patches (RFC 7386) of plain JSON values. The functions never change their arguments."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from renderer.identity import is_same
 
 
 def apply_merge_patch(target: Any, patch: Any) -> Any:
-    """Return *target* with the patch applied: null removes, objects are merged, any other value replaces.
+    """Return `target` with `patch` applied: null removes a field, objects are merged, any other value replaces.
 
-    As in the API server's library, a list loses the nulls of its objects unless it replaces an object.
+    As in the API server's library, null fields of objects in a list are dropped, unless the list replaces an object.
     """
     if isinstance(patch, list) and not isinstance(target, dict):
         return [item if item is None else apply_merge_patch(None, item) for item in patch]
@@ -29,7 +29,7 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
 def find_contradiction(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Return the first field, such as `spec.replicas`, that two merge patches set differently.
 
-    Empty if both orders of the patches give the same result.
+    Return an empty text if both orders of the patches give the same result.
     """
     for name in sorted(one.keys() & other.keys()):
         left, right = one[name], other[name]

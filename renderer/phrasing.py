@@ -10,18 +10,18 @@ from typing import Any, Final
 def join_names(
     names: Iterable[object], *, limit: int = 5, separator: str = ", ", remainder: str = " and {} more"
 ) -> str:
-    """Return `a, b and 3 more`. *remainder* is the format of the end."""
+    """Return a text such as `a, b and 3 more`, with at most `limit` names. `remainder` is the format of its end."""
     texts = list(map(str, names))
     return separator.join(texts[:limit]) + (remainder.format(len(texts) - limit) if len(texts) > limit else "")
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return `1 file` or `2 files`."""
+    """Return a text such as `1 file` or `2 files`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'size'?`; empty if no known word is similar."""
+    """Return a text such as `; did you mean 'size'?`, or an empty text if no word in `known` is similar to `word`."""
     from difflib import get_close_matches  # imported late: most runs have no mistake to explain
 
     close = get_close_matches(word, sorted(known), n=1)
@@ -29,7 +29,11 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def suggestion_or_names(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'size'?`, or `; there are a, b` if no known word is similar; empty if no word is known."""
+    """Return a text such as `; did you mean 'size'?`.
+
+    If no word in `known` is similar, return a text such as `; there are a, b`. If `known` is empty, return an empty
+    text.
+    """
     names = sorted(known)
     return suggestion(word, names) or (f"; there are {', '.join(names)}" if names else "")
 
@@ -40,7 +44,7 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 def mend_surrogates(value: Any) -> Any:
     """Return a JSON value with surrogates as Go's encoding/json reads them.
 
-    A pair becomes its character, a lone surrogate U+FFFD.
+    A pair of surrogates becomes its character. A lone surrogate becomes U+FFFD.
     """
     match value:
         case str() if _HALF.search(value):

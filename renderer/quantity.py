@@ -16,9 +16,9 @@ _MAX_TEXT_CHARACTERS: Final = 100
 
 
 def parse_nanos(text: str) -> int | None:
-    """Return a quantity in billionths, the finest unit that Kubernetes keeps; None if the text is not a quantity.
+    """Return a quantity in billionths, the finest unit that Kubernetes keeps, or None if `text` is not a quantity.
 
-    Finer quantities round away from zero.
+    Finer quantities are rounded away from zero.
     """
     parsed = _PATTERN.fullmatch(text) if len(text) <= _MAX_TEXT_CHARACTERS else None
     if parsed is None:
@@ -34,9 +34,10 @@ def parse_nanos(text: str) -> int | None:
 
 
 def canonicalize(text: str) -> str | None:
-    """Return a quantity as the API server writes it; None if the text is not a quantity.
+    """Return a quantity as the API server writes it, or None if `text` is not a quantity.
 
-    It has no fraction, and the largest suffix of the family that the text uses: `0.5` is `500m`, `1024Mi` is `1Gi`.
+    The result has no fraction, and the largest suffix of the family that `text` uses: `0.5` becomes `500m`, `1024Mi`
+    becomes `1Gi`.
     """
     amount = parse_nanos(text)
     if not amount:
@@ -49,7 +50,7 @@ def canonicalize(text: str) -> str | None:
 
 
 def _format_amount(amount: int, base: int, suffixes: dict[int, str]) -> str:
-    """Return the amount with the largest fitting suffix. *suffixes* are by power of *base*."""
+    """Return `amount` with the largest fitting suffix. `suffixes` holds the suffix of each power of `base`."""
     step = 0
     while amount % base == 0 and step < max(suffixes):
         amount, step = amount // base, step + 1

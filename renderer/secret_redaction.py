@@ -1,12 +1,12 @@
 """Removal of Secret values from texts.
 
 A refusal or a failed expression quotes its input, which may come from a Secret. A value is recognised as it is, in
-base64, escaped for JSON or a URL, and cut off as long quotations are. Values that a template derives (a part, a hash)
-are not.
+base64, escaped for JSON or a URL, and if its end is cut off. A value that a template derives from it (a part, a hash)
+is not recognised.
 
-Credentials outside of objects are redacted by the modules that know them: the token of a source by
-`Credentials.redact`, user information in URLs by `redact` of `gitops.source.target`, entries of a kubeconfig by the
-module that loads it.
+Credentials outside of objects are redacted by the modules that know them. `Credentials.redact` redacts the token of a
+source. `redact` of `gitops.source.target` redacts user information in URLs. The module that loads a kubeconfig redacts
+its entries.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from renderer.kinds import SECRET
 from renderer.well_known import LAST_APPLIED
 
 MIN_EMBEDDED_CHARACTERS: Final = 8
-"""Values of at least this length are recognised inside other texts.
+"""Values of at least this many characters are recognised inside other texts.
 
-A shorter value, such as `prod`, is part of too many texts, and is recognised only between quotes.
+A shorter value, such as `prod`, is part of too many texts. Therefore it is recognised only between quotes.
 """
 
 MIN_WHOLE_CHARACTERS: Final = 4
-"""Shorter values are never redacted."""
+"""Values with fewer characters are never redacted."""
 _PREFIX_CHARACTERS: Final = 24
 """A longer value is recognised by this many first characters, because quotations cut off the end."""
 
@@ -40,7 +40,7 @@ SECRET_FIELDS: Final = frozenset({"data", "stringData"})
 
 
 def without_secret_data(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a Secret without its data and without kubectl's copy of it; any other object unchanged."""
+    """Return a Secret without its data and without kubectl's copy of them. Return any other object unchanged."""
     if not obj or group_kind(obj) != SECRET:
         return obj
     visible_fields = {name: value for name, value in obj.items() if name not in SECRET_FIELDS}
@@ -53,7 +53,7 @@ def without_secret_data(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def secret_entries(secret: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Yield the keys of a Secret with decoded values. A value that is not base64 is taken as it is."""
+    """Yield each key of a Secret with its decoded value. A value that is not base64 is yielded as UTF-8."""
     for name, item in (secret.get("data") or {}).items():
         yield name, _decode(str(item))
     for name, item in (secret.get("stringData") or {}).items():
@@ -61,7 +61,7 @@ def secret_entries(secret: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def text_forms(plain: bytes) -> frozenset[str]:
-    """Return the texts in which a value may appear; none if the value is too short."""
+    """Return the texts in which the value `plain` may appear, or no texts if the value is too short."""
     text = plain.decode(errors="replace")
     if len(text) < MIN_WHOLE_CHARACTERS:
         return frozenset()
@@ -77,7 +77,7 @@ class SecretRedactor:
 
     @cached_property
     def _replacements(self) -> dict[str, str]:
-        """Replacement text by the first characters of each form of a value."""
+        """By the first _PREFIX_CHARACTERS characters of each form of a value, the text that replaces the form."""
         replacements: dict[str, str] = {}
         for obj in self._objects:
             if group_kind(obj) == SECRET:
@@ -92,9 +92,9 @@ class SecretRedactor:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        """Pattern of all forms.
+        """Pattern that matches all forms of all values.
 
-        A long form extends to the end of the quotation; a short one matches only between quotes.
+        A match of a long form extends to the end of the quotation. A short form matches only between quotes.
         """
         return re.compile("|".join(map(_form_pattern, sorted(self._replacements, key=len, reverse=True))) or r"(?!)")
 

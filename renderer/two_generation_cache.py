@@ -13,9 +13,9 @@ V = TypeVar("V")
 
 @dataclass(slots=True)
 class TwoGenerationCache(Generic[K, V]):
-    """Values of the current run and of the previous one.
+    """Values of the current run and of the previous run.
 
-    The caller stores each value that it uses in `current`, whether found or computed.
+    The caller stores each value that it uses in `current`, also a value that `get` returned.
     """
 
     current: dict[K, V] = field(default_factory=dict)
@@ -26,5 +26,5 @@ class TwoGenerationCache(Generic[K, V]):
         return self.previous.get(key) if found is None else found
 
     def evict_unused(self) -> None:
-        """Begin a run, and drop all values that the last run did not use."""
+        """Begin a new run, and drop all values that the last run did not use."""
         self.current, self.previous = {}, self.current

@@ -1,6 +1,6 @@
-"""Labels and annotations with a meaning, and those that Git may carry.
+"""Labels and annotations with a meaning to Levelgate, and the rules for labels and annotations in Git.
 
-People write keys of `levelgate.dev/`; only the program writes keys of `internal.levelgate.dev/`. KEP-3659 defines
+People write keys of `levelgate.dev/`. Only Levelgate writes keys of `internal.levelgate.dev/`. KEP-3659 defines
 `applyset.kubernetes.io/`.
 """
 
@@ -80,7 +80,7 @@ COMMIT_MESSAGE = "internal.levelgate.dev/message"
 UNREADABLE = "internal.levelgate.dev/unreadable"
 
 FINALIZER = PRUNE
-"""The finalizer of instances; its text equals that of the annotation."""
+"""The finalizer of instances. Its text equals the annotation `PRUNE`."""
 
 WRITTEN_BY_PEOPLE = frozenset(
     f"levelgate.dev/{word}"
@@ -102,7 +102,7 @@ _VALUES = {
     DELETION_POLICY: ("delete", "orphan"),
     BREAK_GLASS_SCOPE: ("windows",),
 }
-"""Keys with a fixed set of words. Another word would silently have no effect."""
+"""Keys with a fixed set of words as values. Any other word would silently have no effect."""
 
 _IN_ANY_CASE = frozenset({CONFLICTS})
 """Keys whose words also appear in the configuration, where they are capitalised."""
@@ -121,7 +121,7 @@ _FORMS = {
 
 
 def find_refused_keys(manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return keys that Git must not carry, and values that their key does not know, as (path, message)."""
+    """Return the keys that Git must not carry, and the keys with an invalid value, as (path, message)."""
     metadata = manifest.get("metadata") or {}
     annotations = metadata.get("annotations")
     given = annotations if isinstance(annotations, dict) else {}
@@ -152,7 +152,10 @@ def _describe_refusal(key: str) -> str:
 
 
 def describe_bad_value(key: str, value: object) -> str:
-    """Return what the value of a key has to be; empty if the value is valid or the key is not checked."""
+    """Return a text that says what the value of `key` must be. Return an empty text if `value` is valid.
+
+    Values of a key without a rule are valid.
+    """
     words = _VALUES.get(key, ())
     word = value.lower() if key in _IN_ANY_CASE and isinstance(value, str) else value
     if words and word not in words:

@@ -1,8 +1,8 @@
 """The catalog of one commit, put together from the contents of its files.
 
-A kind that several files define is broken: none of the definitions is used. Definitions are type-checked here, because
-they refer to the kinds of other definitions and of CRDs in the same commit. A definition whose types do not fit is
-broken.
+If several files define a kind, the kind is broken: none of its definitions is used. Definitions are type-checked here,
+because they refer to the kinds of other definitions and of CRDs in the same commit. A definition whose types do not fit
+is broken.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from renderer.kinds import CRD
 
 @dataclass(frozen=True, slots=True)
 class CatalogChange:
-    """The difference between a catalog and the catalog of the commit before, where only objects changed.
+    """The difference to the catalog of the previous commit, where only objects changed.
 
     Every changed file holds as many objects as before.
     """
 
     base_contents: Mapping[str, FileContent]
-    """File contents of the commit before.
+    """File contents of the previous commit.
 
     Compared by identity, to recognise the catalog that the change starts from.
     """
@@ -45,28 +45,28 @@ class CatalogChange:
 
 @dataclass(frozen=True)
 class Catalog:
-    """The content of one commit of one source."""
+    """The definitions, objects, rules and mistakes in one commit of one source."""
 
     source: str = ""
     commit: str = ""
     author: str = ""
-    """Author of the commit; empty where the source has no commits. The same holds for `message`."""
+    """Author of the commit. `author` and `message` are empty if the source has no commits."""
     message: str = ""
     definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
     broken: Mapping[GroupKind, SourceLocation] = field(default_factory=dict)
-    """Kinds whose definition is not used because of mistakes, with a place to show."""
+    """Kinds whose definition is not used because of mistakes, with a place to show in messages."""
     duplicates: DuplicateDefinitions = field(default_factory=DuplicateDefinitions)
-    """Those of the `broken` kinds that are defined more than once."""
+    """The kinds in `broken` that are defined more than once."""
     objects: tuple[DeclaredObject, ...] = ()
     rules: tuple[DeclaredObject, ...] = ()
     """Windows and policies, read by `gitops`. They are never applied."""
     problems: tuple[Problem, ...] = ()
     contents: Mapping[str, FileContent] = field(default_factory=dict)
-    """By file, in the order of paths. Includes files that must not be read."""
+    """Contents of all files, in the order of paths. Files that must not be read are included."""
     types: KindSchemas = field(default_factory=KindSchemas)
     """Schemas of the kinds that the commit describes."""
     change: CatalogChange | None = field(default=None, compare=False, repr=False)
-    """Set only where the commit before differs in nothing but some objects."""
+    """Set only if the previous commit differs in nothing but some objects."""
     destinations: tuple[DeclaredObject, ...] = ()
     """Objects that say on which clusters the content belongs, read by `gitops`. They are never applied."""
     definition_names: Mapping[GroupKind, frozenset[str]] = field(default_factory=dict)
@@ -75,9 +75,9 @@ class Catalog:
     """The part of each broken definition that could still be read."""
 
     def changed_objects(self, earlier: Catalog) -> Iterator[tuple[DeclaredObject, DeclaredObject]] | None:
-        """Yield each object of the changed files in order, as it was and as it is.
+        """Return each object of the changed files in order, as in `earlier` and as in this catalog.
 
-        Return None if this catalog does not follow directly from *earlier*: other differences are then possible.
+        Return None if this catalog does not follow directly from `earlier`. Then other differences are possible.
         """
         if self.change is None or self.change.base_contents is not earlier.contents:
             return None
@@ -112,9 +112,9 @@ class Catalog:
         return {kind: frozenset(versions) for kind, versions in versions_by_kind.items()}
 
     def find_definition_kind(self, problem: Problem) -> GroupKind | None:
-        """Return the kind of the definition in whose document *problem* is, also if the definition is broken.
+        """Return the kind of the definition in whose document `problem` is. The definition may be broken.
 
-        Return None for another document.
+        Return None if `problem` is in another document.
         """
         content = self.contents.get(problem.file, FileContent())
         document_starts: list[tuple[int, GroupKind | None]] = [
@@ -143,7 +143,7 @@ class Catalog:
 
 
 def written_versions(catalogs: Sequence[Catalog]) -> dict[GroupKind, str]:
-    """Return the API version in which Git writes each kind, leaving out kinds that Git writes in several versions."""
+    """Return the API version in which the catalogs write each kind. Kinds with several versions are left out."""
     kinds = set[GroupKind]().union(*(catalog.versions for catalog in catalogs))
     versions_by_kind = {
         kind: frozenset().union(*(source_catalog.versions.get(kind, ()) for source_catalog in catalogs))
@@ -162,9 +162,9 @@ def load(
 ) -> Catalog:
     """Read all documents of a commit.
 
-    *files* maps paths relative to the source's path to bytes. *refused_files* are files in Git that must not be read
-    (links, files that are too large), each with the reason. Contents of files with unchanged bytes are taken from
-    *previous*.
+    `files` holds the bytes of each file, by path relative to the source's path. `refused_files` holds the reason for
+    each file in Git that must not be read (a link, or a file that is too large). Contents of files with unchanged bytes
+    are taken from `previous`.
     """
     if previous and previous.source == source and not refused_files and files.keys() == previous.contents.keys():
         old_contents = previous.contents
@@ -225,11 +225,11 @@ def load(
 
 
 def with_changed_files(previous: Catalog, changed_files: Mapping[str, bytes], commit: str) -> Catalog | None:
-    """Return the catalog of the next commit, in which only *changed_files* have other bytes.
+    """Return the catalog of the next commit, in which only `changed_files` have other bytes.
 
-    No file is new or removed. Return None if the commit has to be loaded in full, because a changed file holds more
-    than objects that affect no other file. Apart from copies of references, the cost grows with the changed files
-    alone.
+    The caller guarantees that no file is new or removed. Return None if the commit has to be loaded in full, because a
+    changed file holds more than objects that affect no other file. Apart from copies of references, the cost grows with
+    the changed files alone.
     """
     previous_contents = previous.contents
     contents = {file: file_content.parse_file(file, data) for file, data in changed_files.items()}
@@ -252,13 +252,13 @@ def with_changed_files(previous: Catalog, changed_files: Mapping[str, bytes], co
 
 
 def _object_offsets(contents: Mapping[str, FileContent]) -> Mapping[str, int]:
-    """Return, by file, the index of its first object among the objects of all files."""
+    """Return the index of the first object of each file among the objects of all files."""
     starts = accumulate((len(content.objects) for content in contents.values()), initial=0)
     return dict(zip(contents, starts, strict=False))
 
 
 def _has_only_objects(content: FileContent) -> bool:
-    """Return whether a file affects nothing but its own objects. A CRD describes a kind, and so affects definitions."""
+    """Return whether a file affects nothing but its own objects. A CRD affects definitions, as it describes a kind."""
     other_content = content.definitions or content.broken or content.rules or content.destinations
     is_plain = not (other_content or content.problems or content.unreadable)
     return is_plain and all(declared.group_kind != CRD for declared in content.objects)
@@ -275,7 +275,7 @@ def _definition_names(contents: Iterable[FileContent]) -> dict[GroupKind, frozen
 
 
 def _broken_outlines(contents: Iterable[FileContent], broken: Container[GroupKind]) -> Iterator[DefinitionOutline]:
-    """Yield outlines of all broken definitions, including those that compile and are broken by another file."""
+    """Yield outlines of all broken definitions, including definitions that another file makes broken."""
     for content in contents:
         yield from content.outlines
         for definition in content.definitions:
@@ -288,7 +288,7 @@ def _broken_outlines(contents: Iterable[FileContent], broken: Container[GroupKin
 def _crds(
     contents: Iterable[FileContent], definitions: Iterable[Definition], refused: Container[str]
 ) -> Iterator[Manifest]:
-    """Yield the CRDs of a commit except the *refused*.
+    """Yield the CRDs of a commit except those named in `refused`.
 
     CRDs come from files, from resources of definitions, and from the definitions themselves.
     """

@@ -1,7 +1,7 @@
 """Kinds that a commit defines more than once. Nothing tells which file is right, so no definition of the kind is used.
 
 Definitions with the same name are one object in the cluster. Definitions whose kinds have the same group and plural
-make one CRD. A file with that CRD defines the kind as well.
+make one CRD. A file that contains this CRD also defines the kind.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from renderer.phrasing import join_names
 
 @dataclass(frozen=True, slots=True)
 class DuplicateDefinitions:
-    """The duplicate definitions of one commit."""
+    """The kinds and CRDs that one commit defines more than once."""
 
     places: Mapping[GroupKind, tuple[SourceLocation, ...]] = field(default_factory=dict)
     """By kind, every place that defines it."""
@@ -31,7 +31,7 @@ class DuplicateDefinitions:
     """One problem at each place, naming all places."""
 
     def describe(self, kind: GroupKind) -> str:
-        """Return a clause that names the places of *kind*, to follow its name; empty if the kind is not a duplicate."""
+        """Return the clause "is declared at ..." with the places of `kind`, or an empty text without duplicates."""
         places = self.places.get(kind)
         return f"is declared at {_describe(places)}" if places else ""
 
@@ -46,9 +46,9 @@ class _Declaration(NamedTuple):
 
 
 def find_duplicate_definitions(contents: Iterable[FileContent]) -> DuplicateDefinitions:
-    """Return definitions with the same name or CRD, and CRDs beside a definition of their kind.
+    """Return the definitions with the same name or CRD, and the CRDs whose kind a definition defines too.
 
-    Definitions that do not compile count as well.
+    Definitions that do not compile count.
     """
     by_crd, by_name = _groups(contents)
     places: dict[GroupKind, list[SourceLocation]] = {}
@@ -81,7 +81,7 @@ _Groups = Mapping[str, list[_Declaration]]
 
 
 def _groups(contents: Iterable[FileContent]) -> tuple[_Groups, _Groups]:
-    """Return all declarations by the name of their CRD, and definitions by a name that several kinds share."""
+    """Return all declarations by the name of their CRD, and definitions by name if several kinds share the name."""
     by_crd: dict[str, list[_Declaration]] = {}
     by_name: dict[str, list[_Declaration]] = {}
     for content in contents:

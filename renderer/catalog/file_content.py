@@ -1,8 +1,8 @@
 """The content of one file: definitions, declared objects, and mistakes.
 
-A function of the file's name and bytes alone. A mistake affects only its own part. A file that cannot be read defines
-nothing. An object that is refused stays an object, with the reason, so it does not count as removed from Git. The kind
-of a definition that does not compile is kept as broken.
+The content depends only on the file's name and bytes. A mistake affects only its own part of the file. A file that
+cannot be read defines nothing. A rejected object stays in the content, with the reason, so it does not count as removed
+from Git. If a definition does not compile, its kind is kept as broken.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DeclaredObject:
     line_of: Callable[[str], int]
     """Returns the line of a path in the object, from 1."""
     refused_reason: str = ""
-    """Why the object may not be applied; empty if it may."""
+    """The reason why the object is not applied. Empty if the object is applied."""
 
     @cached_property
     def group_kind(self) -> GroupKind:
@@ -43,7 +43,7 @@ class DeclaredObject:
 
     @cached_property
     def content_digest(self) -> str:
-        """Digest of the content; the file and the line do not count."""
+        """Digest of the manifest and the reason for rejection, without file and line."""
         return digest([self.manifest, self.refused_reason])
 
 
@@ -54,12 +54,12 @@ class DefinitionOutline:
     group_kind: GroupKind
     name: str
     node_kinds: frozenset[GroupKind] | None
-    """The kinds of the resources; None if the kind of some resource cannot be read."""
+    """The kinds of the resources, or None if the kind of any resource cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """One file, read."""
+    """The definitions, objects and mistakes of one file."""
 
     data: bytes = b""
     definitions: tuple[Definition, ...] = ()
@@ -75,7 +75,7 @@ class FileContent:
 
 
 def parse_file(file: str, data: bytes) -> FileContent:
-    """Return the content of a file with its mistakes. Of a calendar only the bytes are kept; windows read it later."""
+    """Return the content of a file with its mistakes. For a calendar, keep only the bytes: windows read them later."""
     if file.endswith(CALENDAR_SUFFIX):
         return FileContent(data)
     loaded_documents, problems = documents.load(file, data)
@@ -155,7 +155,7 @@ class _FileContentBuilder:
 
 
 def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
-    """Return why a document is not a Kubernetes object, as (path, message)."""
+    """Return why a document is not a Kubernetes object, as (path, message), or None if it is one."""
     value: dict[str, Any] = document.value
     for name, example in (("apiVersion", "apps/v1"), ("kind", "Deployment")):
         if not isinstance(value.get(name), str) or not value[name]:
@@ -199,7 +199,7 @@ def _resource_kind(resource: Any) -> GroupKind | None:
 
 
 def find_object_mistakes(manifest: Manifest) -> list[tuple[str, str]]:
-    """Return why an object may not be applied, as (path, message)."""
+    """Return the reasons why an object may not be applied, as (path, message)."""
     mistakes = [(mistake.path, mistake.message) for mistake in manifest_rules.find_mistakes(manifest)]
     return mistakes or well_known.find_refused_keys(manifest) or _find_protection_mistakes(manifest)
 
@@ -211,7 +211,7 @@ def _find_protection_mistakes(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def declared_key(declared: DeclaredObject, *, namespaced: bool) -> ObjectKey:
-    """Return the key of a declared object. As in kubectl, a namespaced object without a namespace goes to `default`."""
+    """Return the key of `declared`. As in kubectl, a namespaced object without a namespace goes to `default`."""
     metadata = declared.manifest["metadata"]
     return ObjectKey(
         *declared.group_kind, (metadata.get("namespace") or "default") if namespaced else "", metadata["name"]

@@ -1,13 +1,13 @@
 """Objects that a commit may not contain.
 
-Forbidden are Levelgate's own objects, those of the cluster itself, and webhooks that could block writes.
+Levelgate's own objects, objects of the cluster itself, and webhooks that could block writes are forbidden.
 
 A commit that could write Levelgate's records could forge what was applied, by which person, and what may be deleted. No
 setting changes this.
 
-A webhook that fails or refuses must not be called for objects that Levelgate or the control plane has to write: it
-would also block its own repair. The API server exempts only webhook configurations. `matchConditions` are not
-evaluated, since they may depend on the request.
+A webhook may fail or refuse requests. If it were called for objects that Levelgate or the control plane has to write,
+it would also block its own repair. The API server exempts only webhook configurations. `matchConditions` are not
+evaluated, because they may depend on the request.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _LEASE_RESOURCES: Final = (_RequiredResource("coordination.k8s.io", "leases"),)
 def find_webhook_mistake(
     manifest: Manifest, own_namespace: str, system_namespaces: frozenset[str]
 ) -> tuple[str, str] | None:
-    """Return why a webhook configuration may not come from Git, as (path, message); None if it may.
+    """Return why a webhook configuration may not come from Git, as (path, message), or None if it may.
 
-    It may not cover records in *own_namespace*, nor Leases in *system_namespaces*.
+    A webhook may cover neither records in `own_namespace` nor Leases in `own_namespace` and `system_namespaces`.
     """
     namespaces = (own_namespace, *sorted(system_namespaces))
     for index, webhook in _enumerate_mappings(manifest.get("webhooks")):
@@ -72,9 +72,9 @@ def find_webhook_mistake(
 
 
 def _is_called_for(webhook: Mapping[str, Any], required: _RequiredResource, namespace: str) -> bool:
-    """Return whether the API server calls *webhook* for a resource in *namespace*.
+    """Return whether the API server calls `webhook` for a resource in `namespace`.
 
-    Fields of a wrong type count as absent: the API server refuses them.
+    Fields of a wrong type count as absent, because the API server refuses them.
     """
     rules = [rule for _, rule in _enumerate_mappings(webhook.get("rules"))]
     return (
@@ -95,9 +95,9 @@ def _covers(rule: Mapping[str, Any], required: _RequiredResource) -> bool:
 
 
 def _selects(selector: Any, labels: Mapping[str, str]) -> bool:
-    """Return whether a label selector selects an object with these labels.
+    """Return whether `selector` selects an object with `labels`.
 
-    A requirement on one of Levelgate's own keys counts as met: only Levelgate knows those labels.
+    A requirement on one of Levelgate's own keys counts as met, because only Levelgate knows the values of these labels.
     """
     if not isinstance(selector, Mapping):
         return True
@@ -128,9 +128,9 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def find_protection_mistake(manifest: Manifest, namespace: str, name: str) -> tuple[str, str] | None:
-    """Return why an object may not come from Git, as (path, message); None if it may.
+    """Return why an object may not come from Git, as (path, message), or None if it may.
 
-    *namespace* is empty for a cluster-scoped object.
+    For a cluster-scoped object, `namespace` is empty.
     """
     kind = group_kind(manifest)
     path, target_namespace = ("metadata.name", name) if kind == NAMESPACE else ("metadata.namespace", namespace)

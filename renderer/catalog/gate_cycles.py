@@ -1,8 +1,8 @@
 """Detection of gates that would wait for each other forever (S1-23), before anything is applied.
 
 A resource waits for its dependencies and for the resources that its gates ask about. An instance waits for its
-resources, and a resource that is itself such an instance waits for it. A gate on a cycle of these edges never opens.
-Items of one collection may wait for each other: a pace does so, and is not a cycle by itself.
+resources. A resource that is an instance of another definition waits for that instance. A gate on a cycle of these
+edges never opens. Items of one collection may wait for each other, as they do with a pace. That alone is not a cycle.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from renderer.graph import levels
 from renderer.identity import GroupKind
 
 _Vertex = tuple[GroupKind, str]
-"""A resource of a definition by its id; with an empty id, an instance of the definition."""
+"""A resource of a definition, by its id. An empty id means an instance of the definition."""
 
 
 def find_gate_cycles(definitions: Mapping[GroupKind, Definition]) -> dict[GroupKind, list[Problem]]:
-    """Return the gates that never open, by the kind of their definition, each with a shortest cycle that proves it."""
+    """Return a problem for each gate that never opens, by kind of its definition. Each shows a shortest cycle."""
     wait_edges = {
         vertex: list(successors)
         for definition in definitions.values()
@@ -59,7 +59,7 @@ def _gates_by_vertex(definition: Definition) -> Iterator[tuple[_Vertex, Gate]]:
 
 
 def _awaited_vertices(vertex: _Vertex, gate: Gate) -> Iterator[_Vertex]:
-    """Yield the vertices that a gate waits for. The vertex of a collection stands for all its items."""
+    """Yield the vertices that `gate` waits for. The vertex of a collection stands for all its items."""
     kind, _ = vertex
     yield from ((kind, name) for name in sorted(gate.waits_for & gate.scope.ancestors.keys()))
     if gate.waits_for_items:

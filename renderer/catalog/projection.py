@@ -1,12 +1,12 @@
 """A projection: part of a catalog as a catalog of its own, with other namespaces and patched objects.
 
-Definitions and unchanged objects are shared by identity, so that all projections hold them once. Every problem and
-object keeps its place in Git. A projection keeps the rules (windows and policies) and drops the destinations.
+Projections share definitions and unchanged objects by identity. Every problem and object keeps its place in Git. A
+projection keeps the rules (windows and policies) and drops the destinations.
 
-A namespace is mapped in three places: in `metadata.namespace` of an object (`default` if a namespaced object has none),
-in the name of a Namespace, and in the annotation `config.kubernetes.io/depends-on`. References in a spec are not
-mapped: the subjects of a RoleBinding or the host name of a Service stay. Neither are namespaces that the resources of a
-definition name; resources that name none follow their instance.
+A namespace is mapped in three places: in `metadata.namespace` of an object, in the name of a Namespace, and in the
+annotation `config.kubernetes.io/depends-on`. A namespaced object without a namespace counts as in `default`. References
+in a spec are not mapped: the subjects of a RoleBinding or the host name of a Service stay. Namespaces that the
+resources of a definition name are not mapped either. A resource that names no namespace follows its instance.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ManifestPatch:
 
 @dataclass(frozen=True, slots=True)
 class ProjectedContent:
-    """The selection that a projection makes of a catalog."""
+    """The objects and definitions that a projection selects, with patches and rejections."""
 
     objects: Collection[ObjectKey]
     """Keys of the selected objects, before namespaces are mapped."""
@@ -49,14 +49,14 @@ class ProjectedContent:
     refused: Mapping[ObjectKey, str]
     """Objects that may not be applied and keep their live state, each with the reason."""
     keeps_left_out: bool = False
-    """True if the selection itself is in doubt: live objects that it leaves out are then kept, as if their file could
-    not be read.
+    """True if the selection itself is in doubt. Then live objects that the selection leaves out are kept, as if their
+    file could not be read.
     """
 
 
 @dataclass(frozen=True)
 class _ProjectedObject(DeclaredObject):
-    """A changed object of a projection, with its origin for reuse."""
+    """A changed object of a projection, with its original and its changes, by which later projections reuse it."""
 
     base: DeclaredObject = field(kw_only=True, compare=False, repr=False)
     changes: _Changes = field(kw_only=True, compare=False, repr=False)
@@ -74,20 +74,20 @@ class _Changes:
 
 
 def scopes_in(catalog: Catalog) -> dict[GroupKind, bool]:
-    """Return, for the kinds whose CRD the commit contains, whether they are namespaced."""
+    """Return whether a kind is namespaced, for each kind whose CRD the commit contains."""
     crds = [declared.manifest for declared in catalog.objects if declared.group_kind == CRD]
     crds += [crd for definition in catalog.definitions.values() for crd in (*definition.declared_crds, definition.crd)]
     return dict(scopes_of(crds))
 
 
 def object_keys(catalog: Catalog, scopes: Mapping[GroupKind, bool]) -> list[ObjectKey]:
-    """Return the key of each object of a catalog, in order. *scopes* tells of kinds whether they are namespaced."""
+    """Return the key of each object of `catalog`, in order. `scopes` holds whether a kind is namespaced."""
     namespaced = {kind: is_namespaced(kind, scopes) for kind in catalog.kinds}
     return [declared_key(declared, namespaced=namespaced[declared.group_kind]) for declared in catalog.objects]
 
 
 def close_definitions(catalog: Catalog, kinds: Iterable[GroupKind]) -> frozenset[GroupKind]:
-    """Return those of *kinds* that the catalog defines, with the defined kinds that their resources create.
+    """Return each kind of `kinds` that `catalog` defines, with the defined kinds that its resources create.
 
     Created kinds are followed transitively. A broken definition contributes the kinds of its outline.
     """
@@ -103,7 +103,7 @@ def close_definitions(catalog: Catalog, kinds: Iterable[GroupKind]) -> frozenset
 
 
 def made_kinds(catalog: Catalog, kind: GroupKind) -> frozenset[GroupKind]:
-    """Return the kinds of the resources of a definition. A broken definition contributes the kinds of its outline."""
+    """Return the kinds of the resources of a definition. For a broken definition, return the kinds of its outline."""
     if definition := catalog.definitions.get(kind):
         return frozenset(node.group_kind for node in definition.nodes)
     outlines = (outline.node_kinds for outline in catalog.broken_outlines if outline.group_kind == kind)
@@ -111,14 +111,14 @@ def made_kinds(catalog: Catalog, kind: GroupKind) -> frozenset[GroupKind]:
 
 
 def map_key(key: ObjectKey, namespaces: Mapping[str, str], scopes: Mapping[GroupKind, bool]) -> ObjectKey:
-    """Return the key that an object of the catalog has once namespaces are mapped."""
+    """Return the key that the object `key` has after `namespaces` (from old to new) are mapped."""
     field_name = _namespace_field(key, namespaced=is_namespaced(key.group_kind, scopes))
     namespace = getattr(key, field_name) if field_name else ""
     return key._replace(**{field_name: namespaces[namespace]}) if field_name and namespace in namespaces else key
 
 
 def _namespace_field(key: ObjectKey, *, namespaced: bool) -> str:
-    """Return the part of a key that is a mapped namespace; empty if no part is."""
+    """Return the name of the part of `key` that is a namespace, or an empty text if no part is."""
     if namespaced:
         return "namespace"
     return "name" if key.group_kind == NAMESPACE else ""
@@ -132,11 +132,12 @@ def project(
     scopes: Mapping[GroupKind, bool],
     previous: Catalog | None = None,
 ) -> Catalog:
-    """Return the catalog reduced to *content*, with *namespaces* (from old to new) mapped.
+    """Return `catalog` reduced to `content`, with `namespaces` (from old to new) mapped.
 
-    *scopes* must be the scopes by which the keys of *content* were made. The result has the problems of its content and
-    of files that cannot be read, and new ones of patches and mappings: two objects with one key, and objects that may
-    not be applied. Objects with the same changes are reused from *previous*, a projection of an earlier commit.
+    `scopes` must be the scopes by which the keys of `content` were made. The result has the problems of its content and
+    of files that cannot be read. Patches and mappings add problems if they give two objects one key, or make an object
+    that may not be applied. Objects with the same changes are reused from `previous`, a projection of an earlier
+    commit.
     """
     known = (
         {id(projected.base): projected for projected in previous.objects if isinstance(projected, _ProjectedObject)}
@@ -207,7 +208,10 @@ def _describe_definition(definition: Definition) -> list[str]:
 def _change(
     declared: DeclaredObject, key: ObjectKey, changes: _Changes, known: _ProjectedObject | None
 ) -> DeclaredObject:
-    """Return the object as projected: *declared* itself if nothing changes, or *known* if it has the same changes."""
+    """Return `declared` with `changes` made.
+
+    If `known` was made from `declared` with the same changes, return `known`. If nothing changes, return `declared`.
+    """
     if known is not None and known.base is declared and known.changes == changes:
         return known
     manifest: Manifest = declared.manifest
@@ -239,7 +243,7 @@ def _with_namespaces(manifest: Manifest, key: ObjectKey, changes: _Changes) -> M
 def _new_problems(objects: Iterable[DeclaredObject]) -> Iterator[Problem]:
     """Yield a problem for each object that patches or namespaces made invalid.
 
-    Reasons from Git, and from the caller of the projection, are reported elsewhere.
+    Objects that Git or the caller of the projection made invalid are reported elsewhere.
     """
     for declared in objects:
         if isinstance(declared, _ProjectedObject) and not declared.base.refused_reason:
@@ -253,9 +257,9 @@ def _collisions(
     objects: Iterable[DeclaredObject],
     scopes: Mapping[GroupKind, bool],
 ) -> Iterator[Problem]:
-    """Yield problems for objects of different keys that get one key here.
+    """Yield a problem for each group of objects whose different keys become one key.
 
-    As with duplicates in Git, none of them is written.
+    As with duplicates in Git, no object of such a group is written.
     """
     places: dict[ObjectKey, dict[ObjectKey, SourceLocation]] = {}
     for (key, declared), changed in zip(kept, objects, strict=True):
@@ -271,7 +275,7 @@ def _collisions(
 
 
 def _problems_of(catalog: Catalog, content: ProjectedContent, kept: Collection[int]) -> Iterator[Problem]:
-    """Yield the problems of a catalog, without those of parts that the projection leaves out.
+    """Yield the problems of `catalog`, except problems of parts that the projection leaves out.
 
     Such parts are definitions, objects and destinations.
     """
@@ -290,7 +294,7 @@ def _problems_of(catalog: Catalog, content: ProjectedContent, kept: Collection[i
 
 
 def _document_of(content: FileContent, line: int) -> DeclaredObject | GroupKind | None:
-    """Return the object or definition that starts at a line of a file or nearest before it."""
+    """Return the object or definition that starts at `line` or nearest before, or None if there is none."""
     starts: list[tuple[int, DeclaredObject | GroupKind]] = [
         (declared.origin.line, declared) for declared in (*content.objects, *content.rules, *content.destinations)
     ]
@@ -303,7 +307,7 @@ def _document_of(content: FileContent, line: int) -> DeclaredObject | GroupKind 
 def _protecting_left_out(
     catalog: Catalog, content: ProjectedContent, keys: Iterable[ObjectKey]
 ) -> Mapping[str, FileContent]:
-    """Return the files, marking those as unreadable that hold a left-out object or definition."""
+    """Return the file contents. A file with an object or definition that is left out is marked as unreadable."""
     left_out = {
         declared.origin.file for key, declared in zip(keys, catalog.objects, strict=True) if key not in content.objects
     }

@@ -17,8 +17,8 @@ Stages, one module each:
 * `to_json`: results to JSON
 
 Lark is imported when the first expression is compiled. Callers with an expression and values use `evaluate`. The module
-`type_check` finds type mistakes before there are values, from the types that schemas declare. It needs all stages, so
-it is not exported here.
+`type_check` finds type mistakes before there are values, from the types that schemas declare. `type_check` needs all
+stages, so this package does not export it.
 """
 
 from __future__ import annotations

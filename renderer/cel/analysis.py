@@ -26,20 +26,20 @@ from renderer.phrasing import suggestion
 
 @dataclass(frozen=True, slots=True)
 class ExpressionFacts:
-    """Facts about one expression."""
+    """The names, paths and calls in one expression, and its first certain mistake."""
 
     names: frozenset[str]
     reads: tuple[Path, ...]
     """The longest chains of fields and constant indexes that start at a variable, sorted."""
     optional_reads: frozenset[Path]
-    """Those of `reads` that only go through `.?`, `[?..]` or `has`. It is not a mistake if they lead nowhere."""
+    """The paths of `reads` that occur only with `.?`, `[?..]` or `has`. Data may be missing at these paths."""
     calls: frozenset[str]
     mistake: EvaluationError | None
     """The first call of an unknown function, or with a wrong number of arguments."""
 
 
 def analyse(tree: SyntaxNode) -> ExpressionFacts:
-    """Return the facts about an expression, with the first call that can only fail."""
+    """Return the facts about the expression `tree`. `mistake` is the first call that fails for all data."""
     calls = [node for node in walk(tree) if isinstance(node, FunctionCall)]
     reads = set(_reads(tree, frozenset()))
     certain = {path for path, optional in reads if not optional}
@@ -53,7 +53,7 @@ def analyse(tree: SyntaxNode) -> ExpressionFacts:
 
 
 def find_call_mistake(call: FunctionCall) -> EvaluationError | None:
-    """Return the mistake of a call that holds for all types of operands."""
+    """Return the mistake that `call` has for operands of all types, or None if it has none."""
     method = call.target is not None
     function = find_function(call.function, method=method)
     if function is None:
@@ -85,7 +85,10 @@ def _suggest(name: str, method: bool) -> str:
 
 
 def _reads(node: SyntaxNode, bound: frozenset[str]) -> Iterator[tuple[Path, bool]]:
-    """Yield the paths below a node, each with whether it is optional. *bound* are variables of enclosing macros."""
+    """Yield each path that starts at a variable in `node`, with whether the path is optional.
+
+    Variables of enclosing macros, named in `bound`, are left out.
+    """
     path, optional, dynamic = _chain(node)
     if path:
         if path[0] not in bound or _is_rooted(node):
@@ -109,7 +112,10 @@ def _is_rooted(node: SyntaxNode) -> bool:
 
 
 def _chain(node: SyntaxNode) -> tuple[Path, bool, list[SyntaxNode]]:
-    """Return the static path of a node, whether it is optional, and the computed indexes that end it early."""
+    """Return the static path of `node`, whether the path is optional, and the computed indexes in `node`.
+
+    The path ends before the first computed index.
+    """
     match node:
         case Variable(name=name):
             return (name,), False, []
@@ -138,10 +144,10 @@ def _extend_chain(
 
 
 def hoist(tree: SyntaxNode, fixed: frozenset[str], costly: str) -> tuple[SyntaxNode, Mapping[str, SyntaxNode]]:
-    """Return *tree* with its largest fixed parts replaced by variables, and those parts by variable name.
+    """Return `tree` with its largest fixed parts replaced by new variables, and these parts by variable name.
 
-    A part is replaced if it reads the variable *costly* and no others but *fixed* ones. No expression can contain the
-    names of the new variables.
+    A part is fixed if it reads the variable `costly` and otherwise only variables in `fixed`. The new names start with
+    `@`, so no expression can contain them.
     """
     parts: dict[str, SyntaxNode] = {}
 

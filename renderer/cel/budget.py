@@ -1,9 +1,11 @@
 """The budget of one evaluation.
 
 One unit is the work of a small step (about 0.1 microseconds). As in Kubernetes, an expression has 1,000,000 units, and
-all expressions of one object have ten times that. Because an instance may consist of thousands of objects, all its
-expressions together have a budget as well. Work is paid for before it is done, so that no step can exceed the budget: a
-loop pays for its items when it starts, a concatenation for its result before it builds it.
+all expressions of one object together have 10,000,000. An instance may consist of thousands of objects, so all
+expressions of one instance together have 50,000,000.
+
+Work is paid for before it is done, so that no step can exceed the budget. A loop pays for its items when it starts. A
+concatenation pays for its result before it builds the result.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ EXPRESSION_UNITS: Final = 1_000_000
 OBJECT_UNITS: Final = 10_000_000
 INSTANCE_UNITS: Final = 50_000_000
 MAX_TEXT_CHARACTERS: Final = 1 << 20
-"""Maximum length of a string or bytes that an expression produces."""
+"""Maximum length of a string (in characters) or of bytes (in bytes) that an expression produces."""
 
 _CHARACTERS_PER_UNIT: Final = 10
 _FREE_TEXT_CHARACTERS: Final = 100
@@ -37,18 +39,24 @@ class Meter:
         return cls(INSTANCE_UNITS, limit=INSTANCE_UNITS)
 
     def renew(self) -> Meter:
-        """Start the next expression of the same object or instance, with a full budget as far as the rest allows."""
+        """Start the next expression of the same object or instance, and return this meter.
+
+        The expression gets EXPRESSION_UNITS, or the rest of the object or instance if that is less.
+        """
         self.rest -= self.granted - max(self.left, 0)
         self.granted = self.left = min(EXPRESSION_UNITS, self.rest)
         return self
 
     def of_object(self) -> Meter:
-        """Return a meter for one object of this meter's instance. `charge` takes what that meter counts."""
+        """Return a meter for one object of this meter's instance. Pass it to `charge` when the object is done."""
         remaining = self.renew().rest
         return Meter(OBJECT_UNITS) if remaining >= OBJECT_UNITS else Meter(remaining, limit=INSTANCE_UNITS)
 
     def charge(self, object_meter: Meter) -> None:
-        """Take from this instance's rest the units of the object meter that `of_object` returned last."""
+        """Subtract the units that `object_meter` has spent from this instance's rest.
+
+        `object_meter` must be the meter that `of_object` returned last.
+        """
         self.rest -= min(OBJECT_UNITS, self.rest) - object_meter.renew().rest
 
     def spend(self, units: int) -> None:
@@ -61,17 +69,20 @@ class Meter:
             raise BudgetError(f"stopped: {excess} units of work")
 
     def read(self, text: str | bytes) -> None:
-        """Pay for one pass over a text. A short text is free."""
+        """Pay for one pass over `text`, which is free up to 100 characters. Raises: BudgetError."""
         if len(text) > _FREE_TEXT_CHARACTERS:
             self.spend(len(text) // _CHARACTERS_PER_UNIT)
 
     def compare(self, left: str | bytes, right: str | bytes) -> None:
-        """Pay for a comparison of two texts. It is free if one of them is short."""
+        """Pay for a comparison, which is free if either text has at most 100 characters. Raises: BudgetError."""
         if len(left) > _FREE_TEXT_CHARACTERS and len(right) > _FREE_TEXT_CHARACTERS:
             self.spend(min(len(left), len(right)) // _CHARACTERS_PER_UNIT)
 
     def produce(self, length: int) -> None:
-        """Pay for a text of this length before it is built."""
+        """Pay for a text of `length` characters before it is built.
+
+        Raises: BudgetError, also if `length` exceeds MAX_TEXT_CHARACTERS.
+        """
         if length > MAX_TEXT_CHARACTERS:
             raise BudgetError(
                 f"stopped: the expression produces a text of more than {MAX_TEXT_CHARACTERS:,} characters"

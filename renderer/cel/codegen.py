@@ -1,8 +1,8 @@
 """Fast evaluation: the tree of an expression to Python source.
 
-The source evaluates strictly from left to right and explains nothing. If it raises anything, the exact evaluator must
-run. No text of the expression enters the source: values are written by `repr` or passed as constants, and variables of
-macros are numbered.
+The source evaluates strictly from left to right and explains nothing. If it raises an exception, the caller must run
+the exact evaluator. No text of the expression enters the source: values are written by `repr` or passed as constants,
+and variables of macros are numbered.
 
     schema.spec.name + "-db"        add(v['schema']['spec']['name'], '-db', m)
 """
@@ -36,7 +36,7 @@ from renderer.cel.syntax_tree import (
 from renderer.cel.values import UInt
 
 MAX_DEPTH: Final = 60
-"""Deeper trees are left to the exact evaluator, because Python refuses source with some 200 open parentheses."""
+"""Deeper trees go to the exact evaluator, because Python does not compile source with some 200 open parentheses."""
 
 _BINARY: Final = {
     "+": "add",
@@ -94,11 +94,11 @@ class CodeBuilder:
         self._numbers = count()
 
     def emit_expression(self, tree: SyntaxNode) -> str:
-        """Return Python source for a tree; `v` are the variables, `m` is the meter."""
+        """Return Python source for `tree`. In the source, `v` are the variables and `m` is the meter."""
         return _Emitter(self).emit(tree, {})
 
     def add_constant(self, value: Any) -> str:
-        """Return the name under which the source finds a value."""
+        """Add `value` to the constants of the function, and return its name in the source."""
         name = f"c{next(self._numbers)}"
         self._constants[name] = value
         return name
@@ -107,7 +107,7 @@ class CodeBuilder:
         return f"{prefix}{next(self._numbers)}"
 
     def compile_function(self, body: str) -> Callable[..., Any]:
-        """Compile `def f(v, m)` with this body: one statement a line, each indented by one blank."""
+        """Compile `def f(v, m)` with `body`, which has one statement a line, each indented by one blank."""
         names = {**_RUNTIME, **self._constants}
         exec(compile(f"def f(v, m):\n{body}\n", "<expression>", "exec"), names)
         function: Callable[..., Any] = names["f"]
@@ -115,7 +115,7 @@ class CodeBuilder:
 
 
 def is_boolean(node: SyntaxNode) -> bool:
-    """Return whether a node can yield nothing but a bool."""
+    """Return whether `node` can yield nothing but a bool."""
     match node:
         case Literal(value=value):
             return type(value) is bool
@@ -133,13 +133,13 @@ def is_boolean(node: SyntaxNode) -> bool:
 
 
 class _Emitter:
-    """Translator of one tree. Constants go into the builder."""
+    """Translator of one tree to source. Adds its constants to a `CodeBuilder`."""
 
     def __init__(self, source: CodeBuilder) -> None:
         self._source = source
 
     def emit(self, node: SyntaxNode, scope: Scope) -> str:
-        """Return the source of a closed expression, which can stand anywhere an operand can."""
+        """Return the source of `node`, in a form that can be an operand of any other expression."""
         return _RULES[type(node)](self, node, scope)
 
     def _condition(self, node: SyntaxNode, scope: Scope) -> str:
@@ -167,7 +167,7 @@ class _Emitter:
     def index(self, node: Index, scope: Scope) -> str:
         operand = self.emit(node.operand, scope)
         match node.key:
-            # Python raises as well if a string indexes a list or string, so every misuse reaches the exact evaluator.
+            # If a string indexes a list or string, Python raises too, so every misuse reaches the exact evaluator.
             case Literal(value=str() as key) if not node.optional and _is_subscriptable(node.operand):
                 return f"{operand}[{key!r}]"
         return f"{'optional_at' if node.optional else 'at'}({operand}, {self.emit(node.key, scope)})"
@@ -218,8 +218,8 @@ class _Emitter:
     def call(self, node: FunctionCall, scope: Scope) -> str:
         operands = [self.emit(operand, scope) for operand in node.operands]
         match node:
-            # In Python as in CEL only texts have these methods, so any other target raises. They read no more
-            # characters than the literal has, so nothing is paid for.
+            # In Python as in CEL only texts have these methods, so any other target raises. The methods read no more
+            # characters than the literal has, so the call costs nothing.
             case FunctionCall(
                 function="startsWith" | "endsWith", target=SyntaxNode() as target, arguments=(Literal(value=str()),)
             ) if _is_subscriptable(target):
@@ -294,15 +294,15 @@ _RULES: Final[dict[type[SyntaxNode], Callable[[_Emitter, Any, Scope], str]]] = {
 
 
 def weight(macro: Macro) -> int:
-    """Return the units that one round of a macro costs: the nodes of its bodies.
+    """Return the units that one round of `macro` costs: the number of nodes in its bodies.
 
-    An inner loop pays for its own rounds.
+    A macro inside a body pays for its own rounds.
     """
     return sum(1 for body in macro.bodies for _ in walk(body))
 
 
 def _addition_operands(node: SyntaxNode) -> list[SyntaxNode]:
-    """Return the operands of a chain of `+`."""
+    """Return the operands of the chain of `+` that ends at `node`, from left to right."""
     parts: list[SyntaxNode] = []
     while isinstance(node, Binary) and node.operator == "+":
         parts.append(node.right)
@@ -311,14 +311,14 @@ def _addition_operands(node: SyntaxNode) -> list[SyntaxNode]:
 
 
 def _is_subscriptable(node: SyntaxNode) -> bool:
-    """Return whether Python compiles `x[...]` for this operand without a warning about a literal."""
+    """Return whether Python compiles `x[...]` with `node` as `x` without a warning about a literal."""
     return isinstance(node, Variable | Select | Index | FunctionCall)
 
 
 def _is_natively_comparable(node: SyntaxNode) -> bool:
-    """Return whether Python's `==` with this operand means CEL's.
+    """Return whether Python's `==` with `node` as an operand gives the same answer as CEL's.
 
-    This holds for texts, and numbers that equal no bool.
+    This holds for a text, and for a number that equals no bool.
     """
     match node:
         case Literal(value=value):

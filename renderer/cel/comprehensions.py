@@ -1,6 +1,7 @@
 """The loops of macros, and operations of optionals that evaluate an argument only if it is needed.
 
-Generated code and the exact evaluator share these. The parameters `body`, `key` and `other` evaluate an expression.
+Generated code and the exact evaluator share these functions. The parameters `body`, `key` and `other` evaluate an
+expression. A value of another type than a function expects raises EvaluationError.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from renderer.cel.values import LISTS, MAPS, NONE, Optional, type_name
 
 
 def items(container: Any, meter: Meter, weight: int) -> Iterable[Any]:
-    """Return the elements of a list or the keys of a map, paying *weight* units for each before the first round."""
+    """Return the elements of a list or the keys of a map, and pay `weight` units for each before the first round.
+
+    Raises: EvaluationError if `container` is neither a list nor a map, BudgetError.
+    """
     if type(container) in LISTS or type(container) in MAPS:
         meter.spend(len(container) * weight)
         return container  # type: ignore[no-any-return]
@@ -23,7 +27,7 @@ def items(container: Any, meter: Meter, weight: int) -> Iterable[Any]:
 
 
 def pairs(container: Any, meter: Meter, weight: int) -> Iterator[tuple[Any, Any]]:
-    """Return index and element of a list, or key and value of a map."""
+    """Return each index and element of a list, or each key and value of a map, and pay as `items` does."""
     items(container, meter, weight)
     return iter(container.items() if type(container) not in LISTS else enumerate(container))
 
@@ -36,43 +40,46 @@ def entries(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def is_exactly_one(outcomes: Iterable[bool]) -> bool:
-    """Return whether one outcome is true. Goes through all outcomes, so that an error in any of them is seen."""
+    """Return whether exactly one outcome is true. All outcomes are read, so that an error in any of them is raised."""
     return sum(outcomes) == 1
 
 
 def optional_map(value: Any, body: Callable[[Any], Any]) -> Optional:
-    """Return `value.optMap(x, body)`: an optional of the body's value, or `NONE`."""
+    """Return `value.optMap(x, body)`: an optional of the body's value, or `NONE` if `value` is empty."""
     optional = expect_optional(value)
     return Optional(body(optional.value)) if optional.present else NONE
 
 
 def optional_flat_map(value: Any, body: Callable[[Any], Any]) -> Optional:
-    """Return `value.optFlatMap(x, body)`: the optional that the body returns, or `NONE`."""
+    """Return `value.optFlatMap(x, body)`: the optional that the body returns, or `NONE` if `value` is empty."""
     optional = expect_optional(value)
     return expect_optional(body(optional.value)) if optional.present else NONE
 
 
 def value_or(value: Any, other: Callable[[], Any]) -> Any:
-    """Return `value.orValue(other)`, evaluating *other* only if it is needed (cel-go)."""
+    """Return `value.orValue(other)`. As in cel-go, `other` is evaluated only if `value` is empty."""
     optional = expect_optional(value)
     return optional.value if optional.present else other()
 
 
 def optional_or(value: Any, other: Callable[[], Any]) -> Optional:
-    """Return `value.or(other)`, evaluating *other* only if it is needed (cel-go)."""
+    """Return `value.or(other)`. As in cel-go, `other` is evaluated only if `value` is empty."""
     optional = expect_optional(value)
     return optional if optional.present else expect_optional(other())
 
 
 def expect_optional(value: Any) -> Optional:
-    """Return *value* unchanged. Raises: EvaluationError unless it is an optional."""
+    """Return `value` unchanged. Raises: EvaluationError if `value` is not an optional."""
     if type(value) is Optional:
         return value
     raise EvaluationError(f"expected optional, got {type_name(value)}")
 
 
 def sort_by(container: Any, meter: Meter, weight: int, key: Callable[[Any], Any]) -> list[Any]:
-    """Return `list.sortBy(x, key)`: a stable sort by keys of one comparable type (cel-go, lists extension)."""
+    """Return `list.sortBy(x, key)`: a stable sort (cel-go, lists extension).
+
+    Raises: EvaluationError if `container` is not a list, or the keys are not of one ordered type.
+    """
     if type(container) not in LISTS:
         raise EvaluationError(f"expected list, got {type_name(container)}")
     keyed = [(key(item), item) for item in items(container, meter, weight)]

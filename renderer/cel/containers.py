@@ -1,6 +1,7 @@
 """Lists, maps and optionals: selection, indexing, presence, and literals that differ from Python's.
 
-A missing key raises MissingKeyError. An optional access yields `NONE` for a missing key and for null.
+A missing key raises MissingKeyError. A container or key of an unsuitable type raises NoOverloadError. An optional
+access yields `NONE` if the key is missing or the container is null.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ KEYS: Final = frozenset((str, int, UInt, bool))
 
 
 def lookup(container: Any, key: Any) -> Optional:
-    """Return the value of a map's key or a list's index as an optional.
+    """Return an optional of the value at `key` in a map or list, or `NONE` if `key` is missing.
 
-    Raises: EvaluationError if the types do not fit.
+    Raises: NoOverloadError if `container` is neither a map nor a list, or does not accept the type of `key`.
     """
     if type(container) in MAPS:
         return _lookup_key(container, key)
@@ -28,7 +29,7 @@ def lookup(container: Any, key: Any) -> Optional:
 
 
 def _lookup_key(container: dict[Any, Any], key: Any) -> Optional:
-    """Return the value of a key. Python's dict treats `1` and `true` as the same key, CEL does not."""
+    """Return an optional of the value at `key`. A Python dict treats `1` and `True` as one key, CEL as two."""
     if type(key) not in KEYS and type(key) is not float:
         raise NoOverloadError(f"map[{type_name(key)}]", (container, key))
     if key not in container:
@@ -47,7 +48,7 @@ def _lookup_index(container: list[Any], key: Any) -> Optional:
 
 
 def get_item(container: Any, key: Any) -> Any:
-    """Return `container[key]`."""
+    """Return `container[key]`. Raises: MissingKeyError, NoOverloadError."""
     if type(container) is Optional:
         return get_optional_item(container, key)
     item = lookup(container, key)
@@ -57,7 +58,10 @@ def get_item(container: Any, key: Any) -> Any:
 
 
 def get_optional_item(container: Any, key: Any) -> Optional:
-    """Return `container[?key]`: `NONE` if the key is missing or cannot be a key of the map, and for null."""
+    """Return `container[?key]`, or `NONE` if `container` is null or does not have `key`.
+
+    A value that cannot be a key of a map is missing in every map. Raises: NoOverloadError.
+    """
     if type(container) is Optional:
         return get_optional_item(container.value, key) if container.present else NONE
     is_absent = container is None or (type(container) in MAPS and type(key) not in KEYS and type(key) is not float)
@@ -65,7 +69,7 @@ def get_optional_item(container: Any, key: Any) -> Optional:
 
 
 def get_field(operand: Any, name: str) -> Any:
-    """Return `operand.name`."""
+    """Return `operand.name`. Raises: MissingKeyError, NoOverloadError."""
     if type(operand) in MAPS and name in operand:
         return operand[name]
     if type(operand) is Optional:
@@ -76,7 +80,7 @@ def get_field(operand: Any, name: str) -> Any:
 
 
 def get_optional_field(operand: Any, name: str) -> Optional:
-    """Return `operand.?name`."""
+    """Return `operand.?name`. Raises: NoOverloadError."""
     if type(operand) is Optional:
         return get_optional_field(operand.value, name) if operand.present else NONE
     if type(operand) in MAPS:
@@ -87,14 +91,14 @@ def get_optional_field(operand: Any, name: str) -> Optional:
 
 
 def has_field(operand: Any, name: str) -> bool:
-    """Return `has(operand.name)`. The operand itself must exist."""
+    """Return `has(operand.name)`. Raises: NoOverloadError if `operand` cannot have fields."""
     if type(operand) in MAPS:
         return name in operand
     return get_optional_field(operand, name).present
 
 
 def missing_message(container: Any, key: Any) -> str:
-    """Return the message of a missing key, or of an index out of range."""
+    """Return the message that `container` does not have `key`, or that the index `key` is out of range."""
     if container is None:
         return f"no such key {key!r} in null"
     if type(container) in LISTS:
@@ -103,7 +107,11 @@ def missing_message(container: Any, key: Any) -> str:
 
 
 def make_map(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Return a map literal. Keys are bool, int, uint or string and unique; equal numbers are the same key."""
+    """Return the map of a map literal.
+
+    Raises: EvaluationError if a key is not a bool, int, uint or string, or if two keys are equal. Equal numbers are
+    equal keys.
+    """
     result: dict[Any, Any] = {}
     for key, value in entries:
         if type(key) not in KEYS:
@@ -115,7 +123,7 @@ def make_map(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def present_values(value: Any) -> tuple[Any, ...]:
-    """Return the elements that `[?value]` adds: one or none."""
+    """Return the elements that `[?value]` adds: one or none. Raises: EvaluationError if `value` is not an optional."""
     if type(value) is not Optional:
         raise EvaluationError(f"expected optional after ?, got {type_name(value)}")
     return (value.value,) if value.present else ()

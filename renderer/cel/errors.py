@@ -1,7 +1,7 @@
 """Errors of an expression, inside this package and for its callers.
 
-Operators and functions raise `EvaluationError`; they know values, but neither the expression nor the place in it. The
-exact evaluator adds the place, and `Program` turns the error into an `ExpressionError`, the only error that leaves the
+Operators and functions raise `EvaluationError`. They know the values, but neither the expression nor the place in it.
+The exact evaluator adds the place. `Program` turns the error into an `ExpressionError`, the only error that leaves the
 package.
 """
 
@@ -19,9 +19,9 @@ Path = tuple[str, ...]
 class NoSuchKey(ExpressionError):
     """A key or list element that is missing in the data of a variable.
 
-    `path` starts with the variable (`("deployment", "status", "availableReplicas")`; list elements as `"[0]"`). It ends
-    at the missing part, or earlier where the expression computed something from the data. Only the caller knows whether
-    the data can still appear.
+    `path` starts with the variable, as in `("deployment", "status", "availableReplicas")`. A list element is written
+    `"[0]"`. `path` ends at the missing part, or earlier if the expression computed a value from the data. Only the
+    caller knows whether the data can still appear.
     """
 
     def __init__(self, expression: str, message: str, *, path: Path, column: int | None = None) -> None:
@@ -34,7 +34,7 @@ class BudgetExceeded(ExpressionError):
 
 
 class EvaluationError(Exception):
-    """A failed evaluation. `offset` is the place in the expression, once it is known."""
+    """A failed evaluation. `offset` counts characters of the expression from 0, and is None until it is known."""
 
     def __init__(self, message: str, *, offset: int | None = None) -> None:
         self.message = message
@@ -42,7 +42,7 @@ class EvaluationError(Exception):
         super().__init__(message)
 
     def with_offset(self, offset: int) -> EvaluationError:
-        """Add the place unless a more precise one is known, and return the error."""
+        """Set the offset if none is set, and return this error. An offset that is set is more precise."""
         if self.offset is None:
             self.offset = offset
         return self
@@ -56,7 +56,7 @@ class EvaluationError(Exception):
 
 
 class MissingKeyError(EvaluationError):
-    """A missing map key, list element or variable. `path` is empty unless the data came from a variable."""
+    """A missing map key, list element or variable. If the data did not come from a variable, `path` is empty."""
 
     def __init__(self, message: str, *, path: Path = (), offset: int | None = None) -> None:
         self.path = path
@@ -69,9 +69,9 @@ class MissingKeyError(EvaluationError):
 
 
 class NoOverloadError(EvaluationError):
-    """An operator or function that does not accept operands of these types.
+    """An operator or function that does not accept the types of its operands.
 
-    *call* is its text with types for operands.
+    `call` is the text of the call with the types of the operands, such as `string + int`.
     """
 
     def __init__(self, call: str, operands: Sequence[Any]) -> None:
@@ -80,12 +80,12 @@ class NoOverloadError(EvaluationError):
 
 
 class BudgetError(EvaluationError):
-    """An exhausted budget. Neither `&&`, `||` nor a macro absorbs it."""
+    """An exhausted budget. `&&`, `||` and macros pass this error on instead of absorbing it."""
 
     def as_error(self, expression: str) -> ExpressionError:
         return BudgetExceeded(expression, self.message, column=self.column)
 
 
 def no_operator_error(operator: str, left: Any, right: Any) -> NoOverloadError:
-    """Return the error of an operator that does not accept the types of its operands."""
+    """Return the error that `operator` does not accept the types of `left` and `right`."""
     return NoOverloadError(f"{type_name(left)} {operator} {type_name(right)}", (left, right))

@@ -19,15 +19,15 @@ _SCALARS: Final = frozenset((str, int, bool, float, bytes, type(None)))
 
 
 def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
-    """Return the value of an expression, evaluated as CEL does without a type check.
+    """Return the value of `expression`, evaluated as CEL does without a type check.
 
     Values in and out: int (64 bits), `UInt`, float, str, bytes, bool, None, list, dict, aware datetime, timedelta. The
     result may also be an `Optional` (`NONE` is the empty one), a `TypeValue`, or a value type of the Kubernetes
-    libraries. Timestamps and durations of the result are cut off to microseconds. Names may be qualified
-    (`{"request.time": ...}`); the longest matching one counts. Lists and maps of the result are new, so that changing
-    them cannot change the bindings.
+    libraries. Timestamps and durations of the result are cut off to microseconds. Names in `bindings` may be qualified
+    (`{"request.time": ...}`). If several names match, the longest counts. Lists and maps of the result are new, so that
+    changing them cannot change `bindings`.
 
-    Raises: ExpressionError and nothing else, often NoSuchKey or BudgetExceeded.
+    Raises: ExpressionError, often as NoSuchKey or BudgetExceeded.
     """
     program = parse_program(expression)
     try:
@@ -47,7 +47,7 @@ def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
 
 
 def _nest_qualified_names(bindings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return qualified names as nested maps, merged over the values of shorter names."""
+    """Return the bindings with qualified names as nested maps, merged over the values of shorter names."""
     root: dict[str, Any] = {}
     for name in sorted(bindings, key=len):
         *parents, last = name.split(".")
@@ -61,7 +61,7 @@ def _nest_qualified_names(bindings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _to_native(value: Any, meter: Meter) -> Any:
-    """Return a new copy without CEL's own maps and times, and pay for its size."""
+    """Return a copy of `value` with Python's own maps and times instead of CEL's, and pay for the size of the copy."""
     kind = type(value)
     if kind in LISTS:
         meter.spend(2 * len(value))

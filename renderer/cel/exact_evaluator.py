@@ -1,6 +1,6 @@
 """The exact evaluator: CEL's semantics in full, and errors that tell their place and cause.
 
-It runs after the fast code raised anything. In addition to the fast code it
+It runs after the fast code has raised an exception. In addition to the fast code it
 
 * lets `&&`, `||`, `all` and `exists` absorb errors in either order (CEL language definition, "Logical operators")
 * knows the place of each node, and quotes operands by their source text
@@ -41,7 +41,7 @@ from renderer.phrasing import suggestion
 
 
 class ValueOrigin(NamedTuple):
-    """The path from a variable that a value came from. `exact` tells whether the value is the one at that path."""
+    """The path in a variable's data that a value came from. If `exact`, the value is the one at `path` itself."""
 
     path: Path
     exact: bool
@@ -56,7 +56,7 @@ _UNKNOWN_ORIGIN: Final = ValueOrigin((), False)
 
 
 class MacroBinding(NamedTuple):
-    """The value of a macro's variable, and its origin. The value may be an EvaluationError, raised when it is read."""
+    """The value of a macro's variable, and its origin. Reading the variable raises `value` if that is an error."""
 
     value: Any
     origin: ValueOrigin
@@ -66,12 +66,12 @@ Scope = Mapping[str, MacroBinding]
 
 
 def evaluate_exactly(text: str, tree: SyntaxNode, variables: Mapping[str, Any], meter: Meter) -> Any:
-    """Return the value of an expression. Raises: EvaluationError."""
+    """Return the value of `tree`, the tree of the expression `text`. Raises: EvaluationError."""
     return _Evaluation(text, variables, meter).evaluate(tree, {})
 
 
 def format_path(path: Path) -> str:
-    """Return a path as an expression writes it."""
+    """Return `path` as an expression writes it, such as `web.spec.ports[0]`."""
     text = path[0] if path else ""
     for step in path[1:]:
         if step.startswith("["):
@@ -104,7 +104,7 @@ class _Evaluation:
     def apply(
         self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], operator: Callable[..., Any], *values: Any
     ) -> Any:
-        """Call an operator or function for a node, and add place and operands to the error that it raises."""
+        """Call `operator` for `node` with `values`. If it raises an error, add place and operands to the error."""
         try:
             return operator(*values)
         except NoOverloadError as fault:
@@ -115,7 +115,7 @@ class _Evaluation:
             raise fault.with_offset(node.at) from None
 
     def _describe_operands(self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], fault: NoOverloadError) -> str:
-        """Return the types of the operands as text, or a remedy if it is clear."""
+        """Return the text that follows `fault`: a remedy if it is clear, or else the types of the operands."""
         kinds = [type_name(value) for value in fault.operands]
         typed_operands = list(zip(operands, kinds, strict=False))
         if isinstance(node, Binary) and node.operator == "+" and kinds.count("string") == 1:
@@ -199,9 +199,9 @@ class _Evaluation:
         return self._decide(decisive, ((operand, scope) for operand in node.operands))
 
     def _decide(self, decisive: bool, conditions: Iterable[tuple[SyntaxNode, Scope]]) -> bool:
-        """Return the decisive value if any condition has it.
+        """Return `decisive` if any condition has that value.
 
-        Otherwise raise the first error, or return the other value.
+        If none has it and a condition failed, raise the first error. If none failed, return the other value.
         """
         first_error: EvaluationError | None = None
         for node, scope in conditions:
@@ -274,7 +274,7 @@ class _Evaluation:
                 return self._loop(name, node, target, scope)
 
     def _bind_value(self, node: SyntaxNode, scope: Scope) -> MacroBinding:
-        """Return the binding of `cel.bind`. An error counts only if the variable is read (cel-go and cel-cpp)."""
+        """Return the binding of `cel.bind`. As in cel-go and cel-cpp, its error is raised when the variable is read."""
         try:
             return MacroBinding(self.evaluate(node, scope), self.find_origin(node, scope))
         except BudgetError:
@@ -324,7 +324,7 @@ class _Evaluation:
     # ---- origins
 
     def find_origin(self, node: SyntaxNode, scope: Scope) -> ValueOrigin:
-        """Return the origin of a node's value. The node must have been evaluated without an error."""
+        """Return the origin of the value of `node`, which must have been evaluated without an error."""
         match node:
             case Variable(name=name, rooted=rooted):
                 return scope[name].origin if name in scope and not rooted else ValueOrigin((name,), True)

@@ -1,15 +1,16 @@
 """The grammar: celpy's, extended by what kro's expressions need, and the LALR parser made from it.
 
-Levels of precedence and the forms of expressions come from celpy. Optional selection, index, element and entry (`.?f`,
-`[?k]`, `[?e]`, `{?k: v}`), escaped field names (`` .`a.b/c` ``) and trailing commas are added. The terminals for
-numbers, strings and bytes follow the CEL language definition, "Syntax": celpy's accept invalid text and end raw strings
-in the wrong place. Operators have one rule for each level instead of one for each operator, which shortens building the
-parser.
+Levels of precedence and the forms of expressions come from celpy. This module adds optional selection, index, element
+and entry (`.?f`, `[?k]`, `[?e]`, `{?k: v}`), escaped field names (`` .`a.b/c` ``) and trailing commas.
 
-celpy itself is never imported, only its grammar file is read. Lark is imported when the first expression is compiled.
+The terminals for numbers, strings and bytes follow the CEL language definition, "Syntax". celpy's terminals accept
+invalid text and end raw strings in the wrong place. Operators have one rule for each level instead of one for each
+operator, so that the parser is built faster.
 
-`make grammar` stores the parser's tables as package data, because computing them takes some 70 ms, most of the time of
-a short command. Tables made from another grammar or Lark version are ignored, and the parser is built from the grammar.
+celpy itself is never imported. Only its grammar file is read. Lark is imported when the first expression is compiled.
+
+`make grammar` stores the parser's tables as package data. Computing them takes some 70 ms, most of the time of a short
+command. If the tables were made from another grammar or Lark version, the parser is built from the grammar instead.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def find_grammar_folder() -> str:
 
 
 def make_parser(callbacks: Any) -> Any:
-    """Return a Lark parser that calls *callbacks* for each rule while it parses."""
+    """Return a Lark parser that calls `callbacks` for each rule while it parses."""
     from lark import Lark
 
     stored = json.loads(gzip.decompress(resources.files(__package__).joinpath(TABLES_FILE).read_bytes()))
@@ -105,7 +106,7 @@ def make_parser(callbacks: Any) -> Any:
 
 
 def build_parser(callbacks: Any) -> Any:
-    """Return the parser of `make_parser`, built from the grammar."""
+    """Return a parser as `make_parser` does, but built from the grammar instead of the stored tables."""
     from lark import Lark
 
     return Lark(
@@ -139,5 +140,5 @@ def serialize_tables() -> bytes:
 
 
 def _with_integer_keys(table: dict[str, Any]) -> dict[int, Any]:
-    """Return the table with integer keys, which JSON cannot store."""
+    """Return `table`, whose keys JSON has stored as texts, with integer keys."""
     return {int(number): item for number, item in table.items()}

@@ -17,7 +17,7 @@ _PLAIN: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True)
 
 
 def parse_integer(text: str) -> int:
-    """Return the int of a decimal or hexadecimal literal. Raises: EvaluationError beyond 64 bits."""
+    """Return the int of a decimal or hexadecimal literal. Raises: EvaluationError if it does not fit into 64 bits."""
     value = _parse_number(text)
     if not INT_MIN <= value <= INT_MAX:
         raise EvaluationError(f"{text} does not fit into an int (64 bits)")
@@ -25,7 +25,7 @@ def parse_integer(text: str) -> int:
 
 
 def parse_unsigned(text: str) -> UInt:
-    """Return the uint of a literal that ends in `u`. Raises: EvaluationError beyond 64 bits."""
+    """Return the uint of a literal that ends in `u`. Raises: EvaluationError if it does not fit into 64 bits."""
     value = _parse_number(text[:-1])
     if value > UINT_MAX:
         raise EvaluationError(f"{text} does not fit into a uint (64 bits)")
@@ -33,13 +33,16 @@ def parse_unsigned(text: str) -> UInt:
 
 
 def parse_string(text: str) -> str:
-    """Return the text of a literal; a raw one has no escapes. Raises: EvaluationError."""
+    """Return the string of a literal. A raw literal has no escapes. Raises: EvaluationError for an invalid escape."""
     raw, body = _unquote(text)
     return body if raw else _ESCAPE.sub(_decode_character, body)
 
 
 def parse_bytes(text: str) -> bytes:
-    r"""Return bytes: `\x` and octal escapes are single bytes, everything else is UTF-8."""
+    r"""Return the bytes of a literal. `\x` and octal escapes are single bytes, all other text is UTF-8.
+
+    Raises: EvaluationError for an invalid escape.
+    """
     raw, body = _unquote(text)
     if raw:
         return body.encode()
@@ -58,7 +61,7 @@ def _parse_number(text: str) -> int:
 
 
 def _unquote(text: str) -> tuple[bool, str]:
-    """Return whether the literal is raw, and the text between its quotes."""
+    """Return whether the literal `text` is raw, and the text between its quotes."""
     start = min(position for quote in "'\"" if (position := text.find(quote)) >= 0)
     width = 3 if text[start : start + 3] in ("'''", '"""') and len(text) - start >= 6 else 1
     body = text[start + width : -width].replace("\r\n", "\n")

@@ -20,7 +20,10 @@ MAX_TREE_DEPTH: Final = 250
 
 
 def nest(start: int, end: int, *children: SyntaxNode) -> tuple[int, int, int]:
-    """Return place and depth of a node above *children*. Raises: EvaluationError if it would be too deep."""
+    """Return `start`, `end` and the depth of a node above `children`.
+
+    Raises: EvaluationError if the depth exceeds MAX_TREE_DEPTH.
+    """
     depth = 1 + max((node.depth for node in children), default=0)
     if depth > MAX_TREE_DEPTH:
         raise EvaluationError(f"the expression is nested deeper than {MAX_TREE_DEPTH} levels", offset=start)
@@ -28,7 +31,7 @@ def nest(start: int, end: int, *children: SyntaxNode) -> tuple[int, int, int]:
 
 
 def qualified_name(node: SyntaxNode | None) -> str | None:
-    """Return `a.b` for a chain of plain selections."""
+    """Return a name such as `a.b` if `node` is a chain of plain selections, or None if it is not."""
     parts = []
     while isinstance(node, Select) and not node.optional:
         parts.append(node.field)
@@ -39,9 +42,9 @@ def qualified_name(node: SyntaxNode | None) -> str | None:
 
 
 def expand_namespaced_macro(name: str, start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode | None:
-    """Return the tree of `cel.bind`, or of `cel.block` and the names of its slots.
+    """Return the tree of a call of `cel.bind`, of `cel.block`, or of the name of a slot of `cel.block`.
 
-    The optimizers of cel-go and cel-java write `cel.block` and these names.
+    Return None for any other call. The optimizers of cel-go and cel-java write `cel.block` and the names of its slots.
     """
     match name, arguments:
         case "bind", _:
@@ -66,7 +69,7 @@ def expand_bind(start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode
 
 
 def expand_has(start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode:
-    """Return the tree of `has(a.b)`. Raises: EvaluationError unless the argument selects a field."""
+    """Return the tree of `has(a.b)`. Raises: EvaluationError if the argument does not select a field."""
     match arguments:
         case [Select(operand=operand, field=field, optional=False)]:
             return Has(*nest(start, end, operand), operand, field)
@@ -76,14 +79,17 @@ def expand_has(start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode:
 
 
 def variable_name(macro: str, node: SyntaxNode) -> str:
-    """Return the name of a macro's variable. Raises: EvaluationError unless *node* is a variable."""
+    """Return the name of a macro's variable. Raises: EvaluationError if `node` is not a variable."""
     if isinstance(node, Variable):
         return node.name
     raise EvaluationError(f"the first argument of {macro}() must be a variable name", offset=node.at)
 
 
 def expand_condition(node: SyntaxNode) -> SyntaxNode:
-    """Return the argument of `runtime.newCondition`, whose keys have no quotes, as an ordinary map."""
+    """Return the argument of `runtime.newCondition`, whose keys have no quotes, as an ordinary map.
+
+    Raises: EvaluationError for missing, repeated or unknown keys.
+    """
     if not isinstance(node, MapLiteral):
         raise EvaluationError(
             "runtime.newCondition() takes a map {type: ..., status: ..., reason: ..., message: ...}", offset=node.at
@@ -115,10 +121,10 @@ def as_list(arguments: list[SyntaxNode]) -> tuple[SyntaxNode]:
 
 @dataclass(frozen=True, slots=True)
 class MacroForm:
-    """The arguments of a macro: first *variables* names, then bodies."""
+    """The arguments of a macro: first `variables` names, then bodies."""
 
     name: str
-    """Name in the tree, one for all spellings. Names of two-variable forms end in `2`."""
+    """Name in the tree. All spellings of a macro have one name. Names of forms with two variables end in `2`."""
     variables: int
 
 
@@ -150,6 +156,6 @@ METHODS: Final = {
     for name, counts in counts_by_name.items()
     for count in counts
 }
-"""(name, number of arguments) to form, for macros that are called on a target."""
+"""By name and number of arguments, the form of each macro that is called on a target."""
 
 NAMES: Final = frozenset(name for name, _ in METHODS) | {"has", "cel.bind"}

@@ -1,8 +1,8 @@
 """Timestamps and durations with nanoseconds.
 
-CEL counts nanoseconds, Python's `datetime` and `timedelta` microseconds. A value with a fraction of a microsecond is a
-`PreciseTimestamp` or `PreciseDuration`: the Python type with 1 to 999 additional nanoseconds. All others are Python's
-own.
+CEL counts nanoseconds. Python's `datetime` and `timedelta` count microseconds. A value with a fraction of a microsecond
+is a `PreciseTimestamp` or `PreciseDuration`: the Python type with 1 to 999 additional nanoseconds. Any other value is a
+plain `datetime` or `timedelta`. Timestamps are aware.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _comparison_method(compare: Callable[[int, int], bool]) -> Callable[[Any, An
 
 
 class _NanosecondValue:
-    """Comparison of times by nanoseconds."""
+    """Comparison of times by nanoseconds, for the two types below."""
 
     nanos = 0
 
@@ -41,14 +41,14 @@ class _NanosecondValue:
 
 @final
 class PreciseTimestamp(_NanosecondValue, datetime):
-    """A timestamp with `nanos` additional nanoseconds."""
+    """A timestamp. `nanos` counts the nanoseconds, from 1 to 999, after the microsecond of the `datetime`."""
 
     __hash__ = _NanosecondValue.__hash__
 
 
 @final
 class PreciseDuration(_NanosecondValue, timedelta):
-    """A duration with `nanos` additional nanoseconds."""
+    """A duration. `nanos` counts the nanoseconds, from 1 to 999, to add to the `timedelta`."""
 
     __hash__ = _NanosecondValue.__hash__
 
@@ -58,14 +58,17 @@ DURATION_TYPES: Final = frozenset((timedelta, PreciseDuration))
 
 
 def nanoseconds(value: Any) -> int:
-    """Return the nanoseconds of a duration, or of a timestamp since 1970."""
+    """Return a duration in nanoseconds, or a timestamp in nanoseconds after 1970-01-01 00:00 UTC."""
     length: timedelta = value - EPOCH if isinstance(value, datetime) else value
     micros = (length.days * 86_400 + length.seconds) * 1_000_000 + length.microseconds
     return micros * 1000 + (value.nanos if isinstance(value, _NanosecondValue) else 0)
 
 
 def timestamp_from_nanoseconds(nanos: int) -> datetime:
-    """Return the timestamp *nanos* after 1970. Raises: OverflowError outside the years 1 to 9999."""
+    """Return the timestamp `nanos` nanoseconds after 1970-01-01 00:00 UTC, in UTC.
+
+    Raises: OverflowError if the timestamp is not in the years 1 to 9999.
+    """
     moment = EPOCH + timedelta(microseconds=nanos // 1000)
     if not nanos % 1000:
         return moment
@@ -75,7 +78,10 @@ def timestamp_from_nanoseconds(nanos: int) -> datetime:
 
 
 def duration_from_nanoseconds(nanos: int) -> timedelta:
-    """Return the duration of *nanos*. Raises: OverflowError if Python cannot represent it."""
+    """Return the duration of `nanos` nanoseconds.
+
+    Raises: OverflowError if the duration exceeds the range of `timedelta`, 999,999,999 days.
+    """
     length = timedelta(microseconds=nanos // 1000)
     if not nanos % 1000:
         return length
@@ -85,7 +91,7 @@ def duration_from_nanoseconds(nanos: int) -> timedelta:
 
 
 def to_python_time(value: Any) -> Any:
-    """Return a time as Python's own type, cut off to microseconds."""
+    """Return a precise time as `datetime` or `timedelta`, cut off to microseconds. Return any other value unchanged."""
     if type(value) is PreciseTimestamp:
         return datetime.combine(value.date(), value.timetz())
     if type(value) is PreciseDuration:

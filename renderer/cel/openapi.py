@@ -37,9 +37,9 @@ _NAMES: Final = {
 class SchemaTypeReader:
     """Reader of the schemas of one document.
 
-    *definitions* are the targets of its `$ref`s, by the last part of the reference.
+    `definitions` are the targets of the document's `$ref`s, by the last part of the reference.
 
-    A field is read when it is asked for, because schemas are large and recursive, and expressions use few fields.
+    Schemas are large and recursive, and expressions use few fields. Therefore a field is read when it is first needed.
     """
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
@@ -47,11 +47,11 @@ class SchemaTypeReader:
         self._types_by_name: dict[str, Type] = {}
 
     def read_type(self, schema: Any) -> Type:
-        """Return the type that a schema declares; `DYN` if it leaves the type open.
+        """Return the type that `schema` declares, or `DYN` if `schema` leaves the type open.
 
-        Texts of some formats are other values in CEL (Kubernetes documentation, "Common Expression Language", type
-        integration), see `renderer.template.typed_views`. A date stays text, since a timestamp would be written back as
-        another text.
+        In CEL, texts of some formats are values of other types, such as timestamps (see
+        `renderer.template.typed_views`). A date stays text, because a timestamp would be written back as another text.
+        Source: Kubernetes documentation, "Common Expression Language", type integration.
         """
         match schema:
             case {"$ref": str(reference)} | {"allOf": [{"$ref": str(reference)}]}:
@@ -109,14 +109,15 @@ class LazyProperties(Mapping[str, Type]):
 
 
 def from_openapi(schema: Any) -> Type:
-    """Return the type that a schema without references declares, as `SchemaTypeReader.read_type` does."""
+    """Return the type that `schema` declares, as `SchemaTypeReader.read_type` does. `schema` has no references."""
     return SchemaTypeReader({}).read_type(schema)
 
 
 def to_openapi(kind: Type, enclosing: tuple[Record, ...] = ()) -> dict[str, Any]:
-    """Return a structural schema for values of this type as JSON. Unknown types and recursive records are open.
+    """Return a structural schema for values of the type `kind` as JSON.
 
-    An optional counts as its value (kro, "Type checking"). *enclosing* are the records around the type.
+    The schema of an unknown type accepts all values. The schema of a record inside itself accepts any object, so that
+    recursion ends. An optional counts as its value (kro, "Type checking"). `enclosing` are the records around `kind`.
     """
     match kind:
         case StaticOptional(value=value):

@@ -1,6 +1,6 @@
 """CEL's operators over native values (CEL language definition, "Overview of operators", "Numeric values", "Equality").
 
-Generated code and the exact evaluator call them. They raise EvaluationError and nothing else.
+Generated code and the exact evaluator call the operators. An operator raises only EvaluationError and its subclasses.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _CHARACTERS_PER_UNIT: Final = 10
 _UNITS_PER_COMPARISON: Final = 4
 
 MAX_DURATION: Final = timedelta(microseconds=2**63 // 1000)
-"""Go's limit: 64 bits of nanoseconds, some 292 years."""
+"""Go's limit, in both directions: 2**63 nanoseconds, some 292 years."""
 
 
 def require_bool(value: Any) -> bool:
-    """Return a condition. Raises: EvaluationError for any value but a bool."""
+    """Return `value` unchanged. Raises: EvaluationError if `value` is not a bool."""
     if value is True:
         return True
     if value is False:
@@ -51,7 +51,10 @@ def require_bool(value: Any) -> bool:
 
 
 def equal(left: Any, right: Any, meter: Meter) -> bool:
-    """Return `==`: false, never an error, for values of different types. Numbers compare across types."""
+    """Return `left == right`. Values of different types are unequal, but numbers compare across types.
+
+    Raises: EvaluationError if either value is `omit()`.
+    """
     kind = type(left)
     if kind is type(right):
         if kind in _CONTAINERS:
@@ -102,9 +105,9 @@ def _ordering_operator(symbol: str, compare: Callable[[Any, Any], bool]) -> Call
 
 
 def _compare_numbers(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
-    """Compare numbers of different types.
+    """Return the comparison of two numbers.
 
-    They are compared as doubles if one of them is a double, as in cel-go, although large integers lose digits.
+    As in cel-go, if one number is a double, both are compared as doubles, although large integers then lose digits.
     """
     if type(left) is float or type(right) is float:
         return compare(float(left), float(right))
@@ -121,21 +124,21 @@ greater_equal = _ordering_operator(">=", operator.ge)
 
 
 def check_int_range(value: int) -> int:
-    """Return *value* unchanged. Raises: EvaluationError if it does not fit into 64 bits."""
+    """Return `value` unchanged. Raises: EvaluationError if it does not fit into 64 bits."""
     if INT_MIN <= value <= INT_MAX:
         return value
     raise EvaluationError("integer overflow (int is 64 bits)")
 
 
 def check_uint_range(value: int) -> UInt:
-    """Return *value* as a uint. Raises: EvaluationError if it is negative or does not fit into 64 bits."""
+    """Return `value` as a uint. Raises: EvaluationError if it is negative or does not fit into 64 bits."""
     if 0 <= value <= UINT_MAX:
         return UInt(value)
     raise EvaluationError("unsigned integer overflow (uint is 64 bits and not negative)")
 
 
 def compute_timestamp(compute: Callable[[], datetime]) -> datetime:
-    """Return the result of *compute*. Raises: EvaluationError outside of the years 1 to 9999."""
+    """Return the result of `compute`. Raises: EvaluationError if the timestamp is not in the years 1 to 9999."""
     try:
         return compute()
     except OverflowError:
@@ -143,7 +146,7 @@ def compute_timestamp(compute: Callable[[], datetime]) -> datetime:
 
 
 def compute_duration(compute: Callable[[], timedelta]) -> timedelta:
-    """Return the result of *compute*. Raises: EvaluationError if its length exceeds MAX_DURATION."""
+    """Return the result of `compute`. Raises: EvaluationError if the duration exceeds MAX_DURATION."""
     try:
         value = compute()
     except OverflowError:
@@ -154,7 +157,7 @@ def compute_duration(compute: Callable[[], timedelta]) -> timedelta:
 
 
 def add(left: Any, right: Any, meter: Meter) -> Any:
-    """Return the sum of numbers or times, or the concatenation of texts, bytes or lists."""
+    """Return the sum of numbers or times, or the concatenation of texts, bytes or lists. Raises: EvaluationError."""
     kind = type(left)
     if kind in _TIMES:
         return _add_times(left, right)
@@ -197,13 +200,16 @@ def _add_times(left: Any, right: Any) -> Any:
 
 
 def concatenate(meter: Meter, *parts: str) -> str:
-    """Return the result of a chain of `+` with a text in it. Raises: any exception if a part is not a text."""
+    """Return the result of a chain of `+` with a text in it.
+
+    If a part is not a text, any exception may be raised, and the exact evaluator must run.
+    """
     meter.produce(sum(map(len, parts)))
     return "".join(parts)
 
 
 def subtract(left: Any, right: Any) -> Any:
-    """Return the difference of two numbers of one type, or of timestamps and durations."""
+    """Return the difference of two numbers of one type, or of timestamps and durations. Raises: EvaluationError."""
     if type(left) in _TIMES:
         return _subtract_times(left, right)
     return _compute_numbers("-", operator.sub, left, right)
@@ -218,12 +224,15 @@ def _subtract_times(left: Any, right: Any) -> Any:
 
 
 def multiply(left: Any, right: Any) -> Any:
-    """Return the product of two numbers of one type."""
+    """Return the product of two numbers of one type. Raises: EvaluationError."""
     return _compute_numbers("*", operator.mul, left, right)
 
 
 def divide(left: Any, right: Any) -> Any:
-    """Return the quotient. Integers truncate towards zero; doubles follow IEEE 754."""
+    """Return the quotient. Integers truncate towards zero. Doubles follow IEEE 754.
+
+    Raises: EvaluationError, also for an integer divided by zero.
+    """
     kind = type(left)
     if kind is not type(right) or kind not in NUMBERS:
         raise no_operator_error("/", left, right)
@@ -244,7 +253,10 @@ def _divide_doubles(left: float, right: float) -> float:
 
 
 def modulo(left: Any, right: Any) -> Any:
-    """Return the remainder, with the sign of the dividend. Doubles have none."""
+    """Return the remainder of two integers, with the sign of the dividend.
+
+    Raises: EvaluationError, also for doubles and for a division by zero.
+    """
     kind = type(left)
     if kind is not type(right) or kind not in (int, UInt):
         raise no_operator_error("%", left, right)
@@ -257,7 +269,7 @@ def modulo(left: Any, right: Any) -> Any:
 
 
 def negate(value: Any) -> Any:
-    """Return the negative of an int or double. Raises: EvaluationError, also for the least int."""
+    """Return `-value` of an int or double. Raises: EvaluationError for other types and for the least int."""
     kind = type(value)
     if kind is int:
         return check_int_range(-value)
@@ -267,7 +279,7 @@ def negate(value: Any) -> Any:
 
 
 def invert(value: Any) -> bool:
-    """Return `!value`. Raises: NoOverloadError for any value but a bool."""
+    """Return `!value`. Raises: NoOverloadError if `value` is not a bool."""
     if type(value) is bool:
         return not value
     raise NoOverloadError(f"!{type_name(value)}", (value,))
@@ -277,9 +289,10 @@ _COMPARABLE_TYPES: Final = (TIMESTAMP_TYPES, DURATION_TYPES)
 
 
 def check_sortable(keys: list[Any], meter: Meter, *, alike: Iterable[frozenset[type]] = _COMPARABLE_TYPES) -> None:
-    """Pay for sorting, and refuse keys without an order. Keys must be of one type, or of types in one set of *alike*.
+    """Pay for sorting `keys`, and check that they have an order.
 
-    The characters of long texts count once for each round, because sorting compares them from the beginning each time.
+    `keys` must be of one type, or of types in one set of `alike`. The characters of texts count once for each round,
+    because sorting compares texts from the beginning each time. Raises: EvaluationError if the keys have no order.
     """
     rounds = len(keys).bit_length()
     meter.spend(len(keys) + sum(len(key) for key in keys if type(key) in _TEXTS) * rounds // _CHARACTERS_PER_UNIT)
@@ -293,7 +306,7 @@ def check_sortable(keys: list[Any], meter: Meter, *, alike: Iterable[frozenset[t
 
 
 def contains(value: Any, container: Any, meter: Meter) -> bool:
-    """Return `value in container`."""
+    """Return `value in container`. Raises: NoOverloadError if `container` is neither a list nor a map."""
     if type(container) in LISTS:
         meter.spend(_UNITS_PER_COMPARISON * len(container))
         return any(equal(value, item, meter) for item in container)
@@ -315,4 +328,4 @@ BINARY: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
     "==": (equal, True),
     "in": (contains, True),
 }
-"""Operator to function, and whether that takes the meter as third argument. `!=` is `!(==)`."""
+"""By operator, its function, and whether the function takes the meter as third argument. `!=` is `!(==)`."""

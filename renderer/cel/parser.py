@@ -1,7 +1,7 @@
 """Text to tree: parsing, expansion of macros, qualified function names, and hints about syntax errors.
 
-Lark calls the methods of `_Builder` bottom-up while it reduces, so it never builds a tree of its own. The parser is
-made once for each process, and keeps no state between calls.
+Lark calls the methods of `_Builder` from the leaves upwards while it parses, so it never builds a tree of its own. The
+parser is made once for each process, and keeps no state between calls.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _HINTS: Final = {
 
 
 def parse(text: str) -> SyntaxNode:
-    """Return the tree of an expression. Raises: EvaluationError with the place of the first mistake."""
+    """Return the tree of the expression `text`. Raises: EvaluationError with the offset of the first mistake."""
     if len(text) > MAX_SOURCE_CHARACTERS:
         raise EvaluationError(f"the expression is longer than {MAX_SOURCE_CHARACTERS:,} characters")
     if not text.strip():
@@ -130,9 +130,9 @@ def _last_word(text: str) -> str:
 
 
 def _as_variable(node: SyntaxNode) -> SyntaxNode:
-    """Return the node as a variable if it names a type.
+    """Return a variable if `node` names a type, or `node` itself if it does not.
 
-    Types have no fields, so an operand called `list` is a variable.
+    Types have no fields, so `list` in `list.name` is a variable.
     """
     match node:
         case Literal(value=TypeValue(name=name)):
@@ -143,7 +143,7 @@ def _as_variable(node: SyntaxNode) -> SyntaxNode:
 class _Builder:
     """Callbacks with one method for each grammar rule.
 
-    A method gets the values of the rule's parts, including all tokens.
+    A method gets the values of the rule's parts, with all tokens, and returns the value of the rule.
     """
 
     def expr(self, parts: list[Any]) -> SyntaxNode:

@@ -1,10 +1,10 @@
 """Compiled expressions, and their cache.
 
-Evaluation has two speeds. Generated Python runs first and stops at the first exception. Only then the exact evaluator
-runs; it may still reach a value (`error || true`), or tells what is wrong. CEL has no side effects, so evaluating twice
-is safe.
+Evaluation has two speeds. Generated Python runs first and stops at the first exception. After an exception the exact
+evaluator runs. It either reaches a value (`error || true`) or raises an error that tells the cause. CEL has no side
+effects, so evaluating twice is safe.
 
-The stages are imported when they are first needed, so that commands that evaluate nothing start without them.
+Each stage is imported when it is first needed, so that commands that evaluate nothing start faster.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @final
 class Program:
-    """An expression that parses. One from `compile_expression` calls only existing functions.
+    """An expression that parses. A program from `compile_expression` calls only existing functions.
 
     Facts from `analysis.ExpressionFacts` are attributes: `names`, `reads`, `optional_reads`, `calls`, `mistake`. An
-    example of a path in `reads` is `("deployment", "status", "conditions", "[0]", "type")`. `calls` has full names of
-    functions, and plain names of methods (`json.marshal`, `orValue`, `omit`).
+    example of a path in `reads` is `("deployment", "status", "conditions", "[0]", "type")`. `calls` holds full names of
+    functions (`json.marshal`, `omit`) and plain names of methods (`orValue`).
     """
 
     __slots__ = ("_fast", "calls", "mistake", "names", "optional_reads", "reads", "text", "tree")
@@ -42,11 +42,11 @@ class Program:
         self._fast: Callable[[Mapping[str, Any], Meter], Any] | None = None
 
     def evaluate(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
-        """Return the value, as described in `values`. It may share parts with the variables.
+        """Return the value of the expression, of a type in `values`. The value may share parts with `variables`.
 
-        *meter* belongs to the object or instance that the expression is part of.
+        `meter` belongs to the object or instance that the expression is part of.
 
-        Raises: ExpressionError, often NoSuchKey or BudgetExceeded.
+        Raises: ExpressionError, often as NoSuchKey or BudgetExceeded.
         """
         try:
             return (self._fast or self._generate())(variables, meter or Meter())
@@ -56,7 +56,10 @@ class Program:
             return self.evaluate_exactly(variables, meter and meter.renew())
 
     def evaluate_exactly(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
-        """Return the value as `evaluate` does, slower; for callers that expect an error."""
+        """Return the value as `evaluate` does, by the exact evaluator alone. Faster if an error is likely.
+
+        Raises: ExpressionError.
+        """
         from renderer.cel.exact_evaluator import evaluate_exactly
 
         try:
@@ -86,7 +89,7 @@ class Program:
 
 
 def emit_source(program: Program, source: CodeBuilder) -> str:
-    """Return Python source for a program's value, as part of a function that *source* compiles."""
+    """Return Python source for the value of `program`, as part of a function that `source` compiles."""
     from renderer.cel.codegen import MAX_DEPTH
     from renderer.cel.exact_evaluator import evaluate_exactly
 
@@ -97,9 +100,9 @@ def emit_source(program: Program, source: CodeBuilder) -> str:
 
 
 def compile_expression(text: str) -> Program:
-    """Compile an expression without `${` and `}`.
+    """Return the program of the expression `text`, which has no `${` and `}` around it.
 
-    Programs and mistakes are cached by text. Raises: ExpressionError with the column.
+    Programs and mistakes are cached by text. Raises: ExpressionError with the column of the mistake.
     """
     program = parse_program(text)
     if program.mistake:
@@ -108,9 +111,9 @@ def compile_expression(text: str) -> Program:
 
 
 def parse_program(text: str) -> Program:
-    """Compile an expression like `compile_expression`.
+    """Return the program of `text` as `compile_expression` does, but accept calls of unknown functions.
 
-    A call of an unknown function is an error only when it is evaluated.
+    Evaluating such a call is an error. Raises: ExpressionError if `text` does not parse.
     """
     result = _parse_cached(text)
     if isinstance(result, Program):

@@ -1,7 +1,7 @@
 """The syntax tree of an expression.
 
-Every node has its place in the text (`at`, `end`: offsets) and its height (`depth`). The parser limits the height, so
-any function over a tree may recurse.
+Every node has the offsets of its start and end in the text (`at`, `end`) and its height (`depth`). The parser limits
+the height, so any function over a tree may recurse.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class SyntaxNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal(SyntaxNode):
-    """A constant."""
+    """A constant of any type that CEL has literals for."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variable(SyntaxNode):
-    """A variable of the caller or of an enclosing macro. A *rooted* one (`.name`) is always the caller's."""
+    """A variable of the caller or of an enclosing macro. If `rooted` (`.name`), it is always the caller's."""
 
     name: str
     rooted: bool = False
@@ -101,7 +101,7 @@ class Conditional(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListLiteral(SyntaxNode):
-    """A list of elements, each with whether it is optional (`[?e]`)."""
+    """A list of elements, each with whether the element is optional (`[?e]`)."""
 
     elements: tuple[tuple[SyntaxNode, bool], ...]
 
@@ -128,7 +128,7 @@ class FunctionCall(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Macro(SyntaxNode):
-    """A macro over `target`. Its `variables` are in scope in its `bodies` alone."""
+    """A macro over `target`. Its `variables` are in scope only in its `bodies`."""
 
     name: str
     target: SyntaxNode
@@ -137,7 +137,7 @@ class Macro(SyntaxNode):
 
 
 def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
-    """Return the nodes directly below a node, in the order of the text."""
+    """Return the nodes directly below `node`, in the order of the expression."""
     match node:
         case Select(operand=operand) | Has(operand=operand) | Unary(operand=operand):
             return (operand,)
@@ -161,7 +161,7 @@ def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
 
 
 def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
-    """Yield a node and all nodes below it, in the order of the text."""
+    """Yield `node` and all nodes below it, in the order of the expression."""
     pending = [node]
     while pending:
         current = pending.pop()
@@ -170,14 +170,14 @@ def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
 
 
 def with_children(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode]) -> SyntaxNode:
-    """Return the node with *change* applied to each node directly below it; the node itself if nothing changes."""
+    """Return `node` with `change` applied to each node directly below it, or `node` itself if nothing changes."""
     changed_fields = {field.name: _change_part(getattr(node, field.name), change) for field in fields(node)}
     is_unchanged = all(changed_fields[field.name] is getattr(node, field.name) for field in fields(node))
     return node if is_unchanged else replace(node, **changed_fields)
 
 
 def _change_part(part: Any, change: Callable[[SyntaxNode], SyntaxNode]) -> Any:
-    """Apply *change* to the nodes in a field, which holds a node, a tuple of nodes, or a tuple of tuples."""
+    """Return `part`, a node, a tuple of nodes or a tuple of tuples, with `change` applied to each node in it."""
     if isinstance(part, SyntaxNode):
         return change(part)
     if not isinstance(part, tuple):
@@ -187,10 +187,10 @@ def _change_part(part: Any, change: Callable[[SyntaxNode], SyntaxNode]) -> Any:
 
 
 def quote_source(text: str, node: SyntaxNode) -> str:
-    """Return the text of a node in an expression, on one line and shortened."""
+    """Return the part of the expression `text` that `node` stands for, on one line and shortened."""
     return shorten(" ".join(text[node.at : node.end].split()))
 
 
 def shorten(text: str) -> str:
-    """Return a text shortened to fit into a message."""
+    """Return `text` shortened to fit into a message."""
     return text if len(text) <= _MAX_QUOTE_CHARACTERS else f"{text[: _MAX_QUOTE_CHARACTERS - 3]}..."

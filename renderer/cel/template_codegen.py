@@ -1,14 +1,14 @@
 """One generated function for all expressions of a template.
 
-Each hole of the template is a statement that assigns the finished JSON value to a local variable. The shape of the
-template is one expression that contains those variables:
+Each hole (a string with `${...}`) becomes a statement that assigns the finished JSON value to a local variable. The
+template itself becomes one expression that contains those variables:
 
     def f(v, m):
      m.renew(); e0 = plain(m, v['schema']['spec']['replicas'])
      m.renew(); e1 = text(m, v['schema']['spec']['name'], '-db')
      return {'replicas': e0, 'name': e1}
 
-Like all generated code it may raise anything. The caller then evaluates hole by hole.
+Like all generated code, the function may raise any exception. The caller then evaluates hole by hole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from renderer.cel.values import OMIT
 
 
 class Composer:
-    """Statements of one generated function. Returned sources may stand inside a list or map of the result."""
+    """Builder of one generated function. The sources that its methods return may stand inside the result's source."""
 
     def __init__(self) -> None:
         self._source = CodeBuilder()
@@ -39,10 +39,10 @@ class Composer:
         return self._source.add_constant(value)
 
     def add_hole(self, parts: Sequence[str | Program], *, binary: bool) -> str:
-        """Return the source of a hole's value.
+        """Add the statement for a hole, and return the source of its value.
 
-        The value is the JSON or OMIT of a single program, or the joined text of several parts. With *binary*, bytes are
-        encoded by `to_json.encode_bytes`.
+        If `parts` is a single program, the value is its JSON or OMIT. Otherwise the value is the joined text of
+        `parts`. With `binary`, bytes are encoded by `to_json.encode_bytes`.
         """
         sources = [repr(part) if isinstance(part, str) else emit_source(part, self._source) for part in parts]
         match parts:
@@ -56,16 +56,16 @@ class Composer:
         return name
 
     def emit_entry(self, key: Any, source: str, *, may_omit: bool) -> str:
-        """Return the source of a map entry. With *may_omit*, *source* must come from `add_hole`."""
+        """Return the source of a map entry. With `may_omit`, `source` must come from `add_hole`."""
         entry = f"{key!r}: {source}"
         return f"**({{}} if {source} is {self._omit} else {{{entry}}})" if may_omit else entry
 
     def emit_element(self, source: str, *, may_omit: bool) -> str:
-        """Return the source of a list element. With *may_omit*, *source* must come from `add_hole`."""
+        """Return the source of a list element. With `may_omit`, `source` must come from `add_hole`."""
         return f"*(() if {source} is {self._omit} else ({source},))" if may_omit else source
 
     def compile_function(self, result: str) -> Callable[[Mapping[str, Any], Meter], Any]:
-        """Compile the function. It takes the variables and the meter of the object."""
+        """Compile the function that returns `result`. Its arguments are the variables and the meter of the object."""
         return self._source.compile_function("\n".join((*self._statements, f" return {result}")))
 
 

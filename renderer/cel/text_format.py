@@ -41,7 +41,7 @@ def positional_text(value: float) -> str:
 
 
 def _shortest_digits(value: float) -> tuple[str, int]:
-    """Return the fewest digits that identify the value, and the decimal exponent of the first."""
+    """Return the fewest digits that identify `value`, and the decimal exponent of the first digit."""
     mantissa, _, exponent = repr(abs(value)).partition("e")
     whole, _, fraction = mantissa.partition(".")
     fraction = "" if fraction == "0" else fraction
@@ -59,7 +59,7 @@ def _format_positional(digits: str, exponent: int) -> str:
 
 
 def timestamp_text(value: datetime) -> str:
-    """Return RFC 3339 in UTC, with as many fractional digits as needed."""
+    """Return `value` by RFC 3339 in UTC, with as many fractional digits as needed."""
     moment = value.astimezone(UTC)
     whole = f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}"
     return f"{whole}{_format_fraction(nanoseconds(value) % _NANOSECONDS_PER_SECOND)}Z"

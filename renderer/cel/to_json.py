@@ -1,8 +1,8 @@
 """Conversion of an expression's value to plain JSON (kro: "result conversion").
 
 An empty optional becomes null, a timestamp RFC 3339 text, a duration Go's text. Whole doubles become ints, as Go writes
-them. Errors are: bytes, unsigned numbers above 2**63-1, numbers that JSON cannot hold, and maps with keys that are not
-strings. The result shares nothing with the value.
+them. Bytes, unsigned numbers above 2**63-1, numbers that JSON cannot hold, and maps with keys that are not strings are
+errors. The result shares nothing with the value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from renderer.cel.values import INT_MAX, LISTS, OMIT, MixedMap, Omit, Optional, 
 
 
 def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> Any:
-    """Return a new JSON value. Raises: ExpressionError, which names the text *expression*."""
+    """Return a new JSON value for `value`. Raises: ExpressionError, which quotes `expression`."""
     try:
         return to_plain(value, meter or Meter())
     except EvaluationError as fault:
@@ -27,7 +27,7 @@ def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> 
 
 
 def encode_bytes(value: Any) -> Any:
-    """Return the value with bytes as base64 text, for fields whose schema has the format `byte`."""
+    """Return `value` with bytes as base64 text, for fields whose schema has the format `byte`."""
     match value:
         case bytes():
             return base64.b64encode(value).decode()
@@ -41,9 +41,9 @@ def encode_bytes(value: Any) -> Any:
 
 
 def to_plain(value: Any, meter: Meter) -> Any:
-    """Return a new JSON value.
+    """Return a new JSON value for `value`, and pay for each element.
 
-    Each element is paid for, because a small value may contain the same list a million times. Raises: EvaluationError.
+    A small value may contain the same list a million times. Raises: EvaluationError.
     """
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:

@@ -1,8 +1,8 @@
 """Type check of an expression before there is data.
 
-It reports only what fails for all data: a field that the schema lacks, or an operator or function that does not accept
-operands of these types. An unknown type is `DYN` and never reported. Types of literals, operators and functions are
-those of evaluation; functions declare theirs in `functions.registry`.
+The check reports only what fails for all data: a field that the schema lacks, or an operator or function that does not
+accept operands of these types. An unknown type is `DYN` and never reported. Literals, operators and functions have the
+types of evaluation. Functions declare their types in `functions.registry`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _RETURNS_SAME_LIST: Final = frozenset(("sort", "distinct", "reverse", "slice"))
 
 
 def accepts(accepted: tuple[frozenset[type] | None, ...], operands: list[Type]) -> bool:
-    """Return whether the operands may have the types of a signature, where None stands for any type."""
+    """Return whether values of the types `operands` may have the types `accepted`, where None accepts every type."""
     return len(accepted) == len(operands) and all(
         types is None or isinstance(kind, Dyn) or not types.isdisjoint(_python_types_of(kind))
         for types, kind in zip(accepted, operands, strict=True)
@@ -69,7 +69,11 @@ def _python_types_of(kind: Type) -> frozenset[type]:
 
 
 def result_of(function: str, operands: list[Type], results: set[str]) -> Type:
-    """Return the type of a call's value, from its operands or else from the results of the matching signatures."""
+    """Return the type of a call's value.
+
+    If the types of the operands do not tell it, take it from `results`, the result types of the matching signatures. If
+    these differ, return `DYN`.
+    """
     if (refined := _result_of_operands(function, operands)) is not None:
         return refined
     if len(results) > 1:
@@ -86,7 +90,7 @@ def result_of(function: str, operands: list[Type], results: set[str]) -> Type:
 
 
 def _result_of_operands(function: str, operands: list[Type]) -> Type | None:
-    """Return the type of a call whose operands tell more than a signature; None for other calls."""
+    """Return the type of a call whose operands tell more than its signature, or None for any other call."""
     first = operands[0] if operands else DYN
     match function, first:
         case "optional.of", _:
@@ -126,7 +130,7 @@ _ORDERED_TYPES: Final = frozenset(("string", "bool", "bytes", "timestamp", "dura
 
 @dataclass(frozen=True, slots=True)
 class TypeMistake:
-    """One mistake. `column` counts characters of the expression from 1; None means the whole expression."""
+    """One mistake. `column` counts characters of the expression from 1, and is None for the whole expression."""
 
     column: int | None
     message: str
@@ -141,9 +145,9 @@ class TypeCheckResult:
 
 
 def check(expression: str, declared: Mapping[str, Type]) -> TypeCheckResult:
-    """Check an expression with *declared* types of its variables; any other variable is `DYN`.
+    """Check `expression` with the types `declared` of its variables. Any other variable is `DYN`.
 
-    Raises nothing: an expression that does not parse is a mistake as well.
+    If `expression` does not parse, return that as a mistake.
     """
     try:
         return check_program(parse_program(expression), declared)
@@ -152,7 +156,7 @@ def check(expression: str, declared: Mapping[str, Type]) -> TypeCheckResult:
 
 
 def check_program(program: Program, declared: Mapping[str, Type]) -> TypeCheckResult:
-    """Check an expression that parses, as `check` does."""
+    """Check the expression of `program` as `check` does."""
     checker = _Checker(program.text)
     result_type = checker.infer_type(program.tree, declared)
     # A dict, since a set would order mistakes of one column by the hash seed of the process.
@@ -378,9 +382,9 @@ _RULES: Final[dict[type[SyntaxNode], Callable[[_Checker, Any, Scope], Type]]] = 
 
 
 def _loop_variables(target: Type) -> tuple[Type, Type]:
-    """Return the types of a macro's two variables.
+    """Return the types of the two variables of a macro over `target`.
 
-    A single variable is the second one for a list, the first one for a map.
+    A macro with one variable uses the second type for a list, and the first type for a map.
     """
     match target:
         case StaticList(element=element):

@@ -1,6 +1,7 @@
 """Static types of expressions.
 
-`DYN` is any value, including one of unknown type. A `Scalar` has the name that messages use (`int`, `timestamp`).
+`DYN` is the type of any value, and stands for an unknown type. A `Scalar` has the name that messages use (`int`,
+`timestamp`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Dyn:
-    """Any value, restricted to the OpenAPI types `only` if that set is not empty."""
+    """Any value. If `only` is not empty, the value has one of these OpenAPI types."""
 
     only: frozenset[str] = frozenset()
 
@@ -55,7 +56,7 @@ class StaticMap:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A map with known keys. An `open` one may have other keys as well."""
+    """A map with known keys. If `open`, it may have other keys."""
 
     fields: Mapping[str, Type] = field(hash=False)
     open: bool = False
@@ -87,13 +88,13 @@ NUMBERS: Final = frozenset(("int", "uint", "double"))
 
 
 def join_types(types: Iterable[Type]) -> Type:
-    """Return the type of a value that has one of these types."""
+    """Return the type of a value that has one of `types`."""
     candidates = list(types)
     return candidates[0] if candidates and all(kind == candidates[0] for kind in candidates) else DYN
 
 
 def element_of(kind: Type) -> Type:
-    """Return the type of the values in a list or map."""
+    """Return the type of the values in a list or map of type `kind`."""
     match kind:
         case StaticList(element=element):
             return element

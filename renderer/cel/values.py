@@ -27,7 +27,7 @@ UINT_MAX: Final = 2**64 - 1
 
 @final
 class UInt(int):
-    """A CEL uint: 0 <= value < 2**64. Use the functions of `operators` for arithmetic, which keep the type."""
+    """A CEL uint, from 0 to 2**64-1. For arithmetic, use the functions of `operators`, which keep the type."""
 
     __slots__ = ()
 
@@ -45,9 +45,10 @@ class TypeValue:
 
 @final
 class Optional:
-    """An optional value. `NONE` is the empty one.
+    """A value that may be absent. `NONE` is the empty optional.
 
-    Selection and indexing pass through it: `optional.of(m).f` is `m.?f` (cel-go, "optional types", viral selection).
+    Selection and indexing apply to the value inside: `optional.of(m).f` is `m.?f` (cel-go, "optional types", viral
+    selection).
     """
 
     __slots__ = ("present", "value")
@@ -80,8 +81,8 @@ NONE: Final = Optional(None, present=False)
 class MixedMap(dict[Any, Any]):
     """A map with at least one key that is not a string.
 
-    Python treats `1`, `1.0` and `True` as the same key; CEL distinguishes bools. A map that would need both is refused
-    when it is made, so a lookup only has to compare types.
+    Python treats `1`, `1.0` and `True` as the same key. CEL distinguishes bools from numbers. A map with both keys is
+    rejected when it is made, so a lookup only has to compare types.
     """
 
     __slots__ = ()
@@ -92,10 +93,10 @@ class MixedMap(dict[Any, Any]):
 
 @final
 class Associative(list[Any]):
-    """A list without order whose items are identified by *key*: a set or a list map.
+    """A list without order whose items are identified by `key`: a set or a list map.
 
-    It equals a list with the same items. An added item replaces the item with its key (Kubernetes, "Common Expression
-    Language", equality and `+` of `x-kubernetes-list-type`).
+    An `Associative` equals a list with the same items in any order. `+` replaces an item by an added item with the same
+    key. Source: Kubernetes, "Common Expression Language", equality and `+` of `x-kubernetes-list-type`.
     """
 
     __slots__ = ("key",)
@@ -110,7 +111,7 @@ class Associative(list[Any]):
 
 @final
 class Omit:
-    """The value of `omit()`, for which a template drops the field. `OMIT` is the only instance; compare with `is`."""
+    """The value of `omit()`, for which a template drops the field. `OMIT` is the only instance. Compare with `is`."""
 
     __slots__ = ()
 
@@ -159,7 +160,7 @@ TYPES: Final[dict[str, TypeValue]] = {name: TypeValue(name) for name in _NAMES.v
 
 
 def register_type(python_type: type, name: str, message_name: str) -> None:
-    """Give a library's value type its CEL name, and a name for messages and signatures.
+    """Register a library's value type: `name` in CEL, and `message_name` in messages and signatures.
 
     Called while libraries are imported.
     """
@@ -169,19 +170,19 @@ def register_type(python_type: type, name: str, message_name: str) -> None:
 
 
 def python_types(name: str) -> Iterable[type]:
-    """Return the Python types for a CEL type, by its name in signatures (`timestamp`, `null`)."""
+    """Return the Python types of the CEL type that signatures call `name` (`timestamp`, `null`)."""
     return [
         python_type for python_type, full_name in _NAMES.items() if name in (full_name, _MESSAGE_NAMES.get(full_name))
     ]
 
 
 def type_of(value: Any) -> TypeValue:
-    """Return the CEL type of a native value."""
+    """Return the CEL type of `value`."""
     name = _NAMES.get(type(value))
     return TYPES.get(name or "") or TypeValue(name or type(value).__name__)
 
 
 def type_name(value: Any) -> str:
-    """Return the name of a value's type for messages: `int`, `string`, `null`, `timestamp`, `optional`."""
+    """Return the name of the type of `value` in messages: `int`, `string`, `null`, `timestamp`, `optional`."""
     name = _NAMES.get(type(value), type(value).__name__)
     return _MESSAGE_NAMES.get(name) or name.removesuffix("_type")

@@ -1,4 +1,4 @@
-"""Explanation of a condition that is not true: the operands that decided, with their values."""
+"""Explanation of a condition that is not true: the operands that made it so, with their values."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Operand:
     error: ExpressionError | None = None
 
     def __str__(self) -> str:
-        """Return text such as `schema.spec.replicas = 3`. Of lists and maps it gives only the size."""
+        """Return text such as `schema.spec.replicas = 3`. For a list or map, the text gives only the size."""
         return f"{self.text} = {'error' if self.error else _format_value(self.value)}"
 
 
 def find_decisive_operands(program: Program, variables: Mapping[str, Any]) -> list[Operand]:
-    """Return the operands that decided, in the order of the text, each once.
+    """Return the operands that made the condition false, in the order of the expression, each once.
 
-    Of `a && b` they are those that are not true, of a comparison both sides. An operand that reads no variable decides
-    nothing.
+    In `a && b`, these are the operands that are not true. In `a || b` and in a comparison, both sides count. An operand
+    that reads no variable is left out.
     """
     operands = _Decision(program.text, variables).find_operands(program.tree)
     return list({operand.text: operand for operand in operands}.values())

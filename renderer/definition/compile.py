@@ -1,7 +1,7 @@
 """A ResourceGraphDefinition, compiled: schema, nodes in levels, status and CRD.
 
-A definition compiles as a whole or not at all. All its mistakes are reported together, each with its line. Naming rules
-are those of kro's graph validation.
+A definition compiles completely or not at all. All its mistakes are reported together, each with its line. The naming
+rules are those of kro's graph validation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SCHEMA_SHAPE = {
         "additionalPrinterColumns": manifest_rules.COLUMNS_SCHEMA,
     },
 }
-"""The fields of `spec.schema`. Open ones are checked where they are compiled."""
+"""Schema of `spec.schema`. Its open fields are checked when they are compiled."""
 
 _FREE_FIELDS = frozenset({"spec", "types", "status"})
 _SCHEMA_DEFAULTS = {"group": "kro.run", "scope": "Namespaced"}
@@ -59,7 +59,7 @@ _SPEC_FIELDS = frozenset({"schema", "resources", "propagateWhen"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Definition:
-    """A definition without mistakes."""
+    """The compiled form of a definition that has no mistakes."""
 
     name: str
     group_kind: GroupKind
@@ -69,7 +69,7 @@ class Definition:
     spec_schema: Mapping[str, Any]
     """OpenAPI v3 schema of an instance's `spec`."""
     nodes: tuple[ResourceNode, ...]
-    """In order of level; within a level as declared."""
+    """The nodes in order of level. Within a level, they keep their declared order."""
     status: Template
     conditions: tuple[ConditionExpression, ...]
     crd: Manifest
@@ -77,16 +77,16 @@ class Definition:
     manifest: Manifest
     """The definition as its revisions store it."""
     digest: str
-    """Digest of the content. A new name, or another way to write the same content, does not change it."""
+    """Digest of the content. It stays equal if only the name or the way of writing the content changes."""
     document: Document = field(repr=False)
     """The document in Git, to find lines."""
     propagate_when: tuple[Gate, ...] | None
     """Gates across instances.
 
-    None if the field is absent; empty if it is an empty list, which means that there is no gate.
+    If the field is absent, the value is None. An empty list means that there is no gate.
     """
     views: Mapping[str, View] = field(default_factory=dict)
-    """Conversions of `schema` and nodes for expressions, where these see other values than JSON has.
+    """Conversions of the variables `schema` and nodes, for types whose values in expressions differ from JSON.
 
     Set by the type check.
     """
@@ -97,7 +97,7 @@ class Definition:
 
     @property
     def declared_crds(self) -> list[Manifest]:
-        """The CRDs among the resources. What they define does not depend on an instance."""
+        """The CRDs among the resources. The kinds that they define do not depend on an instance."""
         return [node.template.source for node in self.nodes if node.group_kind == CRD and not node.external]
 
     @property
@@ -116,12 +116,12 @@ class Definition:
 
     @property
     def gates(self) -> tuple[Gate, ...]:
-        """All gates: across instances, and of nodes."""
+        """All gates: the gates across instances, and the gates of nodes."""
         return (*(self.propagate_when or ()), *(gate for node in self.nodes for gate in node.propagate_when or ()))
 
 
 class DefinitionErrors(Exception):
-    """All mistakes of a definition. `group_kind` is None if the kind cannot be read."""
+    """All mistakes of a definition. If the kind cannot be read, `group_kind` is None."""
 
     def __init__(self, problems: list[Problem], group_kind: GroupKind | None) -> None:
         self.problems = problems
@@ -135,7 +135,7 @@ def compile_definition(document: Document) -> Definition:
 
 
 def group_kind_of(document: Document) -> GroupKind | None:
-    """Return the kind that a definition defines; None if it cannot be read."""
+    """Return the kind that a definition defines, or None if the kind cannot be read."""
     schema_fields = (
         (document.value.get("spec") or {}).get("schema") if isinstance(document.value.get("spec"), dict) else None
     )
@@ -148,8 +148,8 @@ def group_kind_of(document: Document) -> GroupKind | None:
 def _normalize_spec(spec: dict[str, Any]) -> dict[str, Any]:
     """Return one form for all specs with the same meaning (kro: hash of a GraphRevision).
 
-    The order of resources, conditions, short names and categories has no meaning, and an empty field means an absent
-    field. An exception is `propagateWhen`, where an empty list means that there is no gate.
+    The order of resources, conditions, short names and categories has no meaning. An empty field means the same as an
+    absent field, except in `propagateWhen`, where an empty list means that there is no gate.
     """
     return {
         "schema": {**_SCHEMA_DEFAULTS, **_without_empty(spec["schema"])},
@@ -176,7 +176,7 @@ def _without_nulls(schema_fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class _DefinitionCompiler:
-    """Compiler of one definition. It collects mistakes, and returns a definition only if there are none."""
+    """Compiler of one definition. Collects all mistakes, and returns a definition only if there are none."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -242,7 +242,7 @@ class _DefinitionCompiler:
     def _compile_gates(self, kind: str) -> tuple[Gate, ...] | None:
         """Compile the gates across instances.
 
-        They call an instance by its kind in lower case, and all instances by the plural.
+        In these gates, an instance is called by its kind in lower case, and all instances by the plural.
         """
         collection = crd.plural(kind) if kind else ""
         items = {"each", kind.lower()} - {"", collection, "schema", "now", "target"}
@@ -269,7 +269,7 @@ class _DefinitionCompiler:
     def _inherited_annotations(self) -> dict[str, str]:
         """Return the annotations of the definition that its CRD has to carry.
 
-        The CRD carries deletion protection, and directives for all instances.
+        These are deletion protection and the directives for all instances.
         """
         annotations = self.document.value["metadata"].get("annotations") or {}
         return {key: annotations[key] for key in well_known.INHERITED_BY_CRDS if isinstance(annotations.get(key), str)}

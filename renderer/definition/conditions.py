@@ -1,7 +1,7 @@
 """Evaluation of `includeWhen` and `readyWhen`, conditions with three answers: yes, no and not known yet.
 
-An unknown answer decides nothing. A node whose `includeWhen` is unknown is neither written nor pruned. A node whose
-`readyWhen` is unknown is not ready. One false condition makes the whole list false, even if others are unknown.
+If `includeWhen` of a node is unknown, the node is neither written nor pruned. If `readyWhen` of a node is unknown, the
+node is not ready. One false condition makes the whole list false, even if other conditions are unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CanArrive = Callable[[ExpressionError], bool]
 
 @dataclass(frozen=True, slots=True)
 class ConditionResult:
-    """The answer of `includeWhen`. If it is not yes, exactly one field is set."""
+    """The answer of `includeWhen`. If the answer is yes, no field is set. Otherwise exactly one field is set."""
 
     false: str = ""
     error: str = ""
@@ -36,7 +36,7 @@ def evaluate_include_when(
 ) -> ConditionResult:
     """Return whether a node belongs to the instance now.
 
-    A condition is evaluated only when the nodes that it reads are ready. *meter* is the meter of the instance.
+    A condition is evaluated only if the nodes that it reads are ready. `meter` is the meter of the instance.
     """
     waiting: list[str] = []
     error = ""
@@ -58,7 +58,7 @@ def evaluate_include_when(
 def evaluate_ready_when(
     conditions: Iterable[Program], variables: Mapping[str, Any], can_arrive: CanArrive, meter: Meter
 ) -> ReadyVerdict:
-    """Return the answer of `readyWhen` for an object that exists; no verdict if there are no conditions."""
+    """Return the answer of `readyWhen` for an object that exists. Without conditions, `verdict` is None."""
     verdict = None
     for condition in conditions:
         try:
@@ -73,14 +73,14 @@ def evaluate_ready_when(
 
 
 def describe_missing(problem: ExpressionError) -> str:
-    """Return the missing data as text, to follow "waits for"."""
+    """Return a text that names the missing data, to follow "waits for"."""
     return ".".join(missing_path(problem)).replace(".[", "[") if isinstance(problem, NoSuchKey) else str(problem)
 
 
 def missing_path(problem: NoSuchKey) -> tuple[str, ...]:
-    """Return the whole path that the expression reads through the missing key.
+    """Return the whole path that the expression reads at and below the missing key.
 
-    If the expression reads no further, return the key's path.
+    If the expression reads nothing below the key, return the path of the key.
     """
     missing = tuple(problem.path)
     reads = compile_expression(problem.expression).reads
@@ -88,9 +88,9 @@ def missing_path(problem: NoSuchKey) -> tuple[str, ...]:
 
 
 def as_bool(condition: Program, value: Any) -> bool:
-    """Return the answer of a condition; an optional without a value is false (kro).
+    """Return the answer of `condition`, whose value is `value`. As in kro, an empty optional is false.
 
-    Raises: ExpressionError for other values.
+    Raises: ExpressionError if `value` is not a bool or an optional of one.
     """
     if isinstance(value, Optional):
         value = value.value if value.present else False
@@ -101,7 +101,7 @@ def as_bool(condition: Program, value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ReadyVerdict:
-    """The definition's answer to whether dependents may start; `verdict` is None if the node has no `readyWhen`."""
+    """The answer of `readyWhen`: whether dependents may start. If the node has no `readyWhen`, `verdict` is None."""
 
     verdict: bool | None = None
     why: str = ""

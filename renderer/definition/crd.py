@@ -1,7 +1,7 @@
 """The CustomResourceDefinition of a definition. Equal input gives equal JSON.
 
-Its shape is that of kro's `pkg/graph/crd`: one version, served and stored, with the status subresource. Levelgate adds
-the ApplySet label, the name of the definition, printer columns, and `status.levelgate`.
+As in kro's `pkg/graph/crd`, the CRD has one version, served and stored, with the status subresource. Levelgate adds the
+ApplySet label, the name of the definition, printer columns, and `status.levelgate`.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ _LEVELGATE: Final = open_object(
 )
 """Schema of `status.levelgate`.
 
-Other clients may have the right to write a status; the API server then refuses any that Levelgate could not read back.
+Other clients may have the right to write a status. With this schema, the API server refuses a status that Levelgate
+could not read back.
 """
 
 _RESERVED_STATUS: Final = {"state": {"type": "string"}, "conditions": _CONDITIONS, "levelgate": _LEVELGATE}
@@ -121,7 +122,7 @@ def key_of(kind: GroupKind) -> ObjectKey:
 
 
 def with_spec_schema(manifest: Manifest, spec: Mapping[str, Any]) -> Manifest:
-    """Return the CRD with another schema for the instances' `spec`."""
+    """Return the CRD `manifest` with the schema `spec` for the `spec` of instances."""
     version = manifest["spec"]["versions"][0]
     root = version["schema"]["openAPIV3Schema"]
     served = {"openAPIV3Schema": {**root, "properties": {**root["properties"], "spec": dict(spec)}}}
@@ -151,7 +152,7 @@ def custom_resource_definition(
 ) -> Manifest:
     """Return the CRD of a kind, ready to apply.
 
-    *definition* is the name of the definition. *printer_columns*, if there are any, replace the default ones.
+    `definition` is the name of the definition. If `printer_columns` is not empty, it replaces the default columns.
     """
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -205,5 +206,5 @@ def _root_schema(spec: Mapping[str, Any], status: Mapping[str, Any] | None) -> d
 
 
 def _status_schema(inferred: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inferred schema with the reserved fields. A definition cannot override these."""
+    """Return `inferred` with the reserved fields added. A definition cannot override the reserved fields."""
     return {**inferred, "type": "object", "properties": {**inferred.get("properties", {}), **_RESERVED_STATUS}}

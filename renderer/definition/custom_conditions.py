@@ -2,8 +2,8 @@
 
     - "${runtime.newCondition({type: 'Serving', status: web.status.ready ? 'True' : 'False', reason: 'Pods'})}"
 
-They replace kro's own conditions in the status of an instance. Because they may read kro's conditions, they are
-evaluated after those.
+Custom conditions replace kro's own conditions in the status of an instance. Custom conditions may read kro's
+conditions, so kro's are evaluated first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Condition = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ConditionExpression:
-    """An expression that makes conditions."""
+    """One entry of `status.conditions`: an expression whose value is a condition or a list of conditions."""
 
     program: Program
     types: tuple[str, ...]
@@ -47,8 +47,9 @@ class CustomConditions:
     ) -> tuple[list[Condition], str]:
         """Return the conditions in order, and their problems as text.
 
-        *built_in* are conditions that expressions may read, *previous* those of the last status. If data is missing, an
-        expression keeps the previous conditions of its literal types. Two conditions of the same type are both dropped.
+        Expressions may read the conditions in `built_in`. `previous` are the conditions of the last status. If data is
+        missing, an expression keeps the previous conditions of its literal types. If two conditions have the same type,
+        both are dropped.
         """
         schema, meter = {**self.values["schema"], "status": {"conditions": list(built_in)}}, Meter.of_instance()
         results: list[Condition] = []
@@ -69,7 +70,7 @@ class CustomConditions:
 
 
 def compile_entries(entries: Any) -> Iterator[tuple[str, ConditionExpression | ExpressionError]]:
-    """Yield the entries of `status.conditions` with their places, or the mistakes of an entry."""
+    """Yield each entry of `status.conditions` with its place. An entry with a mistake is yielded as the error."""
     if not isinstance(entries, list):
         yield "", ExpressionError(str(entries), "must be a list of expressions that make conditions")
         return
@@ -92,7 +93,7 @@ def compile_entries(entries: Any) -> Iterator[tuple[str, ConditionExpression | E
 def _check_program(program: Program) -> Iterator[str]:
     """Yield the literal types of the conditions that an expression makes.
 
-    Raises: ExpressionError for a mistake visible in the text.
+    Raises: ExpressionError for a mistake that can be found without evaluation.
     """
     makes_condition = False
     for node in walk(program.tree):

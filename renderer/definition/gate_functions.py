@@ -4,8 +4,8 @@
     external("budget")                  @externals["budget"]    inFlight(webapps)       @counters["inFlight"]
     linearlyReady(each, webapps, 3)     @rates["linear 3"]
 
-So the CEL evaluator needs no knowledge of gates, and the tree of a gate tells everything that it asks for. No author
-can write such a name, since `@` does not start an identifier.
+So the CEL evaluator needs no knowledge of gates, and the tree of a gate names everything that the gate asks for. No
+author can write such a name, because `@` does not start an identifier.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _PERCENT: Final = re.compile(r"[1-9][0-9]?%|100%")
 
 
 def lifecycle_field(method: str) -> str:
-    """Return the field of an item that holds the answer of one of `LIFECYCLE_METHODS`."""
+    """Return the name of the field of an item that holds the answer of `method`, one of `LIFECYCLE_METHODS`."""
     return f"@{method}"
 
 
 @dataclass(frozen=True, slots=True)
 class GateScope:
-    """The variables of a gate."""
+    """The variables of a gate, by their role."""
 
     items: frozenset[str]
-    """Names of the instance or item that the gate holds back; empty for a single resource."""
+    """Names of the instance or item that the gate holds back. Empty for a single resource."""
     collection: str
-    """Name of the list of all those items; empty for a single resource."""
+    """Name of the list of all these instances or items. Empty for a single resource."""
     ancestors: Mapping[str, bool] = field(default_factory=dict)
     """Resources that the resource depends on, directly or not, with whether each is a list."""
     values: frozenset[str] = frozenset()
@@ -64,11 +64,11 @@ class GateScope:
 
 
 class PaceCall(NamedTuple):
-    """A pace that a gate asks for."""
+    """A call of a pace function in a gate."""
 
     shape: Literal["linear", "exponential"]
     argument: int | str
-    """For linear, how many may be in flight (`3` or `"25%"`); for exponential, the growth factor."""
+    """For linear, the number or share that may be in flight (`3` or `"25%"`). For exponential, the growth factor."""
 
     def __str__(self) -> str:
         return f"{self.shape} {self.argument}"
@@ -98,7 +98,7 @@ class GateRewriter:
         self.waits_for: set[str] = set()
 
     def rewrite(self, node: SyntaxNode) -> SyntaxNode:
-        """Return the tree without gate functions. Raises: EvaluationError for a call with wrong arguments."""
+        """Return `node` with gate functions replaced by reads. Raises: EvaluationError for a call that is wrong."""
         return self._rewrite(node, {})
 
     def _rewrite(self, node: SyntaxNode, bound: _MacroScope) -> SyntaxNode:
@@ -162,7 +162,7 @@ class GateRewriter:
         )
 
     def _is_unknown(self, node: SyntaxNode, bound: _MacroScope) -> bool:
-        """Return whether the node is an undefined variable. Undefined variables are reported together, later."""
+        """Return whether `node` is an undefined variable. Undefined variables are reported together, later."""
         return (
             isinstance(node, Variable)
             and node.name not in self.scope.names | COMMON_VARIABLES
@@ -178,7 +178,7 @@ class GateRewriter:
         return f"works on an item of a collection or on a resource; there are {', '.join(candidates) or 'none'}"
 
     def _macro_variables(self, macro: Macro, bound: _MacroScope) -> _MacroScope:
-        """Return what the variables of a macro refer to. The last variable is the element of the list."""
+        """Return what each variable refers to inside `macro`. Its last variable is the element of the list."""
         reference = self._find_reference(macro.target, bound)
         if macro.name == "cel.bind":
             return {macro.variables[0]: reference}
@@ -241,7 +241,7 @@ def _parse_pace_argument(call: FunctionCall, shape: str, extra_arguments: list[S
 
 
 def _unknown_function_error(call: FunctionCall) -> EvaluationError:
-    """Return the error for a call of an unknown function, with a hint if a function of gates was probably meant."""
+    """Return the error for a call of an unknown function, with a hint if a gate function was probably meant."""
     candidates = LIFECYCLE_METHODS if call.target else (*_COUNTER_FUNCTIONS, *_NAMED_VALUES, *_PACE_SHAPES)
     if not (hint := suggestion(call.function, candidates)):
         return find_call_mistake(call) or EvaluationError(f"unknown function {call.function}()", offset=call.at)

@@ -2,7 +2,7 @@
 
 A gate of a definition decides about one instance at a time. A gate of a resource decides about that resource, or about
 one item of its `forEach`. Windows, external facts, counters and rates are variables whose values `gitops.gates`
-provides at evaluation, see `gate_functions`.
+provides at evaluation. `gate_functions` describes these variables.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ VARIABLE_TYPES: Final[Mapping[str, Type]] = {
 
 @dataclass(frozen=True, eq=False)
 class Gate:
-    """One condition of `propagateWhen`."""
+    """One condition of `propagateWhen`, with the programs that evaluate it."""
 
     path: str
     """Place in the definition, such as `spec.propagateWhen[0]`."""
@@ -75,28 +75,28 @@ class Gate:
     program: Program
     """The whole condition."""
     reduced_program: Program
-    """The condition with the `fixed_programs` replaced by variables, to be evaluated for each item."""
+    """The condition with `fixed_programs` replaced by variables. It is evaluated for each item."""
     fixed_programs: Mapping[str, Program]
-    """Parts of the condition with one value for all items of a reconciliation, by variable name."""
+    """Parts of the condition that have one value for all items of a reconciliation, by variable name."""
     pace_calls: frozenset[PaceCall]
     waits_for: frozenset[str]
     """The resources, and the collection, whose `ready`, `updated` or `settled` the gate reads."""
     views: Mapping[str, View] = field(default_factory=dict)
-    """Conversions of variables for the expression, where it sees other values than JSON has. Set by the type check."""
+    """Conversions of variables whose values in the expression differ from JSON. Set by the type check."""
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The variables that the gate reads, except those of gate functions."""
+        """The variables that the gate reads, except the variables of gate functions."""
         return frozenset(name for name in self.program.names if not name.startswith("@"))
 
     @cached_property
     def windows(self) -> frozenset[str]:
-        """Names of the windows that the gate asks for. A window may not exist."""
+        """Names of the windows that the gate asks for. The windows need not exist."""
         return _read_keys(self.program, WINDOWS)
 
     @cached_property
     def externals(self) -> frozenset[str]:
-        """Names of the external facts that the gate asks for. A fact may not exist."""
+        """Names of the external facts that the gate asks for. The facts need not exist."""
         return _read_keys(self.program, EXTERNALS)
 
     @cached_property
@@ -108,17 +108,17 @@ class Gate:
 
     @cached_property
     def sets_pace(self) -> bool:
-        """Return whether the gate limits how many items may be in flight. It then replaces the shape of the policy."""
+        """Return whether the gate limits the items in flight. Such a gate replaces the shape of the policy."""
         return bool(self.pace_calls or _read_keys(self.program, COUNTERS) & {"inFlight", "settled"})
 
     @cached_property
     def pace_call(self) -> PaceCall | None:
-        """The pace, if the gate asks for nothing else."""
+        """The pace if the gate asks for nothing else, or None."""
         return next(iter(self.pace_calls)) if value_key(self.program.tree, RATES) else None
 
     @cached_property
     def reads_time(self) -> bool:
-        """Return whether the answer may change with time alone, at an unknown moment."""
+        """Return whether the gate reads `now`, so that its answer may change at an unknown time."""
         return "now" in self.program.names
 
     @cached_property
@@ -145,13 +145,13 @@ class GateInputs:
     secrets: frozenset[str] = frozenset()
     """Variables whose Secret data gates may not read."""
     unavailable_hints: Mapping[str, str] = field(default_factory=dict)
-    """For names that exist elsewhere in the definition, why gates cannot read them."""
+    """Reasons why gates cannot read names that exist elsewhere in the definition, by name."""
 
 
 def compile_gates(
     expressions: Any, path: str, inputs: GateInputs, collector: ProblemCollector
 ) -> tuple[Gate, ...] | None:
-    """Compile a list of gates; None if there is no list. Mistakes are added to *collector*."""
+    """Return the compiled gates, or None if `expressions` is None. Mistakes are added to `collector`."""
     if expressions is None:
         return None
     if not isinstance(expressions, list):
@@ -223,7 +223,7 @@ def _read_keys(program: Program, values: str) -> frozenset[str]:
 
 
 def value_key(node: SyntaxNode, values: str) -> str:
-    """Return the key that *node* reads from the variable *values*; empty if it reads none.
+    """Return the key that `node` reads from the variable `values`, or an empty text if `node` is not such a read.
 
     For `@windows["dba"]`, the key is `dba`.
     """

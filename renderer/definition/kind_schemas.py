@@ -1,6 +1,6 @@
 """Schemas and types of the kinds of objects: built into Kubernetes, defined by definitions, and declared by CRDs.
 
-For any other kind nothing is known, and expressions may read any field.
+The fields of any other kind are unknown, and expressions may read any field of its objects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONDITION_TYPE: Final = Record(dict.fromkeys(("type", "status", "reason", "mess
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DescribedKind:
-    """A kind as its CRD describes it. `schemas` and `types` are by version."""
+    """A kind as its CRD describes it, with a schema and a type for each version."""
 
     crd: Manifest
     schemas: Mapping[str, Schema]
@@ -43,25 +43,26 @@ class KindSchemas:
         return {kind: described_kind.crd for kind, described_kind in self.described.items()}
 
     def type_of(self, kind: GroupKind, version: str) -> Type | None:
-        """Return the type of a kind's objects; None if it is not known."""
+        """Return the type of the objects of a kind, or None if the type is unknown."""
         if described := self.described.get(kind):
             return described.types.get(version)
         return _built_in_type(kind, version)
 
     def other_versions(self, kind: GroupKind, version: str) -> tuple[str, ...]:
-        """Return the versions of a described kind if *version* is not among them; otherwise an empty tuple."""
+        """Return the versions of `kind` if a CRD describes `kind` without `version`, or an empty tuple if not."""
         described = self.described.get(kind)
         return tuple(described.types) if described and version not in described.types else ()
 
     def with_fallback(self, fallback: KindSchemas) -> KindSchemas:
-        """Return these kinds together with those that only *fallback* describes."""
+        """Return these kinds together with the kinds that only `fallback` describes."""
         return KindSchemas({**fallback.described, **self.described})
 
 
 def from_crds(crds: Iterable[Manifest], previous: KindSchemas) -> KindSchemas:
-    """Return the kinds that CRDs describe; the last CRD of a kind counts.
+    """Return the kinds that `crds` describe. If several CRDs describe a kind, the last one counts.
 
-    A CRD is not parsed again if *previous* has it: as the same Python object, or with the same uid and resourceVersion.
+    A CRD that `previous` has is not parsed again. Two CRDs count as the same if they are one Python object, or have the
+    same uid and resourceVersion.
     """
     described_kinds: dict[GroupKind, DescribedKind] = {}
     for crd in crds:
@@ -78,7 +79,7 @@ def from_crds(crds: Iterable[Manifest], previous: KindSchemas) -> KindSchemas:
 
 
 def any_object() -> Record:
-    """Return the type of an object of unknown kind: its identity and metadata are known, all else is open."""
+    """Return the type of an object of unknown kind, of which only identity and metadata are known."""
     return Record({"apiVersion": STRING, "kind": STRING, "metadata": metadata_type()}, open=True)
 
 

@@ -29,7 +29,7 @@ class ProblemCollector:
             self.fail(f"{path}.{field}", f"no such field{suggestion_or_names(field, known)}")
 
     def read_template(self, path: str, body: Any) -> Template | None:
-        """Return the compiled template; None, with the mistakes noted, if it has any."""
+        """Return the compiled template, or note its mistakes and return None."""
         try:
             return compile_template(body)
         except TemplateError as errors:
@@ -38,7 +38,7 @@ class ProblemCollector:
             return None
 
     def read_expression(self, path: str, text: Any) -> Program | None:
-        """Return the program of a standalone `${...}`; None, with the mistake noted, if it has one."""
+        """Return the program of a standalone `${...}`, or note its mistake and return None."""
         try:
             return parse_expression(text) if isinstance(text, str) else _refuse_non_expression(text)
         except ExpressionError as error:
@@ -46,7 +46,7 @@ class ProblemCollector:
             return None
 
     def refuse_omit(self, expressions: Iterable[tuple[str, Program]], path: str, reason: str) -> None:
-        """Note each use of `omit()` where no field may be left out. *reason* follows in the message."""
+        """Note each use of `omit()` in `expressions`. `reason` tells in the message why no field may be left out."""
         for place, program in expressions:
             if "omit" in program.calls:
                 self.fail(join_path(path, place), f"${{{program.text}}}: omit() is not allowed here; {reason}")
@@ -59,7 +59,7 @@ class ProblemCollector:
         *,
         own_id: str = "",
     ) -> None:
-        """Note each name that is not in scope, see `variables.find_mistakes`."""
+        """Note each name that is not among `names`, as `variables.find_mistakes` finds it."""
         for place, program in expressions:
             if runtime := sorted(call for call in program.calls if call.startswith("runtime.")):
                 self.fail(
@@ -74,5 +74,5 @@ def _refuse_non_expression(value: Any) -> Program:
 
 
 def join_path(path: str, place: str) -> str:
-    """Return the path of *place* below *path*, such as `spec.resources[0].template`."""
+    """Return the path of `place` below `path`, such as `spec.resources[0].template`."""
     return f"{path}{place}" if not place or place.startswith("[") else f"{path}.{place}"

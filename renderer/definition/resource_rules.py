@@ -1,6 +1,6 @@
 """Rules for the body of a resource before it is compiled: a template, or a reference to an object that is only read.
 
-The rules are those of kro's graph validation. Every mistake is noted, so that the author sees them together.
+The rules are those of kro's graph validation. All mistakes are noted, so that the author sees them together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REFERENCE_METADATA: Final = ("name", "selector", "namespace")
 
 
 def check_template(body: Any, path: str, collector: ProblemCollector) -> GroupKind | None:
-    """Return the kind of a template's objects; None if it cannot be read. Mistakes are noted."""
+    """Return the kind of a template's objects, or None if the kind cannot be read. Mistakes are noted."""
     kind = _check_identity(body, path, collector)
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if isinstance(metadata, dict):
@@ -40,9 +40,9 @@ def check_template(body: Any, path: str, collector: ProblemCollector) -> GroupKi
 
 
 def check_reference(body: Any, path: str, collector: ProblemCollector) -> GroupKind | None:
-    """Return the kind of an `externalRef` without null fields; None if it cannot be read. Mistakes are noted.
+    """Return the kind of an `externalRef`, or None if the kind cannot be read. Mistakes are noted.
 
-    A reference selects objects by name or by labels, and has no other fields.
+    `body` has no null fields. A reference selects objects by name or by labels, and has no other fields.
     """
     kind = _check_identity(body, path, collector)
     metadata = body.get("metadata") if isinstance(body, dict) else None
@@ -83,9 +83,9 @@ def check_keys(metadata: dict[str, Any], path: str, collector: ProblemCollector)
 
 
 def find_forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield labels and annotations that may not be set, as (path below the object, message).
+    """Yield labels and annotations that a definition may not set, as (path below the object, message).
 
-    Rendered objects are checked too, because one expression may have given all labels.
+    Rendered objects are checked too, because one expression may yield the whole map of labels.
     """
     for place in ("labels", "annotations"):
         for key in metadata[place] if isinstance(metadata.get(place), dict) else ():
@@ -121,7 +121,7 @@ def _find_expressions(value: Any, path: str) -> Iterator[str]:
 
 
 def _check_selector(selector: Any, path: str, collector: ProblemCollector) -> None:
-    """Check the shape of a selector. Values may be expressions, and are checked when they are evaluated."""
+    """Check the shape of `selector`. Values may be expressions, so they are checked when they are evaluated."""
     if isinstance(selector, str) and selector.startswith("${"):
         return
     if not isinstance(selector, dict):

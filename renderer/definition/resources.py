@@ -1,6 +1,7 @@
 """The resources of a definition, compiled: nodes in levels with their templates, conditions and dependencies.
 
-Names, shapes and fields follow kro's graph validation and builder. All mistakes are noted together.
+The rules for names, shapes and fields are those of kro's graph validation and builder. All mistakes are noted, so that
+the author sees them together.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _RESOURCE_FIELDS = frozenset({"id", "template", "externalRef", "readyWhen", "inc
 class ResourceNode:
     """One resource of a definition.
 
-    A node with dimensions is a collection, and so is an external node that selects objects by labels. Expressions see
-    either as a list.
+    A node with dimensions is a collection. An external node that selects objects by labels is a collection too. In
+    expressions, the value of a collection is a list.
     """
 
     id: str
@@ -52,7 +53,7 @@ class ResourceNode:
     selects: bool
     """True if the objects are selected by labels."""
     propagate_when: tuple[Gate, ...] | None = None
-    """None if the field is absent; empty if it is an empty list, which means that there is no gate."""
+    """The gates, or None if the field is absent. An empty list means that there is no gate."""
 
     @property
     def version(self) -> str:
@@ -60,7 +61,7 @@ class ResourceNode:
         return version_of(self.template.source)
 
     def object_type(self, objects: KindSchemas) -> Type | None:
-        """Return the type of the object, or of each object of a collection; None if the kind is not known."""
+        """Return the type of the object, or of each object of a collection. If the kind is unknown, return None."""
         return objects.type_of(self.group_kind, self.version)
 
     @property
@@ -82,9 +83,9 @@ def scope_of(nodes: Iterable[ResourceNode], instance: Type, objects: KindSchemas
 
 
 def compile_nodes(resources: Any, collector: ProblemCollector, *, namespaced: bool) -> list[ResourceNode]:
-    """Return nodes in order of level, within a level as declared; an empty list if there are mistakes.
+    """Return the nodes in order of level, or an empty list if there are mistakes.
 
-    *namespaced* is the scope of the instances.
+    Within a level, nodes keep their declared order. `namespaced` tells whether instances are namespaced.
     """
     return _NodeCompiler(collector, namespaced).compile_nodes(resources)
 
@@ -188,7 +189,7 @@ class _NodeCompiler:
     def _compile_gates(
         self, index: int, resource: dict[str, Any], node: ResourceNode, nodes: Mapping[str, ResourceNode]
     ) -> tuple[Gate, ...] | None:
-        """Compile the gates of one resource. They read its ancestors and, for a collection, its items."""
+        """Compile the gates of one resource. Gates may read its ancestors and, for a collection, its items."""
         path, expressions = f"spec.resources[{index}].propagateWhen", resource.get("propagateWhen")
         if expressions and node.external:
             self.collector.fail(
@@ -232,7 +233,8 @@ class _NodeCompiler:
     def _check_metadata(self, template: Template, kind: GroupKind, iterators: frozenset[str], path: str) -> None:
         """Check names and namespaces.
 
-        Each item of a collection needs its own identity, and each object the scope of its kind.
+        Each item of a collection needs its own identity. Objects of a cluster-scoped kind must not have a namespace.
+        Objects of a namespaced built-in kind must have one if instances are cluster-scoped.
         """
         metadata = template.source["metadata"]
         namespaced = is_namespaced(kind, {})

@@ -24,7 +24,7 @@ from renderer.template.template import Template, compile_template
 
 _PATH: Final = "spec.schema.status"
 _RESERVED_FIELDS: Final = frozenset({"state", "conditions"})
-"""Fields that the author cannot set: a value for `state` is dropped, as in kro."""
+"""Fields that the author cannot set. As in kro, a value for `state` is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,17 @@ class StatusProjection:
 def compile_status(
     status: Any, nodes: Sequence[ResourceNode], instance: Type, collector: ProblemCollector
 ) -> StatusProjection:
-    """Compile the status of a definition; mistakes are noted. *instance* is the type of an instance without status.
+    """Compile the status of a definition, and add mistakes to `collector`.
 
-    The schema depends on the definition alone, so that no other file changes the CRD. Therefore only built-in kinds
-    have known types here.
+    `instance` is the type of an instance without status. The schema depends on the definition alone, so that no other
+    file changes the CRD. Therefore only built-in kinds have known types here.
     """
     if not isinstance(status or {}, dict):
         collector.fail(_PATH, "must be a mapping whose values are expressions")
         return StatusProjection(compile_template({}))
     status = status or {}
     scope = scope_of(nodes, instance, KindSchemas())
-    # If resources have mistakes there are no nodes. Reporting their names as unknown would be wrong.
+    # If resources have mistakes, there are no nodes, and their names must not be reported as unknown.
     with_names = bool(nodes) or not collector.problems
     conditions = _compile_conditions(status.get("conditions"), scope, collector, with_names=with_names)
     if "levelgate" in status:
@@ -71,7 +71,7 @@ def compile_status(
 def _compile_conditions(
     expressions: Any, scope: Scope, collector: ProblemCollector, *, with_names: bool
 ) -> tuple[ConditionExpression, ...]:
-    """Compile the author's conditions. An empty result keeps kro's conditions."""
+    """Compile the author's conditions. If the result is empty, instances keep kro's conditions."""
     if expressions is None:
         return ()
     path, entries = f"{_PATH}.conditions", []
@@ -106,7 +106,7 @@ def _find_constant_expressions(template: Template) -> Iterator[str]:
 
 
 def _infer_schema(template_value: Any, scope: Scope) -> dict[str, Any]:
-    """Return the schema of the author's status: its written shape with the inferred types of the expressions."""
+    """Return the schema of the author's status: the shape as written, with the inferred types of the expressions."""
     match template_value:
         case dict():
             return {

@@ -1,9 +1,9 @@
 """Type check of templates: whether a template fits the type of its objects, before there is an instance.
 
-The rules are those of kro's static checks. Every field must exist. Literals must have the field's type, and so must
-expressions whose type is known. Null fits everywhere, and an optional counts as its value. Lists and maps are compared
-by their elements. A map with known keys is compared field by field: it may lack fields, and may not have other ones. An
-unknown type fits everywhere.
+The rules are those of kro's static checks. Every field must exist. Literals, and expressions whose type is known, must
+have the field's type. Null and an unknown type fit everywhere. An optional counts as its value. Lists and maps are
+compared by their elements. A map with known keys is compared field by field: it may lack fields of the expected type,
+and must not have any others.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ACCEPTED_TYPES: Final = {
     "timestamp": frozenset(("timestamp", "string")),
     "duration": frozenset(("duration", "string")),
 }
-"""By type of a field, the types that are written to JSON as that type."""
+"""By the type of a field, the types whose values become that type in JSON."""
 
 _JSON_TYPES: Final = frozenset(("null", "bool", "int", "uint", "double", "string", "timestamp", "duration", "omit"))
 _OPENAPI_TYPES: Final = {
@@ -77,7 +77,10 @@ _LITERAL_TYPES: Final[Mapping[type, str]] = {
 
 
 def find_misfits(value: Any, expected: Type, type_of: TypeOf, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield what does not fit, as (path below the template, message). Asks *type_of* once for each expression."""
+    """Yield the parts of `value` that do not fit `expected`, as (path below the template, message).
+
+    `type_of` is called once for each expression.
+    """
     match value:
         case str():
             yield from _find_text_misfits(value, expected, type_of, path)
@@ -103,7 +106,7 @@ def find_misfits(value: Any, expected: Type, type_of: TypeOf, path: str = "") ->
 
 
 def describe_misfit(text: str, given: Type, expected: Type) -> str:
-    """Return why values of type *given* never fit *expected*; empty if they may."""
+    """Return the reason why values of type `given` never fit `expected`, or an empty text if they may fit."""
     difference = next(_differences(given, expected), None)
     if difference is None:
         return ""
@@ -125,7 +128,7 @@ def _describe_need(given: Type, expected: Type) -> str:
 
 
 def format_type(kind: Type) -> str:
-    """Return a type as messages name it, with its article."""
+    """Return the name of a type in messages, with its article."""
     if isinstance(kind, Dyn) and kind.only:
         return " or ".join(sorted(_TYPE_TEXTS.get(name, name) for name in kind.only))
     return _TYPE_TEXTS.get(str(kind)) or f"a {kind}"
@@ -162,14 +165,14 @@ def _find_literal_misfits(value: Any, expected: Type, path: str) -> Iterator[tup
 
 
 _Difference = tuple[str, Type, Type | str | None]
-"""Place inside the value, type there, type that is needed.
+"""Place inside the value, type at that place, type that is needed there.
 
-A text instead of the needed type tells the reason; None tells that no field can hold the value.
+Instead of the needed type there may be a text with the reason, or None if no field can hold the value.
 """
 
 
 def _differences(given: Type, expected: Type, place: str = "") -> Iterator[_Difference]:
-    """Yield the parts in which values of type *given* cannot be of type *expected*."""
+    """Yield the parts of `given` whose values cannot be of the type of the same part of `expected`."""
     match given:
         case StaticOptional(value=held):
             yield from _differences(held, expected, place)
@@ -220,7 +223,7 @@ def _field_differences(given: Record, expected: Record | StaticMap, place: str) 
 
 
 def _accepts(expected: Type, given: Type) -> bool:
-    """Return whether a place of type *expected* takes values of type *given*, apart from the types of their parts."""
+    """Return whether `expected` accepts values of type `given`, without comparing the types of their parts."""
     if isinstance(expected, Dyn):
         return not expected.only or any(str(given) in _OPENAPI_TYPES.get(name, ()) for name in expected.only)
     return str(given) in _ACCEPTED_TYPES.get(str(expected), (str(expected),))
@@ -237,7 +240,7 @@ def _may_be(openapi: str, expected: Type) -> bool:
 
 
 def _field_type(expected: Type, name: Any) -> Type | None:
-    """Return the type of a field; None if there is no such field."""
+    """Return the type of the field `name` of `expected`, or None if the field does not exist."""
     match expected:
         case Record(fields=fields, open=is_open):
             return fields.get(name, DYN if is_open else None)

@@ -1,7 +1,7 @@
 """Static type check of a definition (kro documentation, "Static type checking").
 
-Expressions are checked against the types that they read, templates against the types that they make. Names were checked
-when the definition was compiled. An unknown type is never a mistake.
+Expressions are checked against the types of the variables that they read. Templates are checked against the types of
+their objects. Names were checked when the definition was compiled. An unknown type is never a mistake.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STATUS: Final = "spec.schema.status"
 
 @dataclass(frozen=True, slots=True)
 class CheckedDefinition:
-    """A definition with the views of its variables, and its type mistakes in the order of the text."""
+    """A definition with the views of its variables set, and its type mistakes in the order of the file."""
 
     definition: Definition
     problems: tuple[Problem, ...]
@@ -56,7 +56,7 @@ def check_definition(definition: Definition, objects: KindSchemas) -> CheckedDef
 
 @lru_cache(maxsize=1024)
 def _check_cached(definition: Definition, described_kinds: tuple[DescribedKind | None, ...]) -> CheckedDefinition:
-    """Check a definition. Cached by identity, because unchanged files yield the same objects."""
+    """Check a definition. The result is cached by identity, because unchanged files yield the same objects."""
     kinds = (node.group_kind for node in definition.nodes)
     checker = _StaticChecker(
         definition,
@@ -66,7 +66,7 @@ def _check_cached(definition: Definition, described_kinds: tuple[DescribedKind |
 
 
 def find_unknown_nodes(definition: Definition, objects: KindSchemas) -> Iterator[ResourceNode]:
-    """Yield nodes of an unknown kind of which an expression reads more than every object has."""
+    """Yield the nodes of an unknown kind of which an expression reads a field other than `metadata`."""
     reads = {read for program in definition.programs for read in program.reads}
     for node in definition.nodes:
         paths_read = {read[1:] for read in reads if read[0] == node.id}
@@ -84,7 +84,7 @@ class _StaticChecker:
         self.scope = scope_of(definition.nodes, instance, objects)
 
     def check_definition(self) -> Definition:
-        """Return the definition with the views of its variables. Its templates know which fields hold bytes."""
+        """Return the definition with the views of its variables, and templates that know which fields hold bytes."""
         resources = self.definition.manifest["spec"].get("resources") or ()
         index = {resource["id"]: number for number, resource in enumerate(resources)}
         nodes = tuple(self._check_node(node, f"spec.resources[{index[node.id]}]") for node in self.definition.nodes)
@@ -131,9 +131,9 @@ class _StaticChecker:
         )
 
     def _check_gates(self, gates: Iterable[Gate] | None, item: Type, scope: Scope) -> tuple[Gate, ...] | None:
-        """Check gates.
+        """Return the gates with their views set, or None if there is no list of gates. Mistakes are noted.
 
-        *item* is the type of what the gates hold back; lifecycle fields are added to all that they read.
+        `item` is the type of the object that the gates hold back. In gates, objects also have lifecycle fields.
         """
         if gates is None:
             return None
@@ -165,7 +165,7 @@ class _StaticChecker:
         return self._report_mistakes(text, check(text, scope), path)
 
     def _report_mistakes(self, text: str, result: TypeCheckResult, path: str) -> Type:
-        """Return the type of an expression; DYN, with the mistakes noted, if it has any."""
+        """Return the type of an expression. If it has mistakes, note them and return `DYN`."""
         for mistake in result.mistakes:
             column = f" (column {mistake.column})" if mistake.column and mistake.column > 1 else ""
             self.collector.fail(path, f"${{{text}}}{column}: {mistake.message}")

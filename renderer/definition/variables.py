@@ -23,16 +23,16 @@ _RESERVED = frozenset(f"{_CEL_WORDS} {_KRO_WORDS}".split())
 
 
 def find_name_mistake(name: Any) -> str:
-    """Return why *name* cannot name a resource or an iterator; empty if it can."""
+    """Return the reason why `name` cannot name a resource or an iterator, or an empty text if it can."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return f"{name!r} must be lowerCamelCase: a small letter, then letters and digits"
     return f"{name!r} is a reserved word; choose another name" if name in _RESERVED else ""
 
 
 def find_mistakes(program: Program, scope: frozenset[str], *, own_id: str) -> Iterator[str]:
-    """Yield a message for each name of an expression that is not in *scope*.
+    """Yield a message for each name of an expression that is not in `scope`.
 
-    *own_id* is the resource that holds the expression; empty if the expression may name it.
+    `own_id` is the id of the resource that holds the expression. It is empty if the expression may name its resource.
     """
     for name in sorted(program.names - scope):
         yield f"${{{program.text}}}: {_unknown_name(name, scope, own_id)}"

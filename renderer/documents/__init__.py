@@ -1,8 +1,8 @@
-"""YAML files to documents, read exactly as Kubernetes reads them or refused.
+"""YAML files to documents, read exactly as Kubernetes reads them or rejected.
 
-A document's value is plain JSON (dict, list, str, int, float, bool, None) and equals what kubectl would send for the
-same text. Text that kubectl reads in another way than a person would is refused. A file is read completely or not at
-all. This package alone imports PyYAML, and uses only its C parser.
+A document's value is plain JSON (dict, list, str, int, float, bool, None) and equals the value that kubectl would send
+for the same text. Text that kubectl reads differently than a person would is rejected. A file is read completely or not
+at all. Only this package imports PyYAML, and it uses only PyYAML's C parser.
 """
 
 from __future__ import annotations
@@ -55,24 +55,24 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object of a file."""
+    """One object of a file, with its line."""
 
     file: str
     line: int
     """Line where the content starts, from 1."""
     value: dict[str, Any]
-    """Plain JSON, not shared with any other value."""
+    """The object as plain JSON. It shares no part with another value."""
     _source: _Source = field(repr=False, compare=False)
     _ordinal: int = field(repr=False, compare=False)
     """Index of the YAML document in the file."""
     _prefix: str = field(default="", repr=False, compare=False)
-    """Path inside the YAML document if the object is an item of a `List`; otherwise empty."""
+    """Path inside the YAML document if the object is an item of a `List`. Empty for any other object."""
 
     def line_of(self, path: str) -> int:
-        """Return the line of a path, or of its nearest ancestor in the file.
+        """Return the line of `path`, or of its nearest ancestor in the file, from 1.
 
-        A path is written as in `spec.resources[2].template.spec.size`. The first use parses the file again, so this is
-        for messages only.
+        `path` is written as in `spec.resources[2].template.spec.size`. The first call parses the file again, so use
+        this method for messages only.
         """
         full_path = f"{self._prefix}.{path}" if self._prefix and path[:1] not in ("", "[") else self._prefix + path
         location = self._source.location(self._ordinal).find(full_path)
@@ -80,7 +80,7 @@ class Document:
 
 
 def load(file: str, data: bytes) -> tuple[list[Document], list[Problem]]:
-    """Return the documents of a file in order, or an empty list and its problems.
+    """Return the documents of a file in order. If the file has problems, return no documents and the problems.
 
     Empty documents are left out. A `List` is replaced by its items.
     """
@@ -136,7 +136,7 @@ def _expand_root(file: str, root: YamlRoot, source: _Source) -> Iterator[Documen
 
 
 def _expand_items(document: Document) -> Iterator[Document | Problem]:
-    """Yield the document itself, or the items of a `List`, which may be lists as well."""
+    """Yield the document itself. For a `List`, yield its items instead, which may be lists themselves."""
     kind, items = document.value.get("kind"), document.value.get("items")
     if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
         yield document

@@ -1,6 +1,6 @@
 """Unquoted scalars that Kubernetes reads in another way than most people do.
 
-They are legal, so only `lint` reports them.
+Such scalars are legal, so only `lint` reports them.
 """
 
 from __future__ import annotations

@@ -28,15 +28,15 @@ _BARE = re.compile(r"\[([^\]\"']+)\]")
 
 @dataclass(slots=True)
 class YamlLocation:
-    """One node of a document. `line` counts from 1; the line of a value is the line of its key."""
+    """The place of one node of a document. `line` counts from 1. The line of a value is the line of its key."""
 
     line: int
     children: dict[str | int, YamlLocation] = field(default_factory=dict)
 
     def find(self, path: str) -> YamlLocation:
-        """Return the location at *path*, or of its nearest ancestor.
+        """Return the location at `path`, or of its nearest ancestor.
 
-        Keys may contain dots: the longest matching key is taken.
+        Keys may contain dots. If several keys match, the longest is taken.
         """
         key: str | int | None
         if match := _INDEX.match(path):
@@ -54,20 +54,20 @@ class YamlLocation:
 
 @dataclass(slots=True)
 class _OpenCollection:
-    """A mapping or sequence whose end the parser has not reached."""
+    """A mapping or sequence whose end the parser has not reached yet."""
 
     location: YamlLocation
     is_sequence: bool
     key: str | None = None
 
     def location_for(self, event: Any) -> YamlLocation | None:
-        """Return the location of the next child; None if the event is a key."""
+        """Return the location of the next child, or None if `event` is a key."""
         line = event.start_mark.line + 1
         if self.is_sequence:
             return self.location.children.setdefault(len(self.location.children), YamlLocation(line))
         if self.key is None:
             self.key = event.value if isinstance(event, ScalarEvent) else ""
-            # The first of two equal keys wins, so that the second can be reported against it.
+            # Of two equal keys the first one's line is kept, so that the message about the second can name it.
             self.location.children.setdefault(self.key, YamlLocation(line))
             return None
         key, self.key = self.key, None
@@ -99,7 +99,7 @@ def _iterate_locations(data: bytes) -> Iterator[YamlLocation]:
 
 
 def iterate_events(data: bytes) -> Iterator[Any]:
-    """Yield the parser's events up to the end or the first syntax error."""
+    """Yield the events of the YAML parser, up to the end of `data` or the first syntax error."""
     parser = CParser(data)
     try:
         while parser.check_event():

@@ -1,7 +1,7 @@
 """Conversion of the YAML parser's events to plain values, in one pass without recursion.
 
-The result holds only dict, list, str, int, float, bool and None, and no object appears in two places. The work is
-bounded by the size of the file, because depth and the expansion of aliases are limited before anything is built.
+The result holds only dict, list, str, int, float, bool and None. No object appears in two places of the result. The
+work is bounded by the size of the file, because depth and the expansion of aliases are limited before a value is built.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_PROBLEMS: Final = 20
 
 _COLLECTION_TAGS: Final = {None: "", "tag:yaml.org,2002:map": "map", "tag:yaml.org,2002:seq": "seq"}
 
-# Markers for the next thing that the open collection expects. If it expects a value, its key stands in their place.
+# Markers for the next item or key that the open collection expects. If it expects a value, the state is the key.
 _ITEM: Final = object()
 _KEY: Final = object()
 _MERGE: Final = object()
@@ -41,7 +41,7 @@ _ROOT: Final = object()
 
 
 class UnreadableYaml(Exception):
-    """A mistake after which reading cannot continue. It is already among the reader's problems."""
+    """A mistake after which reading cannot continue. The mistake is already in `YamlReader.problems`."""
 
 
 class YamlRoot(NamedTuple):
@@ -55,19 +55,19 @@ class YamlRoot(NamedTuple):
 
 
 class _Anchored(NamedTuple):
-    """The value of an anchor, with the number of nodes in it."""
+    """The value of an anchor, with the number of nodes in the value."""
 
     value: Any
     nodes: int
 
 
-# An outer collection while an inner one is read: the outer one, what it expects, the anchor of the inner one, and the
-# number of nodes before the inner one. A plain tuple, because one is made for each collection.
+# An outer collection while an inner one is read: the outer collection, the next thing that it expects, the anchor of
+# the inner collection, and the number of nodes before the inner one. A plain tuple, because each collection needs one.
 _Frame = tuple[Any, Any, str | None, int]
 
 
 class YamlReader:
-    """Reader of one file. `problems` holds its mistakes."""
+    """Reader of one file. `problems` holds the mistakes of the file."""
 
     def __init__(self, file: str, data: bytes) -> None:
         self.problems: list[Problem] = []
@@ -82,7 +82,7 @@ class YamlReader:
         self._separator_line = -1
 
     def read_roots(self) -> list[YamlRoot]:  # noqa: C901 - one state machine, see the comment at its loop
-        """Return all documents that are not empty. Raises: UnreadableYaml, or an error of the parser."""
+        """Return all documents that are not empty. Raises: UnreadableYaml, yaml.YAMLError."""
         roots: list[YamlRoot] = []
         next_event: Callable[[], Any] = CParser(self._data).get_event
         stack = self._stack
@@ -184,7 +184,10 @@ class YamlReader:
         return line + 1
 
     def _begin_collection(self, event: Any) -> None:
-        """Check the tag of a collection, and mark its anchor as incomplete: an alias inside would refer to itself."""
+        """Check the tag of a collection, and mark its anchor as incomplete.
+
+        An alias inside the collection would make it contain itself.
+        """
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         expected = "map" if type(event) is MappingStartEvent else "seq"
@@ -198,9 +201,9 @@ class YamlReader:
             return self._add_mistake(event, str(error))
 
     def _normalize_key(self, event: Any, value: Any, container: dict[str, Any]) -> Any:
-        """Return the text of an unusual key.
+        """Return the text of a key that is not a text.
 
-        Booleans and integers become text as in Kubernetes; other values are mistakes.
+        As in Kubernetes, booleans and integers become text. Any other value is a mistake.
         """
         if value == "<<" and type(event) is ScalarEvent and event.implicit[0]:
             return _MERGE
@@ -230,9 +233,9 @@ class YamlReader:
         return f"duplicate key {key!r} (line {line}, column {column}; {earlier}); keep one of them"
 
     def _merge(self, event: Any, value: Any, container: dict[str, Any]) -> None:
-        """Apply `<<`: keys that follow it in the mapping win.
+        """Apply `<<` to `container`. Keys that follow `<<` in the mapping overwrite its keys.
 
-        Kubernetes lets `<<` overwrite keys that precede it, against the YAML specification. Such a clash is refused.
+        Kubernetes lets `<<` overwrite the keys before it, against the YAML specification. Such a clash is a mistake.
         """
         sources = value if type(value) is list else [value]
         if not all(type(source) is dict for source in sources):

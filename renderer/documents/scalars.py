@@ -1,7 +1,7 @@
 """Values of plain scalars in YAML 1.1, as Kubernetes reads them (the resolver of sigs.k8s.io/yaml), not as PyYAML does.
 
-Every text yields the JSON value that the API server would see, or a `ScalarError`. Go writes whole floats (`1.0`,
-`1e3`) to JSON as whole numbers, so they are `int` here.
+Every text yields the JSON value that the API server would receive, or a `ScalarError`. Go writes whole floats (`1.0`,
+`1e3`) to JSON as whole numbers, so such texts yield an `int`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOT_FINITE: Final = frozenset(sign + word for word in (".inf", ".Inf", ".INF") 
     ".NAN",
 }
 
-# A scalar with another first character is always text. Checked first, because most scalars are names.
+# A scalar with another first character is always text. This is checked first, because most scalars are names.
 _MEANINGFUL_STARTS: Final = frozenset("0123456789+-.yYnNtTfFoO~")
 _NUMERIC_STARTS: Final = frozenset("0123456789+-")
 
@@ -40,18 +40,18 @@ _INTEGER: Final = re.compile(
     r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO]?(?P<oct>[0-7]+)|(?P<dec>0|[1-9][0-9]*))"
 )
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-# Go's own float syntax lets single underscores stand between digits; it is used for texts that start with a dot.
+# Texts that start with a dot are read by Go's own float syntax, in which single underscores may stand between digits.
 _DOTTED_FLOAT: Final = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
 _BASES: Final = (("hex", 16), ("bin", 2), ("oct", 8), ("dec", 10))
 
 
 class ScalarError(ValueError):
-    """A scalar without a JSON value. The text of the error says what to write instead."""
+    """A scalar without a JSON value. The message says what to write instead."""
 
 
 @lru_cache(maxsize=4096)
 def resolve(text: str) -> Scalar:
-    """Return the value of a plain scalar (without quotes and tag)."""
+    """Return the value of a plain scalar (without quotes and tag). Raises: ScalarError."""
     if not text:
         return None
     start = text[0]
@@ -71,7 +71,7 @@ def resolve(text: str) -> Scalar:
 def resolve_tagged(text: str, tag: str, *, plain: bool) -> Scalar:
     """Return the value of a scalar with an explicit tag. Only the tags of JSON types are accepted.
 
-    A tag never converts: `!!int` before text that is not a whole number is an error.
+    A tag never converts a value: `!!int` before text that is not a whole number is an error. Raises: ScalarError.
     """
     kind = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
     if kind == "str" or (tag == "!" and not plain):

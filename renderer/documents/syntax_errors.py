@@ -10,7 +10,7 @@ from yaml.reader import ReaderError
 
 
 class YamlSyntaxError(NamedTuple):
-    """A syntax error. `line` counts from 1."""
+    """The line of a syntax error, from 1, and its message."""
 
     line: int
     message: str
@@ -67,7 +67,7 @@ def to_syntax_error(error: YAMLError, data: bytes) -> YamlSyntaxError:
 
 
 def is_templated(data: bytes, line: int) -> bool:
-    """Return whether a line looks like a template of a Helm chart. `{{` rarely means anything else."""
+    """Return whether a line contains `{{`, which rarely means anything but a template of a Helm chart."""
     return b"{{" in _line(data, line)
 
 
@@ -77,7 +77,7 @@ def _reason(error: MarkedYAMLError) -> str:
 
 
 def _describe_opening(error: MarkedYAMLError, line: int) -> str:
-    """Return the place where an unfinished construct began, which is usually the cause."""
+    """Return a text with the place where an unfinished construct began, which is usually the cause."""
     if error.context_mark is None or error.context_mark.line + 1 == line:
         return ""
     return f" (it began at line {error.context_mark.line + 1}, column {error.context_mark.column + 1})"

@@ -18,7 +18,7 @@ _DOT_SHAPES: Final = {"single": "box", "collection": "box3d", "external": "paral
 def render_mermaid(definition: Definition) -> str:
     """Return a flowchart: `[ ]` is an object, `[[ ]]` a collection, `[/ /]` an external object.
 
-    A dotted edge is read by `includeWhen` alone.
+    A dotted edge means that only `includeWhen` reads the dependency.
     """
     lines = ["flowchart TD"]
     for node in definition.nodes:
@@ -32,7 +32,7 @@ def render_mermaid(definition: Definition) -> str:
 def render_dot(definition: Definition) -> str:
     """Return a digraph: boxes are objects, 3D boxes collections, parallelograms external objects.
 
-    A dotted edge is read by `includeWhen` alone.
+    A dotted edge means that only `includeWhen` reads the dependency.
     """
     lines = [f'digraph "{definition.group_kind}" {{', "  rankdir=TB;"]
     for node in definition.nodes:
@@ -60,7 +60,7 @@ def _label_lines(node: ResourceNode) -> Iterator[str]:
 
 
 def _edges(definition: Definition) -> Iterator[tuple[str, str, bool]]:
-    """Yield dependency, dependent, and whether `includeWhen` alone reads it."""
+    """Yield each dependency and dependent, and whether only `includeWhen` of the dependent reads the dependency."""
     for node in definition.nodes:
         names = node.template.names.union(*(dimension.program.names for dimension in node.for_each))
         for parent in node.depends_on:

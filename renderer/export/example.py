@@ -13,7 +13,7 @@ from renderer.identity import Manifest
 from renderer.schema import apply_defaults, validate
 from renderer.schema.validation import Schema
 
-# Tried in order, until one fits the pattern and the length that a schema asks for.
+# These texts are tried in order, until one fits the pattern and the length that a schema asks for.
 _EXAMPLE_TEXTS: Final = (
     "example",
     "a",
@@ -38,7 +38,7 @@ _EXAMPLE_TEXTS: Final = (
 
 
 def build_example(definition: Definition, *, all_fields: bool = False) -> Manifest:
-    """Return an instance with every required field and every default; with *all_fields*, with every field."""
+    """Return an instance with every required field and every default. With `all_fields`, include every field."""
     metadata = {"name": f"my-{definition.group_kind.kind.lower()}"}
     spec = _example_value(definition.spec_schema, all_fields=all_fields)
     return {
@@ -80,7 +80,7 @@ def _example_object(schema: Schema, *, all_fields: bool) -> dict[str, Any]:
 
 
 def _example_items(schema: Schema, count: int, *, all_fields: bool) -> list[Any]:
-    """Return *count* items, different if possible, because a set accepts no equal items."""
+    """Return `count` items. They differ if possible, because a set accepts no equal items."""
     if "enum" in schema:
         return [schema["enum"][index % len(schema["enum"])] for index in range(count)]
     item = _example_value(schema, all_fields=all_fields)

@@ -1,7 +1,7 @@
 """JSON Schemas (draft 7) for editors: of instances, from the schemas of their definitions, and of definitions.
 
-They check what an author may write. Expressions, markers and references need a compiler and are left to `levelgate
-lint`.
+The schemas check the fields that an author may write. Expressions, markers and references need a compiler, so only
+`levelgate lint` checks them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME: Final = {"type": "string", "pattern": "^[a-z][a-zA-Z0-9]*$"}
 
 
 def instance_schema(definition: Definition) -> dict[str, Any]:
-    """Return the schema of a kind's instances. Unknown fields are refused, as `lint` refuses them."""
+    """Return the schema of a kind's instances. As in `lint`, unknown fields are rejected."""
     return _build_document(
         definition.api_version,
         definition.group_kind.kind,
@@ -48,14 +48,14 @@ def definition_schema() -> dict[str, Any]:
 
 
 def spec_schema(api_version: str, kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a kind whose `spec` is described by OpenAPI."""
+    """Return the schema of a kind whose `spec` has the OpenAPI schema `spec`."""
     return _build_document(api_version, kind, {"spec": _translate(spec)}, required=["spec"])
 
 
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a kind that OpenAPI describes completely.
+    """Return the JSON Schema of a kind whose objects have the OpenAPI schema `schema`.
 
-    `apiVersion` and `kind` get an enum of one word.
+    `schema` lists one word each for `apiVersion` and `kind`, in an enum.
     """
     identity = {name: {"const": schema["properties"][name]["enum"][0]} for name in ("apiVersion", "kind")}
     translated = _translate(schema)
@@ -64,7 +64,7 @@ def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def combine_schemas(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return one schema for objects of all these kinds. Objects of other kinds are not checked."""
+    """Return one schema for objects of the kinds of all `schemas`. Objects of other kinds are not checked."""
     branches = [
         {
             "if": {"properties": {name: schema["properties"][name] for name in ("apiVersion", "kind")}},
@@ -92,7 +92,7 @@ def _closed_object(properties: dict[str, Any], required: list[str] | None = None
 def _translate(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a CRD's OpenAPI as JSON Schema.
 
-    Extensions are dropped. Unknown fields are refused where the API server would drop them.
+    Extensions are dropped. Where the API server would drop unknown fields, the JSON Schema rejects them.
     """
     result = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-") and key != "nullable"}
     if "properties" in schema:
@@ -112,7 +112,7 @@ def _translate(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a field that may be null, which counts as absent."""
+    """Return `schema` extended to accept null, which counts as an absent field."""
     return {**schema, "type": [schema["type"], "null"]}
 
 

@@ -1,6 +1,7 @@
 """Lint: all errors and warnings of a commit, by file and line.
 
-An error prevents rendering or applying something. A warning is legal, but a person probably means something else.
+An error prevents that an object is rendered or applied. A warning is about a legal text that its author probably meant
+differently.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from renderer.template.expressions import Expression, scan
 from renderer.template.template import find_keys_with_expressions, find_strings, format_path
 
 _RULES_CHECKED_ELSEWHERE: Final = frozenset(("type", "unknown", "duplicate"))
-"""Schema keywords that the type check covers, or that cannot be decided without values."""
+"""Schema keywords that lint skips, because the type check covers them or because they need values."""
 
 _UNDECIDABLE_RULES: Final = _RULES_CHECKED_ELSEWHERE | {"oneOf", "not"}
 """Schema keywords that cannot be decided for a template, where null stands for every unknown value."""
@@ -39,7 +40,7 @@ _WORKLOADS: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
 
 
 class Severity(StrEnum):
-    """Severity of a finding."""
+    """The two severities of a finding."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -47,7 +48,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class LintFinding:
-    """One error or warning."""
+    """One error or warning of lint, with its place."""
 
     problem: Problem
     severity: Severity
@@ -56,7 +57,7 @@ class LintFinding:
 
     @property
     def fails_strict(self) -> bool:
-        """Return whether a strict run fails for this finding. An uncertain warning does not count."""
+        """Return whether a strict run fails for this finding: for an error or a certain warning."""
         return self.severity is Severity.ERROR or self.is_certain
 
     def __str__(self) -> str:
@@ -69,8 +70,8 @@ def lint(
 ) -> list[LintFinding]:
     """Return all findings, sorted by file and line.
 
-    *files* are the files of *catalog*, *rendering* is its rendering without a cluster. *schemas* describe kinds in
-    addition to those of the catalog.
+    `files` are the files of `catalog`. `rendering` is the rendering of `catalog` without a cluster. `schemas` describes
+    kinds that `catalog` does not describe.
     """
     types = catalog.types.with_fallback(schemas) if schemas else catalog.types
     errors = {
@@ -102,14 +103,14 @@ def lint(
 
 
 def _is_pace_key(problem: Problem, catalog: Catalog) -> bool:
-    """Return whether the problem is the key `n` of a pace, which the reader of policies accepts as text."""
+    """Return whether `problem` is the key `n` of a pace, which the reader of policies accepts as text."""
     return problem.message.startswith("n is read as") and any(
         rule.origin.file == problem.file for rule in catalog.rules
     )
 
 
 def _render_errors(catalog: Catalog, rendering: Rendering) -> Iterator[Problem]:
-    """Yield errors that only instances show, each once for all instances that have it."""
+    """Yield errors that appear only when instances are rendered. An error of several instances is yielded once."""
     places: dict[tuple[SourceLocation, str, str], list[str]] = {}
     origins = {definition.name: definition.origin for definition in catalog.definitions.values()}
     for rendered in rendering.instances.values():
@@ -175,7 +176,7 @@ def _escape_expressions(value: Any) -> Any:
 
 
 def _find_undefined(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
-    """Yield objects whose group has definitions in the commit, and whose kind has no definition or CRD."""
+    """Yield a problem for each object whose group has definitions in the commit, but whose kind has none and no CRD."""
     defined_kinds = {*catalog.definitions, *catalog.broken}
     groups = {kind.group for kind in defined_kinds}
     for declared in catalog.objects:
@@ -204,7 +205,7 @@ def _node_path(definition: Definition, node: ResourceNode) -> str:
 
 
 def _find_misread_strings(document: Document) -> Iterator[tuple[str, str]]:
-    """Yield strings that look like an expression and are text, completely or in part."""
+    """Yield strings that look like an expression, but are read as text completely or in part."""
     spec = {
         "schema": {"status": document.value["spec"]["schema"].get("status")},
         "resources": document.value["spec"].get("resources"),
@@ -271,7 +272,7 @@ def _find_unknown_kinds(definition: Definition, types: KindSchemas) -> Iterator[
 
 
 def _needs_ready_when(node: ResourceNode) -> bool:
-    """Return whether an object is not ready as soon as it exists.
+    """Return whether the objects of `node` become ready only some time after they exist.
 
     Kubernetes starts the Pods of such an object, or another controller acts on it.
     """

@@ -1,9 +1,11 @@
 """Dependencies that follow from the content of objects: namespace, CRD, RBAC, references, `depends-on`.
 
-They order the plain objects, CRDs and instances of a source, and the nodes of an instance. Only objects of the same set
-count. A dependent waits until its dependency is ready. Two kinds of dependent wait until it is healthy: objects with
-the annotation `config.kubernetes.io/depends-on` (cli-utils), and those that make the API server call a Service
-(webhooks, aggregated APIs).
+These dependencies order the plain objects, CRDs and instances of a source, and the nodes of an instance. Each of these
+is one set of objects, and only objects of the same set count. A dependent waits until its dependency is ready.
+
+Two kinds of dependent wait until the dependency is healthy: objects with the annotation
+`config.kubernetes.io/depends-on` (cli-utils), and objects that make the API server call a Service (webhooks, aggregated
+APIs).
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class DependsOnError(RendererError):
 
 @dataclass(frozen=True, slots=True)
 class ImpliedEdgeIndex:
-    """Relations between the objects of a set that an object does not name itself."""
+    """Relations between the objects of one set that the manifest of the dependent does not name."""
 
     crds: Mapping[GroupKind, ObjectKey]
     """By kind, the CRD that defines it."""
@@ -81,9 +83,9 @@ _EMPTY_INDEX = ImpliedEdgeIndex({}, {}, {})
 
 
 def edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
-    """Yield the keys that an object depends on if they are in its set.
+    """Yield the keys that an object depends on. The caller leaves out keys that are not in the object's set.
 
-    References that are not text are left out; the API server reports them.
+    References that are not text are left out, because the API server reports them.
     """
     return (edge for edge in _edges(manifest, key, index) if all(isinstance(part, str) for part in edge))
 
@@ -91,10 +93,9 @@ def edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterat
 def soft_edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
     """Yield dependencies that the object does not name.
 
-    Such dependencies give way to named ones where both would form a cycle.
-
     The API server's callbacks need the Pods behind a Service. A workload needs the rights of its ServiceAccount as long
-    as it runs.
+    as it runs. If such a dependency and a named dependency form a cycle, the caller drops the dependency that is not
+    named.
     """
     yield from serving_workloads(manifest, key, index)
     if path := _POD_SPECS.get(key.group_kind):
@@ -103,16 +104,20 @@ def soft_edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> I
 
 
 def serving_workloads(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
-    """Yield workloads that must be healthy before the API server may call the Service of *manifest*.
+    """Yield workloads that must be healthy before the API server may call the Service of `manifest`.
 
-    With `failurePolicy: Fail` it would refuse all writes, including those that start the workload.
+    Otherwise, with `failurePolicy: Fail`, the API server would refuse all writes, including the writes that start the
+    workload.
     """
     for service in _referenced_services(manifest, key):
         yield from index.servers.get(service, ())
 
 
 def edge_inputs(manifest: Manifest, key: ObjectKey) -> tuple[object, ...]:
-    """Return all parts of a manifest that any edge depends on. While they are equal, no edge of the set changes."""
+    """Return all parts of `manifest` that an edge may depend on.
+
+    While these parts of all objects stay equal, no edge of their set changes.
+    """
     path = _POD_SPECS.get(key.group_kind, ())
     return (
         _mapping_at(manifest, ("metadata", "annotations")).get(well_known.DEPENDS_ON),
@@ -146,7 +151,7 @@ def persistent_volume_claims(manifest: Manifest, key: ObjectKey) -> Iterator[Obj
 def parse_depends_on(manifest: Manifest) -> list[ObjectKey]:
     """Return the keys in `config.kubernetes.io/depends-on`, separated by commas.
 
-    A key is `group/namespaces/NS/Kind/NAME` or `group/Kind/NAME`. Raises: DependsOnError for any other text.
+    A key is `GROUP/namespaces/NAMESPACE/KIND/NAME` or `GROUP/KIND/NAME`. Raises: DependsOnError for any other text.
     """
     annotations = _mapping_at(manifest, ("metadata", "annotations"))
     text = annotations.get(well_known.DEPENDS_ON)
@@ -156,7 +161,10 @@ def parse_depends_on(manifest: Manifest) -> list[ObjectKey]:
 
 
 def with_namespaces(manifest: Manifest, namespaces: Mapping[str, str]) -> Manifest:
-    """Return the manifest with *namespaces* mapped in `config.kubernetes.io/depends-on`; itself if nothing changes."""
+    """Return `manifest` with `namespaces` (from old to new) mapped in `config.kubernetes.io/depends-on`.
+
+    If nothing changes, return `manifest` itself.
+    """
     text = _mapping_at(manifest, ("metadata", "annotations")).get(well_known.DEPENDS_ON)
     if not isinstance(text, str):
         return manifest
@@ -234,7 +242,7 @@ def _referenced_services(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectK
 def _selected_workloads(
     selector: Mapping[str, Any], namespace: str, objects: Iterable[tuple[ObjectKey, Manifest]]
 ) -> Iterator[ObjectKey]:
-    """Yield workloads whose Pods the selector of a Service selects. An empty selector selects none."""
+    """Yield workloads whose Pods are selected by `selector`, the selector of a Service. If it is empty, yield none."""
     for key, manifest in objects:
         path = _POD_SPECS.get(key.group_kind)
         if selector and path and key.namespace == namespace:

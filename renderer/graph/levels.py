@@ -1,7 +1,7 @@
 """Levels of a dependency graph (Kahn) in stable order, cycles, and paths.
 
-level(v) = 1 + max(level(parents)), and 0 without parents. Within a level, nodes keep the order in which they were given
-(S0-1 to S0-3).
+A node without parents has level 0. Any other node v has level(v) = 1 + max(level(parents)). Within a level, nodes keep
+the order in which they were given (S0-1 to S0-3).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class CycleError(RendererError):
 
 
 def compute_levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Return the nodes by level. *parents* maps every node to its direct dependencies, all of which are nodes as well.
+    """Return the nodes by level. `parents` holds the direct dependencies of every node, which must be nodes too.
 
     Raises: CycleError with a shortest cycle.
     """
@@ -51,9 +51,9 @@ def compute_levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
 
 
 def ancestors(parents: Mapping[Node, Collection[Node]], start: Iterable[Node]) -> set[Node]:
-    """Return all direct and indirect dependencies of *start*.
+    """Return all direct and indirect dependencies of `start`.
 
-    A start node is included only if another one depends on it.
+    A node of `start` is included only if a node of `start` depends on it, directly or not.
     """
     visited: set[Node] = set()
     pending = [parent for node in start for parent in parents.get(node, ())]
@@ -66,9 +66,9 @@ def ancestors(parents: Mapping[Node, Collection[Node]], start: Iterable[Node]) -
 
 
 def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, dependencies: Iterable[Node]) -> None:
-    """Add *dependencies* to the parents of *node*, in place.
+    """Add `dependencies` to the parents of `node`, in place.
 
-    Unknown nodes, and those that would close a cycle, are left out.
+    A dependency is left out if it is not in `parents`, or would close a cycle.
     """
     for parent in dependencies:
         if (
@@ -81,9 +81,9 @@ def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, dependen
 
 
 def find_circles(parents: Mapping[Node, Collection[Node]]) -> dict[Node, int]:
-    """Return a number for each node, equal for the nodes of one cycle (strongly connected components, Kosaraju).
+    """Return a number for each node. Nodes of one cycle have one number (strongly connected components, Kosaraju).
 
-    Every node has an entry in *parents*.
+    Every node has an entry in `parents`.
     """
     finished = _in_postorder(parents)
     children: dict[Node, list[Node]] = {node: [] for node in parents}
@@ -102,7 +102,7 @@ def find_circles(parents: Mapping[Node, Collection[Node]]) -> dict[Node, int]:
 
 
 def _in_postorder(parents: Mapping[Node, Collection[Node]]) -> list[Node]:
-    """Return all nodes, each after its dependencies where these are not on a cycle with it."""
+    """Return all nodes, each after its dependencies, except dependencies on a cycle with the node."""
     finished: list[Node] = []
     visited: set[Node] = set()
     for start in parents:
@@ -119,7 +119,7 @@ def _in_postorder(parents: Mapping[Node, Collection[Node]]) -> list[Node]:
 
 
 def find_path(parents: Mapping[Node, Collection[Node]], start: Node, end: Node) -> list[Node]:
-    """Return a shortest path from *start* along dependencies to *end*, both included; empty if there is none.
+    """Return a shortest path along dependencies from `start` to `end`, both included, or an empty list without a path.
 
     The path has at least one step, so a path from a node to itself is a cycle.
     """

@@ -1,6 +1,6 @@
 """Schemas of instances: SimpleSchema to OpenAPI v3, defaults, validation, and compatibility of changes.
 
-A schema is plain JSON, structural as Kubernetes requires, and is never changed after it is built.
+A schema is plain JSON and structural, as Kubernetes requires. It is never changed after it is built.
 """
 
 from renderer.schema.cel_rules import BrokenRule, Evaluate, broken_rules, rule_mistakes

@@ -1,9 +1,9 @@
 """CEL validation rules of a schema (`x-kubernetes-validations`), evaluated on values that are otherwise valid.
 
 `self` has the types of the schema. Field names that are not identifiers are escaped. A rule with `oldSelf` is evaluated
-only if there is an old value or that is optional. An unchanged value is checked only against rules with `oldSelf`
-("Validation ratcheting"). An item of a list has an old value only if the list is a map. A rule that cannot be evaluated
-counts as broken.
+only if there is an old value or the rule has `optionalOldSelf`. An unchanged value is checked only against rules with
+`oldSelf` ("Validation ratcheting"). An item of a list has an old value only if the list is a list map. A rule that
+cannot be evaluated counts as broken.
 
 Source: Kubernetes, "Validation rules".
 """
@@ -24,7 +24,7 @@ from renderer.template.typed_views import view_of
 
 Schema = Mapping[str, Any]
 Evaluate = Callable[[str, Mapping[str, Any]], Any]
-"""Evaluates a CEL expression with variables. Raises: an exception with a readable text if it cannot."""
+"""Evaluates a CEL expression with variables. Raises: any exception, with a readable text, if evaluation fails."""
 
 _OLD_SELF: Final = re.compile(r"\boldSelf\b")
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
@@ -36,7 +36,7 @@ _RESERVED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """A rule that a value breaks."""
+    """A rule that a value breaks, with the place of the value."""
 
     path: str
     """Path of the value, extended by the rule's `fieldPath`."""
@@ -45,7 +45,7 @@ class BrokenRule:
 
 
 def rule_mistakes(schema: Schema, value: Any) -> list[SchemaMistake]:
-    """Return the rules that a new value breaks, evaluated within the budget of one instance.
+    """Return a mistake for each rule that the new value `value` breaks, within the budget of one instance.
 
     Rules that need an old value are not evaluated.
     """
@@ -64,9 +64,10 @@ def rule_mistakes(schema: Schema, value: Any) -> list[SchemaMistake]:
 def broken_rules(
     schema: Schema, value: Any, evaluate: Evaluate, *, old: Any = None, path: str = "", unchanged: bool = False
 ) -> Iterator[BrokenRule]:
-    """Yield the rules that a value, or a value below it, breaks.
+    """Yield the rules that `value`, or a value inside it, breaks.
 
-    *old* is the previous value, None if it is unknown. With *unchanged*, the value is part of a larger unchanged value.
+    `old` is the previous value, or None if it is unknown. `unchanged` tells that `value` is part of a larger value that
+    is unchanged.
     """
     unchanged = unchanged or (old is not None and is_unchanged(schema, value, old))
     rules = schema.get("x-kubernetes-validations") or ()
@@ -98,7 +99,7 @@ def _evaluate_rule(
     path: str,
     evaluate: Evaluate,
 ) -> Iterator[BrokenRule]:
-    """Yield the rule if it is broken. *to_rule_value* converts *old* as *rule_value* was converted."""
+    """Yield `rule` if it is broken. `to_rule_value` converts `old` in the way in which `rule_value` was converted."""
     text = rule["rule"]
     variables: dict[str, Any] = {"self": rule_value}
     if _OLD_SELF.search(text):
@@ -119,7 +120,7 @@ def _evaluate_rule(
 
 
 def _rule_value_converter(schema: Schema) -> Callable[[Any], Any]:
-    """Return a function that converts a value for rules: types by the schema, and escaped field names."""
+    """Return a function that gives a value the types of `schema` and escaped field names, for use in rules."""
     view = view_of(from_openapi(schema), [()])
     return lambda value: _with_escaped_names(schema, view(value) if view else value)
 
@@ -143,9 +144,9 @@ def _with_escaped_names(schema: Schema, value: Any) -> Any:
 
 
 def _item_key(schema: Schema) -> Callable[[Any], Hashable] | None:
-    """Return a function that identifies an item of a set or list map for rules.
+    """Return a function that returns the identity of an item of a set or list map.
 
-    Return None if items are told apart by position.
+    Return None for any other list, whose items are told apart by position.
     """
     match schema.get("x-kubernetes-list-type"):
         case "set":

@@ -18,16 +18,16 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, order=True)
 class SchemaChange:
-    """One difference between two schemas."""
+    """One difference between two schemas, and whether it breaks instances."""
 
     path: str
-    """A field of the instance."""
+    """The path of the field in an instance."""
     message: str
     breaking: bool
 
 
 def compatibility(old: Schema, new: Schema) -> list[SchemaChange]:
-    """Return all changes of `spec` from *old* to *new*, in the order of the fields."""
+    """Return all changes of `spec` from `old` to `new`, in the order of the fields."""
     return list(_changes(old, new, "spec"))
 
 
@@ -52,7 +52,7 @@ def _changes(old: Schema, new: Schema, path: str) -> Iterator[SchemaChange]:
 
 
 def _kind(schema: Schema) -> str:
-    """Return the type of a schema, telling maps, int-or-string and other objects apart."""
+    """Return the type of a schema as text. Maps, int-or-string and other objects have different texts."""
     if schema.get("x-kubernetes-int-or-string"):
         return "int-or-string"
     kind = str(schema.get("type", "any"))

@@ -1,6 +1,6 @@
 """Effects of markers on the schema of their field, by the table of kro's SimpleSchema.
 
-Each function changes the schema that is being built. Raises: MarkerError for a value that does not fit.
+The functions change the schema that is being built. All of them raise MarkerError for a value that does not fit.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ _SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
 
 
 def apply_marker(schema: Schema, marker: Marker) -> None:
-    """Apply a marker other than `required`, which belongs to the parent."""
+    """Apply `marker` to `schema`. The marker `required` is not applied here, because it changes the parent's schema.
+
+    Raises: MarkerError.
+    """
     _check_type(schema, marker)
     _EFFECTS[marker.key](schema, marker)
 
 
 def parse_boolean(marker: Marker) -> bool:
-    """Return the value of a marker that is on or off."""
+    """Return the value of a marker whose value is a boolean. Raises: MarkerError for any other value."""
     if marker.value in _TRUE:
         return True
     if marker.value in _FALSE:
@@ -48,14 +51,17 @@ def parse_boolean(marker: Marker) -> bool:
 
 
 def check_bounds(schema: Mapping[str, Any]) -> None:
-    """Refuse a pair of bounds that excludes every value."""
+    """Check that a value can be within both bounds. Raises: MarkerError if a lower bound is above its upper bound."""
     for low, high in (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")):
         if low in schema and high in schema and schema[low] > schema[high]:
             raise MarkerError(f"{low}={schema[low]} is above {high}={schema[high]}; no value fits")
 
 
 def check_list_type(schema: Mapping[str, Any]) -> None:
-    """Check a list against the API server's rules for sets and maps, before it refuses the whole definition."""
+    """Check a list against the API server's rules for sets and maps.
+
+    If a rule were broken, the API server would refuse the whole CRD. Raises: MarkerError.
+    """
     list_type = schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys")
     if keys and list_type != "map":
@@ -106,7 +112,7 @@ def _apply_default(schema: Schema, marker: Marker) -> None:
 
 
 def parse_boolean_default(marker: Marker) -> bool:
-    """Return a boolean field's default. Raises: MarkerError unless it is `true` or `false`."""
+    """Return the default of a boolean field. Raises: MarkerError if the default is neither `true` nor `false`."""
     if marker.value not in ("true", "false"):
         raise MarkerError(f"default={marker.value}: true or false is expected")
     return marker.value == "true"

@@ -1,7 +1,7 @@
-"""Correlation of a new value with the old one: which part of the old value a part of the new one was.
+"""Correlation of a new value with the old one: the old value of each part of the new value.
 
-Members correlate by name if the schema has them. Items of a list map correlate by their keys; items of other lists have
-no old value. Source: apiserver `pkg/cel/common` (`CorrelatedObject`).
+Fields of an object correlate by name if the schema has them. Items of a list map correlate by their keys. Items of
+other lists have no old value. Source: apiserver `pkg/cel/common` (`CorrelatedObject`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ Schema = Mapping[str, Any]
 
 
 def old_item_finder(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    """Return a function from an item to the old item with the same keys; to None unless the list is a map."""
+    """Return a function that returns the old item with the same keys as a new item, or None if there is none.
+
+    If the list is not a list map, the function returns None for every item.
+    """
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
         return lambda _: None
@@ -28,9 +31,9 @@ def old_item_finder(schema: Schema, old: Any) -> Callable[[Any], Any]:
 
 
 def is_unchanged(schema: Schema, value: Any, old: Any) -> bool:
-    """Return whether *value* equals *old*, where items of a list map may have another order.
+    """Return whether `value` equals `old`. The order of items of a list map does not count.
 
-    An object with a field that the schema does not have counts as changed.
+    An object with a field that `schema` does not have counts as changed.
     """
     match value, old:
         case dict(), dict():
@@ -46,6 +49,6 @@ def is_unchanged(schema: Schema, value: Any, old: Any) -> bool:
 
 
 def field_of(schema: Schema, name: str) -> Schema | None:
-    """Return the schema of a member; None if the schema does not have it."""
+    """Return the schema of the field `name`, or None if `schema` does not have the field."""
     field = (schema.get("properties") or {}).get(name, schema.get("additionalProperties"))
     return field if isinstance(field, Mapping) else None

@@ -1,7 +1,7 @@
 """Structural defaulting, as the API server does it on every read and write of a custom resource.
 
-A null in a field that is not nullable is replaced by the default, or dropped. An absent field gets its default. The
-result is filled in the same way.
+An absent field gets its default. If a field is null and not nullable, its value is replaced by the default, or dropped
+if there is no default. Defaults themselves are filled in the same way.
 
 Source: apiextensions-apiserver `pkg/apiserver/schema/defaulting`.
 """
@@ -15,9 +15,10 @@ Schema = Mapping[str, Any]
 
 
 def apply_defaults(schema: Schema, value: Any, *, keep_nulls: bool = False) -> Any:
-    """Return a new value in which every absent field with a default is set. None at the top is an absent value.
+    """Return a copy of `value` in which every absent field with a default is set.
 
-    A null in a field that is not nullable counts as absent. With *keep_nulls* it stays if there is no default.
+    If `value` is None, it counts as absent. A null in a field that is not nullable counts as absent. If there is no
+    default, such a null is dropped, or kept with `keep_nulls`.
     """
     if value is None and not schema.get("nullable"):
         value = _copy(schema.get("default"))
@@ -25,7 +26,7 @@ def apply_defaults(schema: Schema, value: Any, *, keep_nulls: bool = False) -> A
 
 
 def _copy(value: Any) -> Any:
-    """Return a copy that shares no map and no list."""
+    """Return a copy that shares no map and no list with `value`."""
     match value:
         case dict():
             return {name: _copy(item) for name, item in value.items()}
@@ -69,9 +70,9 @@ def _fill_object(schema: Schema, value: dict[str, Any], *, keep_nulls: bool) -> 
 
 
 def _fill_item(items: Schema, item: Any, *, keep_nulls: bool) -> Any:
-    """Return an item of a list, filled.
+    """Return an item of a list with its defaults set.
 
-    A null without a default stays, because there is no key to drop; validation refuses it.
+    A null without a default stays, because there is no key to drop. Validation rejects the null.
     """
     if item is None and not items.get("nullable") and "default" in items:
         item = items["default"]

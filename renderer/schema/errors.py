@@ -10,14 +10,15 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class SchemaMistake:
-    """One mistake in a schema or a value."""
+    """One mistake in a schema or a value, with its place."""
 
     path: str
     """The place as an author writes it: `spec.database.size`, `types.Port`, `[2].name`."""
     message: str
     rule: str = ""
-    """The schema keyword that a value breaks (`type`, `required`, `enum`, `duplicate`, `maxLength`); empty for a
-    mistake in a schema.
+    """The schema keyword that a value breaks (`type`, `required`, `enum`, `duplicate`, `maxLength`).
+
+    Empty for a mistake in a schema.
     """
 
     def __str__(self) -> str:
@@ -25,7 +26,7 @@ class SchemaMistake:
 
 
 class SchemaErrors(RendererError):
-    """All mistakes of a SimpleSchema, in the order of the text."""
+    """All mistakes of a SimpleSchema, in the order of the file."""
 
     def __init__(self, mistakes: Iterable[SchemaMistake]) -> None:
         self.mistakes = tuple(mistakes)

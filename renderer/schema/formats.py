@@ -1,6 +1,6 @@
 """Formats of texts and numbers in custom resources, and RE2 patterns, whose time is linear in the length of the text.
 
-A text is refused only if the API server refuses it for certain. Rarely used formats are not checked.
+A text is rejected only if the API server certainly refuses it. Rarely used formats are not checked.
 
 Source: apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kube-openapi `pkg/validation/strfmt`.
 """
@@ -71,13 +71,13 @@ _NUMBER_RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "int32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1),
 }
-"""Smallest and largest number."""
+"""By format of a number, the smallest and the largest value."""
 
 
 def has_format(name: str, value: str | float) -> bool:
-    """Return whether a text or number has the format of a schema (`date-time`, `int32`).
+    """Return whether `value` has the format `name`, such as `date-time` or `int32`.
 
-    Every value has an unknown format.
+    If `name` is unknown, return True.
     """
     if isinstance(value, str):
         check = _TEXT_CHECKS.get(name.replace("-", ""))
@@ -91,7 +91,7 @@ _OPTIONS.log_errors = False
 
 
 class PatternError(ValueError):
-    """A pattern that is not a regular expression of RE2."""
+    """A pattern that RE2 cannot compile. The message is RE2's reason."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -105,5 +105,5 @@ def compile_pattern(pattern: str) -> Any:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return whether the pattern matches anywhere in the text, since OpenAPI patterns are not anchored."""
+    """Return whether `pattern` matches anywhere in `text`, since OpenAPI patterns are not anchored."""
     return compile_pattern(pattern).search(text) is not None

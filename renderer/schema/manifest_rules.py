@@ -1,7 +1,7 @@
 """Rules that every manifest must meet, and further ones for Secrets and CRDs.
 
-The rules are OpenAPI schemas, checked by the validator of instances. The program reads nothing else from a manifest
-before they are met. They require only what the program relies on.
+The rules are OpenAPI schemas, checked by the validator of instances. Levelgate reads other fields of a manifest only
+after the rules are met. The rules require only the fields and types that Levelgate relies on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME = {"type": "string", "minLength": 1}
 
 
 def open_object(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with these fields and any others."""
+    """Return the schema of an object with the fields `properties` and any others."""
     return {"type": "object", "properties": properties, **_OPEN}
 
 
@@ -70,7 +70,7 @@ _KINDS = {
 
 
 def find_mistakes(manifest: Manifest) -> list[SchemaMistake]:
-    """Return the mistakes that prevent handling a manifest, with paths from its top. Null fields count as absent."""
+    """Return the rules that `manifest` breaks, with paths from its top. Null fields count as absent."""
     metadata = manifest.get("metadata")
     if isinstance(metadata, dict) and None in metadata.values():
         manifest = {**manifest, "metadata": {name: value for name, value in metadata.items() if value is not None}}

@@ -65,12 +65,12 @@ _CONTROL: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class MarkerError(ValueError):
-    """A marker that cannot be read or does not fit its field. The text says what to do."""
+    """A marker that cannot be read or does not fit its field. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """One marker."""
+    """The key of a marker and its value as written."""
 
     key: str
     raw: str
@@ -79,17 +79,17 @@ class Marker:
 
     @property
     def value(self) -> str:
-        r"""The value. In a quoted one, `\"` and `\\` are escapes; any other backslash stands for itself."""
+        r"""The value. In a quoted value, `\"` and `\\` are escapes. Any other backslash stands for itself."""
         return _ESCAPE.sub(r"\1", self.raw) if self.quoted else self.raw
 
     @property
     def text(self) -> str:
-        """The value with JSON's escapes as well: the meaning of a default of type string."""
+        """The value with the escapes of JSON decoded too, as in a default of type string."""
         return str(mend_surrogates(_JSON_ESCAPE.sub(_unescape, self.raw))) if self.quoted else self.raw
 
 
 def parse_markers(text: str) -> list[Marker]:
-    """Return all markers of a field, in order. Raises: MarkerError at the first that cannot be read."""
+    """Return all markers of a field, in order. Raises: MarkerError for the first marker that cannot be read."""
     markers = list(_iterate_markers(text))
     if not markers:
         raise MarkerError("nothing follows '|'; write a marker such as default=1, or leave the '|' out")
@@ -152,7 +152,7 @@ def _describe_unknown(key: str) -> str:
 
 
 def _read_value(text: str, position: int, key: str) -> tuple[str, bool, int]:
-    """Return the raw value, whether it was quoted, and the position after it."""
+    """Return the raw value, whether the value was quoted, and the position after the value."""
     start = _skip_blanks(text, position)
     if start == len(text) or (start > position and _NEXT_MARKER.match(text, start)):
         return "", False, start
@@ -195,7 +195,7 @@ def _find_bare_end(text: str, start: int, key: str) -> int:
 
 
 def parse_json(marker: Marker) -> object:
-    """Return the JSON value of a marker. Raises: MarkerError."""
+    """Return the JSON value of `marker`. Raises: MarkerError if the value is not JSON."""
     try:
         return mend_surrogates(json.loads(marker.value, parse_int=_parse_number, parse_constant=_refuse_constant))
     except ValueError as error:
@@ -203,7 +203,7 @@ def parse_json(marker: Marker) -> object:
 
 
 def _parse_number(digits: str) -> int | float:
-    """Return an integer; a double if it does not fit in 64 bits, as the API machinery reads it."""
+    """Return an integer. As in the API machinery, if the number does not fit in 64 bits, return a double."""
     if len(digits) <= 20 and -(2**63) <= (whole := int(digits)) < 2**63:
         return whole
     if math.isinf(number := float(digits)):

@@ -1,7 +1,8 @@
 """English plurals of kinds, letter for letter as gobuffalo/flect 1.0 forms them. kro names its CRDs with flect.
 
-With another name it would be another CRD, and kro's instances could not be adopted. Therefore even flect's mistakes are
-kept (`octopus`, `octupuses`). The result differs only where flect forms an invalid name (`Dns`, `dnsDNSes`).
+With another plural, a definition would make another CRD, and kro's instances could not be adopted. Therefore even
+flect's mistakes are kept (`octopus`, `octupuses`). The plural differs from flect's only if flect forms an invalid name
+(`Dns`, `dnsDNSes`).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _SECOND_PLURALS: Final = frozenset(
 # flect forms no singular from these plurals, so it does not recognise them as plurals.
 _ONE_WAY: Final = frozenset({"medium", "ellipsis", "basis", "blues"})
 
-# Endings in order of precedence. An ending that is already the plural one is left alone.
+# Endings in order of precedence. A word that already has the plural ending is left unchanged.
 _ENDINGS: Final = tuple(
     _parse_pairs(
         """
@@ -72,12 +73,12 @@ _ENDINGS: Final = tuple(
 
 _IRREGULAR: Final = _COMPOUNDING | _EXACT_WORDS
 _KNOWN_PLURALS: Final = _SECOND_PLURALS | {word for key, word in _IRREGULAR.items() if key not in _ONE_WAY}
-# Of two words of which one ends the other (man, human), the longer decides.
+# If one word is the end of another (man, human), the longer word decides.
 _LONGEST_FIRST: Final = tuple(sorted(_COMPOUNDING.items(), key=lambda pair: (-len(pair[0]), pair)))
 
 
 def plural(kind: str) -> str:
-    """Return the plural of a kind in lower case: `NetworkPolicy` to `networkpolicies`."""
+    """Return the plural of `kind` in lower case, such as `networkpolicies` for `NetworkPolicy`."""
     word = kind.lower()
     if word in _IRREGULAR:
         return _IRREGULAR[word]

@@ -1,8 +1,10 @@
 """SimpleSchema to OpenAPI v3, as in kro's `pkg/simpleschema`, with all mistakes reported together.
 
-The schema is structural as Kubernetes requires. `required` lists are sorted, custom types are expanded in place, and
-every default fits its own schema. An object gets the default `{}` if it has no required field and a child with a
-default. So the child's default applies to instances that leave the object out.
+The schema is structural, as Kubernetes requires. `required` lists are sorted, custom types are expanded in place, and
+every default fits its own schema.
+
+If an object has no required field and a child with a default, the object gets the default `{}`. So the child's default
+applies to instances that leave the object out.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ from renderer.schema.validation import validate
 _T = TypeVar("_T")
 
 MAX_NODES: Final = 10_000
-"""Limit of schema nodes. Custom types are expanded in place, so a few lines could become a schema of any size."""
+"""Maximum number of schema nodes. Custom types are expanded in place, so a few lines could make a huge schema."""
 
 
 def to_openapi(spec: Mapping[str, Any], types: Mapping[str, Any] | None = None) -> Schema:
-    """Return the OpenAPI v3 schema of an instance's `spec`. Raises: SchemaErrors with every mistake."""
+    """Return the OpenAPI v3 schema of an instance's `spec`. Raises: SchemaErrors with all mistakes."""
     builder = _Builder(types or {})
     schema = builder.build(spec)
     if builder.mistakes:
@@ -175,7 +177,7 @@ class _Builder:
         return _Field(schema, required, field.nodes)
 
     def _check_markers(self, schema: Schema, path: str) -> None:
-        """Check what only all markers together can violate."""
+        """Check the rules about several markers of one field."""
         self._try(path, check_bounds, schema)
         if schema["type"] == "array":
             self._try(path, check_list_type, schema)
@@ -186,7 +188,7 @@ class _Builder:
                 self._add_mistake(path, f"the default{location} does not fit the field: {mistake.message}")
 
     def _try(self, path: str, function: Callable[..., _T], *arguments: Any) -> _T | None:
-        """Call a function and return its result. If it raises a mistake, note that and return None."""
+        """Return the result of `function`. If it raises a mistake, note the mistake and return None."""
         try:
             return function(*arguments)
         except (MarkerError, TypeSyntaxError) as error:

@@ -1,6 +1,7 @@
 """The type of a SimpleSchema field: `[]map[string]Person`.
 
-Grammar: atomic | `object` | `[]` type | `map[string]` type | name of a custom type; at most 16 levels.
+Grammar: atomic | `object` | `[]` type | `map[string]` type | name of a custom type. A type has at most 16 prefixes `[]`
+and `map[string]`, counted together.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from renderer.frozen import dataclass
 MAX_NESTING: Final = 16
 
 ATOMIC: Final = {"string": "string", "integer": "integer", "boolean": "boolean", "float": "number"}
-"""SimpleSchema's names to those of OpenAPI."""
+"""By name in SimpleSchema, the name of the type in OpenAPI."""
 
 BUILT_IN: Final = (*ATOMIC, "object")
 
@@ -30,7 +31,7 @@ SYNONYMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """A scalar type; `name` is OpenAPI's."""
+    """A scalar type. `name` is its name in OpenAPI."""
 
     name: str
 
@@ -42,21 +43,21 @@ class AnyObject:
 
 @dataclass(frozen=True, slots=True)
 class ListSpec:
-    """A list, written `[]T`."""
+    """A list of items of one type, written `[]T`."""
 
     item: TypeSpec
 
 
 @dataclass(frozen=True, slots=True)
 class MapSpec:
-    """A map with text keys."""
+    """A map with text keys and values of one type, written `map[string]T`."""
 
     value: TypeSpec
 
 
 @dataclass(frozen=True, slots=True)
 class CustomTypeSpec:
-    """A reference to a custom type, which may not exist."""
+    """A reference to a custom type, which need not exist."""
 
     name: str
 
@@ -65,11 +66,14 @@ TypeSpec = Atomic | AnyObject | ListSpec | MapSpec | CustomTypeSpec
 
 
 class TypeSyntaxError(ValueError):
-    """Text that is not a type."""
+    """A text that does not follow the grammar of types. The message says what to write."""
 
 
 def parse_type(text: str) -> TypeSpec:
-    """Return the type that *text* names. Custom types are not looked up."""
+    """Return the type that `text` names. `text` is the part of a field before the first `|`.
+
+    Custom types are not looked up. Raises: TypeSyntaxError if `text` is not a type.
+    """
     wrappers = list[type[ListSpec] | type[MapSpec]]()
     innermost = text.strip()
     for wrapper, inner_text in _unwrap(innermost):

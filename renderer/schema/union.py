@@ -1,9 +1,9 @@
 """One schema for instances of several revisions, which the CRD serves during a rollout.
 
 A value that fits one of the schemas fits the union and keeps all its fields. If the API server accepts every schema, it
-accepts the union. The union has all properties. Restrictions and defaults (required, patterns, rules) are kept only if
-all revisions agree. Bounds and enums are widened instead of dropped: the API server estimates the cost of rules from
-them, and refuses a schema that costs too much.
+accepts the union. The union has all properties. Restrictions (required, patterns, rules) and defaults are kept only if
+all revisions agree. Bounds and enums are widened instead of dropped. The API server estimates the cost of rules from
+them, and refuses a schema whose rules cost too much.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RULES: Final = "x-kubernetes-validations"
 
 
 class NoUnionError(RendererError):
-    """Schemas that contradict each other at `path`. Their instances have to move together."""
+    """Schemas that contradict each other at `path`. Instances of such revisions have to move together."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
@@ -32,7 +32,10 @@ class NoUnionError(RendererError):
 
 
 def union(schemas: Sequence[Schema], path: str = "spec") -> dict[str, Any]:
-    """Return the union of at least one schema, oldest first. Raises: NoUnionError if there is none."""
+    """Return the union of `schemas`, which are at least one, oldest first.
+
+    Raises: NoUnionError if the schemas contradict each other.
+    """
     newest = schemas[-1]
     if all(schema == newest for schema in schemas):
         return dict(newest)
@@ -109,7 +112,7 @@ def _rules(schemas: Sequence[Schema]) -> dict[str, Any]:
 
 
 def _check_list_map(schema: Schema, path: str) -> None:
-    """Check that a list map has keys, and that items always have them, as the API server requires."""
+    """Check that a list map has keys, and that its items always have these keys, as the API server requires."""
     items, keys = schema.get("items", {}), schema.get("x-kubernetes-list-map-keys", ())
     if schema.get("x-kubernetes-list-type") == "map" and not keys:
         raise NoUnionError(path, "its items have other keys in another revision")

@@ -1,7 +1,7 @@
 """Validation of a value against its schema, as the API server validates a custom resource.
 
-One rule is stricter: an unknown field is a mistake here, while the API server drops it silently. The functions at the
-end build schemas of Levelgate's own objects.
+One rule is stricter: an unknown field is a mistake here, while the API server silently drops the field. The last two
+functions build schemas of Levelgate's own objects.
 
 Source: kube-openapi `pkg/validation/validate`; apiextensions-apiserver `pkg/apiserver/schema/objectmeta`.
 """
@@ -27,14 +27,14 @@ _NAMES: Final = {"object": "an object", "array": "a list", "string": "text", "nu
 
 _Path = tuple[str | int, ...]
 _Report = Callable[[_Path, str, str], None]
-"""Takes a mistake: path, message, schema keyword. The path is formatted only here, since most values are valid."""
+"""Receives a mistake: path, message, schema keyword. Only this function formats the path, as most values are valid."""
 
 
 def validate(schema: Schema, value: Any, *, old: Any = None) -> list[SchemaMistake]:
-    """Return all mistakes in the order of the value, with paths relative to it. Defaults are not applied first.
+    """Return all mistakes of `value` in its own order, with paths from its top. Defaults are not applied first.
 
-    A part that is unchanged from *old* is not a mistake: schemas become stricter while stored objects stay (Kubernetes,
-    "Validation ratcheting").
+    A part that is unchanged from `old` has no mistakes, because schemas become stricter while stored objects stay
+    (Kubernetes, "Validation ratcheting").
     """
     mistakes: list[SchemaMistake] = []
     _check(
@@ -55,7 +55,7 @@ def _format_path(path: _Path) -> str:
 
 
 def _check(schema: Schema, value: Any, old: Any, path: _Path, report: _Report) -> None:
-    """Check a value and all below it. *old* is the previous value, None if it is unknown."""
+    """Check `value` and all values inside it. `old` is the previous value, or None if it is unknown."""
     if old is not None and is_unchanged(schema, value, old):
         return
     kind = schema.get("type")
@@ -97,7 +97,7 @@ def _check_combined(schema: Schema, value: Any, path: _Path, report: _Report) ->
                 for form_mistakes in mistakes_by_form
                 if not any(problem[0] == path and problem[2] == "type" for problem in form_mistakes)
             ]
-            if len(intended) == 1:  # The other forms are for another type, so their mistakes would not help.
+            if len(intended) == 1:  # The other forms are for values of another type, so their mistakes would not help.
                 for mistake in intended[0]:
                     report(*mistake)
                 continue
@@ -116,9 +116,9 @@ _RawMistake = tuple[_Path, str, str]
 
 
 def _find_mistakes(part: Schema, value: Any, path: _Path) -> list[_RawMistake]:
-    """Return the mistakes of a value in one part of a combination.
+    """Return the mistakes of `value` in `part`, one schema of a combination, except unknown fields.
 
-    The whole schema decides about unknown fields, not a part.
+    Only the whole schema decides which fields are known.
     """
     mistakes: list[_RawMistake] = []
     _check(part, value, None, path, lambda *mistake: mistakes.append(mistake))
@@ -247,7 +247,7 @@ def _describe_unknown_field(name: str, properties: Mapping[str, Schema]) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return a value as it fits into a message."""
+    """Return `value` as a text that is short enough for a message."""
     text = repr(value) if isinstance(value, str) else orjson.dumps(value).decode()
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -272,14 +272,14 @@ _CHECKS: Final[dict[type, Callable[[Schema, Any, Any, _Path, _Report], None]]] =
     int: _check_number,
     float: _check_number,
 }
-"""By type of the value. A rule applies to values of its own type only."""
+"""By type of a value, the function that checks the rules for this type."""
 
 
 def object_form(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with these fields and no others."""
+    """Return the schema of an object with the fields `properties` and no others, of which `required` must be given."""
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
 def enum_form(words: Iterable[str]) -> dict[str, Any]:
-    """Return the schema of a text that is one of *words*."""
+    """Return the schema of a text that must be one of `words`."""
     return {"type": "string", "enum": [str(word) for word in words]}

@@ -1,4 +1,4 @@
-"""Expressions inside a string: `${...}`, whose end is found by counting braces, as in kro."""
+"""Expressions inside a string: `${...}`. As in kro, their end is found by counting braces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """The text between `${` and `}`."""
+    """An expression in a string: the text between `${` and `}`."""
 
     text: str
 
@@ -24,9 +24,9 @@ _PREFIX: Final = re.compile(r"(?<![A-Za-z0-9_])[rRbB]{1,2}\Z")
 
 
 def scan(text: str) -> tuple[Part, ...]:
-    """Return the literal and expression parts of a string, in order, without empty ones.
+    """Return the literal texts and the expressions in `text`, in order, without empty texts.
 
-    Braces are counted except inside string literals of the expression. An unclosed `${` is literal text (kro).
+    Braces are counted except inside string literals of the expression. As in kro, an unclosed `${` is literal text.
 
     Raises: ExpressionError for `${` inside an expression.
     """
@@ -45,7 +45,7 @@ def scan(text: str) -> tuple[Part, ...]:
 def parse_expression(text: str) -> Program:
     """Return the program of a standalone `${...}`.
 
-    Raises: ExpressionError if the text is anything else or does not compile.
+    Raises: ExpressionError if `text` is anything else or does not compile.
     """
     match scan(text):
         case (Expression(text=inner),):
@@ -54,7 +54,7 @@ def parse_expression(text: str) -> Program:
 
 
 def _find_closing(text: str, start: int) -> int | None:
-    """Return the position of the brace that closes the `${` at *start*; None if it is not closed."""
+    """Return the position of the brace that closes the `${` at `start`, or None if it is not closed."""
     depth, position = 1, start + 2
     while position < len(text):
         character = text[position]
@@ -78,7 +78,7 @@ def _find_closing(text: str, start: int) -> int | None:
 
 
 def _find_string_end(text: str, start: int) -> int | None:
-    """Return the position after the string literal that begins at *start*; None if it is not closed."""
+    """Return the position after the string literal that begins at `start`, or None if it is not closed."""
     opening = _QUOTES.match(text, start)
     assert opening is not None
     quote = opening[0]

@@ -1,7 +1,7 @@
 """Templates: JSON values whose strings hold `${...}`.
 
-A string that is exactly one `${...}` is *standalone*: the value of the expression replaces it, with its type. Any other
-string with expressions is *mixed*: their values, which must be strings, are inserted into the text. Map keys are never
+A string that is exactly one `${...}` is `standalone`: the value of the expression replaces it, with its type. Any other
+string with expressions is `mixed`: their values, which must be strings, are inserted into the text. Map keys are never
 expressions, and values of variables are never read as templates.
 
 A template is compiled into one Python function that builds the finished value. If that function raises, the expressions
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 Path = tuple[str | int, ...]
 MAX_DEPTH: Final = 80
-"""Levels of maps and lists in a template."""
+"""Maximum number of nested maps and lists in a template."""
 
 
 class TemplateError(RendererError):
     """An expression in a template that cannot be compiled or evaluated.
 
-    `path` is its place, such as `spec.containers[0].image`. `errors` are all errors found together, in the order of the
-    template, starting with this one.
+    `path` is the place of the expression, such as `spec.containers[0].image`. `errors` are all errors that were found
+    together, in the order of the template, starting with this error.
     """
 
     def __init__(self, path: str, error: ExpressionError, errors: tuple[TemplateError, ...] = ()) -> None:
@@ -46,7 +46,7 @@ class TemplateError(RendererError):
 
 @dataclass(frozen=True, slots=True)
 class _Hole:
-    """A string of the template that holds expressions."""
+    """A string of the template with expressions, compiled."""
 
     path: Path
     source_text: str
@@ -89,7 +89,7 @@ def _evaluate_text(program: Program, variables: Mapping[str, Any], meter: Meter)
 
 @final
 class Template:
-    """A template compiled by `compile_template`."""
+    """A JSON value with `${...}`, compiled to a function. `compile_template` makes it."""
 
     __slots__ = ("_build", "_holes", "source")
 
@@ -102,7 +102,7 @@ class Template:
 
     @property
     def expressions(self) -> tuple[tuple[str, Program], ...]:
-        """All expressions with the paths of their strings, in the order of the template."""
+        """All expressions, each with the path of its string, in the order of the template."""
         return tuple((format_path(hole.path), program) for hole in self._holes.values() for program in hole.programs)
 
     @property
@@ -110,9 +110,9 @@ class Template:
         return frozenset().union(*(program.names for _, program in self.expressions))
 
     def with_encoding(self, is_binary: Callable[[Path], bool]) -> Template:
-        """Return the template writing bytes at the places of *is_binary* as base64 text.
+        """Return a template that writes bytes as base64 text at the places for which `is_binary` is true.
 
-        Elsewhere bytes are an error.
+        At any other place, bytes are an error.
         """
         binary_holes = {path: replace(hole, binary=True) for path, hole in self._holes.items() if is_binary(path)}
         if not binary_holes:
@@ -121,11 +121,11 @@ class Template:
         return Template(self.source, holes, _compile_builder(self.source, holes))
 
     def blank(self, value: Any) -> Any:
-        """Return *value*, of the template's shape, with null at each string that holds expressions in the template."""
+        """Return `value`, which has the template's shape, with null in place of each string with expressions."""
         return _fill(value, (), dict.fromkeys(self._holes))
 
     def _try_build(self, variables: Mapping[str, Any], instance_meter: Meter) -> Any:
-        """Return the finished value from the generated function; OMIT if any expression fails."""
+        """Return the finished value from the generated function, or OMIT if an expression fails."""
         meter = instance_meter.of_object()
         try:
             return self._build(variables, meter)
@@ -137,10 +137,10 @@ class Template:
     def evaluate_partially(
         self, variables: Mapping[str, Any], is_pending: Callable[[ExpressionError], bool], meter: Meter | None = None
     ) -> tuple[Any, list[tuple[str, ExpressionError]]]:
-        """Return as much of the value as is known, and the pending errors with their paths.
+        """Return the value as far as it is known, and the pending errors with their paths.
 
-        A string whose expression fails with a pending error stays as written. *meter* belongs to the instance that the
-        value is part of. Raises: TemplateError with all other errors.
+        An error is pending if `is_pending` returns True for it. A string with a pending error stays as written.
+        `meter` belongs to the instance that the value is part of. Raises: TemplateError with all other errors.
         """
         instance_meter = meter or Meter.of_instance()
         built = self._try_build(variables, instance_meter)
@@ -166,7 +166,7 @@ class Template:
     def evaluate_known(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
         """Return the value without the strings whose expressions cannot be evaluated yet.
 
-        *meter* belongs to the instance that the value is part of.
+        `meter` belongs to the instance that the value is part of.
         """
         instance_meter = meter or Meter.of_instance()
         built = self._try_build(variables, instance_meter)
@@ -178,7 +178,7 @@ class Template:
         return {} if value is OMIT else value
 
     def _evaluate_holes(self, variables: Mapping[str, Any], instance_meter: Meter) -> Iterator[tuple[Path, Any]]:
-        """Yield each string with expressions, with its value or its error."""
+        """Yield the path of each string with expressions, with the value or the error of the string."""
         meter = instance_meter.of_object()
         for path, hole in self._holes.items():
             try:
@@ -189,7 +189,7 @@ class Template:
 
 
 def compile_template(value: Any) -> Template:
-    """Compile a JSON value. Raises: TemplateError with all mistakes."""
+    """Return the compiled template of the JSON value `value`. Raises: TemplateError with all mistakes."""
     holes: dict[Path, _Hole] = {}
     errors: list[TemplateError] = []
     for path, text in find_strings(value):
@@ -208,7 +208,7 @@ def compile_template(value: Any) -> Template:
 
 
 def format_path(path: Path) -> str:
-    """Return a path as text, such as `spec.containers[0].image`.
+    """Return `path` as text, such as `spec.containers[0].image`.
 
     Keys that are not plain words are quoted: `metadata.labels["app.kubernetes.io/name"]`.
     """
@@ -224,9 +224,9 @@ def format_path(path: Path) -> str:
 
 
 def find_strings(value: Any, path: Path = (), *, include_all: bool = False) -> Iterator[tuple[Path, str]]:
-    """Yield the strings of a value that may hold expressions, with their paths; with *include_all*, all strings.
+    """Yield the strings in `value` that may hold expressions, with their paths. With `include_all`, yield all strings.
 
-    Raises: TemplateError if the value is nested too deeply.
+    Raises: TemplateError if `value` is nested deeper than MAX_DEPTH.
     """
     if len(path) > MAX_DEPTH:
         raise TemplateError(
@@ -254,7 +254,7 @@ def find_keys_with_expressions(value: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def _fill(value: Any, path: Path, values: Mapping[Path, Any]) -> Any:
-    """Return a new copy of a template with *values* in its holes."""
+    """Return a new copy of a template with `values` in its holes."""
     match value:
         case str():
             return values.get(path, value)
@@ -268,7 +268,7 @@ def _fill(value: Any, path: Path, values: Mapping[Path, Any]) -> Any:
 
 
 def _compile_builder(value: Any, holes: Mapping[Path, _Hole]) -> Callable[[Mapping[str, Any], Meter], Any]:
-    """Compile the function that builds the finished value. It spends from the meter of an object."""
+    """Return the function that builds the finished value. The function spends from the meter of an object."""
     from renderer.cel.template_codegen import Composer
 
     composer = Composer()

@@ -1,9 +1,9 @@
-"""Views of objects for expressions: the values that the schema of a kind means, where JSON has other ones.
+"""Views of objects for expressions: conversions from JSON values to values of the types in the schema of a kind.
 
-A number is a double even if JSON has a whole one. The formats `byte`, `date-time` and `duration` become bytes,
-timestamps and durations (Kubernetes documentation, "Common Expression Language", type integration). A value that does
-not have the form of its type stays as it is. Only fields that some expression reads are converted; most objects need no
-view.
+A value of type `number` becomes a double even if JSON has a whole number. Texts of the formats `byte`, `date-time` and
+`duration` become bytes, timestamps and durations (Kubernetes documentation, "Common Expression Language", type
+integration). A value that does not have the form of its type stays unchanged. Only fields that an expression reads are
+converted, so most objects need no view.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ FieldPath = tuple[str, ...]
 
 
 def views_of(scope: Mapping[str, Type], reads: Iterable[FieldPath]) -> dict[str, View]:
-    """Return the views of variables that expressions read by *reads*, leaving out variables that need no conversion."""
+    """Return the view of each variable in `scope`. Variables that need no conversion are left out.
+
+    `reads` are the paths that expressions read, each with the variable as its first step.
+    """
     paths = list(reads)
     views = {name: view_of(kind, (path[1:] for path in paths if path[0] == name)) for name, kind in scope.items()}
     return {name: view for name, view in views.items() if view}
 
 
 def view_of(kind: Type, reads: Iterable[FieldPath]) -> View | None:
-    """Return the conversion for values of a type whose paths *reads* are read; None if none is needed."""
+    """Return the conversion for values of type `kind` of which expressions read `reads`, or None if none is needed."""
     return _view(kind, frozenset(reads), ())
 
 
 def holds_bytes(kind: Type, place: Path) -> bool:
-    """Return whether *place* in an object of this type is for bytes or a map of bytes.
-
-    They are written as base64 text there.
-    """
+    """Return whether `place` in an object of type `kind` is for bytes or a map of bytes, which JSON has as base64."""
     for step in place:
         kind = kind.fields.get(str(step), DYN) if isinstance(kind, Record) else element_of(kind)
     return kind == BYTES or element_of(kind) == BYTES
 
 
 def _view(kind: Type, reads: frozenset[FieldPath], enclosing: tuple[Type, ...]) -> View | None:
-    """Return the conversion for values of a type.
+    """Return the conversion for values of type `kind`, or None if none is needed.
 
-    *enclosing* are the records around it; a recursive record is not converted.
+    `enclosing` are the records around `kind`. A record inside itself is not converted.
     """
     if not reads:
         return None
@@ -76,7 +76,7 @@ def _names_read(fields: Mapping[str, Type], reads: frozenset[FieldPath]) -> Iter
 
 
 def _reads_below(reads: frozenset[FieldPath], name: str) -> frozenset[FieldPath]:
-    """Return the reads below a field. A value that is read whole is read at every depth."""
+    """Return the reads below the field `name`. If a value is read as a whole, all its fields are read."""
     return frozenset(read[1:] for read in reads if not read or read[0] == name)
 
 

@@ -60,17 +60,17 @@ _LIBRARIES = (
 )
 
 LAZY = frozenset(("or", "orValue"))
-"""Methods of optionals whose argument is evaluated only if it is needed."""
+"""Methods whose argument is evaluated only if the optional before them is empty."""
 
 VARIADIC = frozenset(("math.greatest", "math.least"))
 """Functions that receive several arguments as one list."""
 
 
 def is_function(name: str) -> bool:
-    """Return whether a function, not a method, has this full name."""
+    """Return whether `name` is the full name of a function that is not a method."""
     return (name, False) in FUNCTIONS
 
 
 def find_function(name: str, *, method: bool) -> Function | None:
-    """Return the function, or with *method* the method, of this full name; None if there is none."""
+    """Return the function with the full name `name`, or None if there is none. With `method`, look for a method."""
     return FUNCTIONS.get((name, method))

@@ -17,19 +17,22 @@ from renderer.cel.operators import add, check_sortable, contains, equal
 from renderer.cel.values import LISTS, NONE, OMIT, Optional, type_name
 
 _COMPARABLE: Final = (NUMBERS, TIMESTAMP_TYPES, DURATION_TYPES)
-"""Types that compare with each other, although cel-go does not sort numbers of mixed types."""
+"""Types that compare with each other. Unlike here, cel-go does not sort numbers of mixed types."""
 
 
 @overload("size(string): int", "size(bytes): int", "size(list): int", "size(map): int")
 @overload("string.size(): int", "bytes.size(): int", "list.size(): int", "map.size(): int")
 def size(value: Any) -> int:
-    """Return the number of characters, bytes, elements or entries."""
+    """Return the number of characters, bytes, elements or entries of `value`."""
     return len(value)
 
 
 @overload("list.slice(int, int): list")
 def slice_list(meter: Meter, values: list[Any], start: int, end: int) -> list[Any]:
-    """Return the elements from index *start* to before index *end*."""
+    """Return the elements from index `start` to before index `end`.
+
+    Raises: EvaluationError if `start` is after `end`, or either is outside of `values`.
+    """
     if start < 0 or end < 0 or start > end or end > len(values):
         raise EvaluationError(f"slice({start}, {end}) is outside of a list of {len(values)}")
     meter.spend(end - start)
@@ -38,7 +41,10 @@ def slice_list(meter: Meter, values: list[Any], start: int, end: int) -> list[An
 
 @overload("list.flatten(): list", "list.flatten(int): list")
 def flatten(meter: Meter, values: list[Any], depth: int = 1) -> list[Any]:
-    """Return the list with the elements of nested lists in their place, *depth* levels deep."""
+    """Return `values` with each nested list replaced by its elements, `depth` levels deep.
+
+    Raises: EvaluationError if `depth` is negative.
+    """
     if depth < 0:
         raise EvaluationError("flatten: the depth cannot be negative")
     flat: list[Any] = []
@@ -53,7 +59,7 @@ def flatten(meter: Meter, values: list[Any], depth: int = 1) -> list[Any]:
 
 @overload("list.distinct(): list")
 def distinct(meter: Meter, values: list[Any]) -> list[Any]:
-    """Return the elements without duplicates, in the order of their first occurrence."""
+    """Return the elements of `values` without duplicates, in the order of their first occurrence."""
     unique_values: list[Any] = []
     for value in values:
         meter.spend(1 + 4 * len(unique_values))
@@ -64,21 +70,21 @@ def distinct(meter: Meter, values: list[Any]) -> list[Any]:
 
 @overload("list.reverse(): list")
 def reverse(meter: Meter, values: list[Any]) -> list[Any]:
-    """Return the elements in reverse order."""
+    """Return the elements of `values` in reverse order."""
     meter.spend(len(values))
     return values[::-1]
 
 
 @overload("list.sort(): list")
 def sort(meter: Meter, values: list[Any]) -> list[Any]:
-    """Return the elements in ascending order."""
+    """Return the elements of `values` in ascending order. Raises: EvaluationError if they have no order."""
     check_sortable(values, meter)
     return sorted(values)
 
 
 @overload("lists.range(int): list")
 def number_range(meter: Meter, count: int) -> list[int]:
-    """Return the integers from 0 to before *count*."""
+    """Return the integers from 0 to before `count`. Raises: EvaluationError if `count` is negative."""
     if count < 0:
         raise EvaluationError(f"lists.range: {count} is negative")
     meter.spend(count)
@@ -87,14 +93,17 @@ def number_range(meter: Meter, count: int) -> list[int]:
 
 @overload("list.isSorted(): bool")
 def is_sorted(meter: Meter, values: list[Any]) -> bool:
-    """Return whether the elements are in ascending order."""
+    """Return whether `values` is in ascending order. Raises: EvaluationError if its elements have no order."""
     check_sortable(values, meter, alike=_COMPARABLE)
     return all(a <= b for a, b in pairwise(values))
 
 
 @overload("list.sum(): dyn")
 def total(meter: Meter, values: list[Any]) -> Any:
-    """Return the sum of numbers or durations of one type; 0 for an empty list."""
+    """Return the sum of `values`, which are numbers or durations of one type. The sum of an empty list is 0.
+
+    Raises: EvaluationError for elements of other types.
+    """
     if not values:
         return 0
     result: Any = values[0]
@@ -115,28 +124,28 @@ def _require_comparable(name: str, meter: Meter, values: list[Any]) -> list[Any]
 
 @overload("list.indexOf(dyn): int")
 def index_of(meter: Meter, values: list[Any], target: Any) -> int:
-    """Return the index of the first element that equals *target*, or -1."""
+    """Return the index of the first element that equals `target`, or -1 if none does."""
     meter.spend(len(values))
     return next((index for index, value in enumerate(values) if equal(value, target, meter)), -1)
 
 
 @overload("list.lastIndexOf(dyn): int")
 def last_index_of(meter: Meter, values: list[Any], target: Any) -> int:
-    """Return the index of the last element that equals *target*, or -1."""
+    """Return the index of the last element that equals `target`, or -1 if none does."""
     meter.spend(len(values))
     return next((index for index in reversed(range(len(values))) if equal(values[index], target, meter)), -1)
 
 
 @overload("map.merge(map): map")
 def merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the entries of both maps; the second map wins."""
+    """Return the entries of both maps. Where both have a key, the value of `overrides` counts."""
     meter.spend(len(base) + len(overrides))
     return type(overrides)({**base, **overrides}) if type(base) is dict else type(base)({**base, **overrides})
 
 
 @overload("map.deepMerge(map): map")
 def deep_merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) -> dict[Any, Any]:
-    """Merge like `merge`, including maps under the same key. Lists and scalars are replaced."""
+    """Merge as `merge` does, and merge maps under the same key in the same way. Lists and scalars are replaced."""
     merged = merge(meter, base, overrides)
     for key in overrides:
         if lookup(base, key).present and isinstance(base[key], dict) and isinstance(overrides[key], dict):
@@ -146,7 +155,7 @@ def deep_merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) ->
 
 @overload("lists.setAtIndex(list, int, dyn): list")
 def set_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[Any]:
-    """Return the list with *value* in place of the element at *index*."""
+    """Return `values` with `value` in place of the element at `index`. Raises: EvaluationError if none is there."""
     _check_index(values, index, len(values) - 1)
     meter.spend(len(values))
     return [*values[:index], value, *values[index + 1 :]]
@@ -154,7 +163,10 @@ def set_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[Any]
 
 @overload("lists.insertAtIndex(list, int, dyn): list")
 def insert_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[Any]:
-    """Return the list with *value* inserted before *index*, which may be the list's length."""
+    """Return `values` with `value` inserted before `index`, which may be the length of `values`.
+
+    Raises: EvaluationError if `index` is out of range.
+    """
     _check_index(values, index, len(values))
     meter.spend(len(values) + 1)
     return [*values[:index], value, *values[index:]]
@@ -162,7 +174,7 @@ def insert_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[A
 
 @overload("lists.removeAtIndex(list, int): list")
 def remove_at(meter: Meter, values: list[Any], index: int) -> list[Any]:
-    """Return the list without the element at *index*."""
+    """Return `values` without the element at `index`. Raises: EvaluationError if none is there."""
     _check_index(values, index, len(values) - 1)
     meter.spend(len(values))
     return [*values[:index], *values[index + 1 :]]
@@ -175,7 +187,7 @@ def _check_index(values: list[Any], index: int, last: int) -> None:
 
 @overload("sets.contains(list, list): bool")
 def contains_all(meter: Meter, values: list[Any], required: list[Any]) -> bool:
-    """Return whether *values* contains every element of *required*."""
+    """Return whether `values` contains every element of `required`."""
     return all(contains(value, values, meter) for value in required)
 
 

@@ -1,7 +1,7 @@
 """kro's `runtime`: functions that make and read conditions of an instance's status.
 
-A condition is a map of `type`, `status`, `reason` and `message`, all text. kro allows `runtime` only in
-`status.conditions`; callers check that by `Program.calls`.
+A condition is a map of `type`, `status`, `reason` and `message`, all text. kro accepts `runtime` in `status.conditions`
+only. This module does not check that: its callers do, by `Program.calls`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _STATUSES: Final = ("True", "False", "Unknown")
 
 @overload("runtime.newCondition(map): map")
 def new_condition(fields: dict[str, Any]) -> dict[str, str]:
-    """Return the condition of `runtime.newCondition({type: ..., status: ...})`. The parser has checked the keys."""
+    """Return the condition of `runtime.newCondition({type: ..., status: ...})`. The parser has checked the keys.
+
+    Raises: EvaluationError for a value that a condition cannot have.
+    """
     for name, value in fields.items():
         if type(value) is not str:
             raise EvaluationError(f"runtime.newCondition: {name} must be a string, not {type_name(value)}")
@@ -32,7 +35,10 @@ def new_condition(fields: dict[str, Any]) -> dict[str, str]:
 
 @overload("runtime.condition(map, string): map")
 def condition(meter: Meter, holder: dict[str, Any], condition_type: str) -> dict[str, str]:
-    """Return the condition of this type in `status.conditions`; empty texts if there is none."""
+    """Return the condition `condition_type` in `holder.status.conditions`, or one with empty texts if there is none.
+
+    Raises: EvaluationError if a field of `holder` has another type.
+    """
     conditions = _get_field(_get_field(holder, "obj", "status", {}), "obj.status", "conditions", [])
     meter.spend(len(conditions))
     for item in conditions:

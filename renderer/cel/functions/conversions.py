@@ -37,7 +37,7 @@ _UNIT_NANOSECONDS: Final = {
 
 @overload("type(dyn): type")
 def type_of_value(value: Any) -> TypeValue:
-    """Return the type of the value."""
+    """Return the CEL type of `value`."""
     return type_of(value)
 
 
@@ -45,7 +45,10 @@ def type_of_value(value: Any) -> TypeValue:
 @overload("string(int): string", "string(uint): string", "string(double): string")
 @overload("string(bytes): string", "string(timestamp): string", "string(duration): string")
 def string(meter: Meter, value: Any) -> str:
-    """Return the value as text: bytes as UTF-8, a timestamp by RFC 3339, a duration in seconds."""
+    """Return `value` as text: bytes as UTF-8, a timestamp by RFC 3339 in UTC, a duration in seconds.
+
+    Raises: EvaluationError for bytes that are not UTF-8.
+    """
     match value:
         case str():
             return value
@@ -72,7 +75,10 @@ def _decode(meter: Meter, value: bytes) -> str:
 
 @overload("int(int): int", "int(uint): int", "int(double): int", "int(string): int", "int(timestamp): int")
 def integer(value: Any) -> int:
-    """Return the value as an int: a double truncated towards zero, a timestamp as seconds since 1970."""
+    """Return `value` as an int: a double truncated towards zero, a timestamp as seconds after 1970-01-01 00:00 UTC.
+
+    Raises: EvaluationError if `value` is not a number of 64 bits.
+    """
     match value:
         case float():
             return _truncate(value, -(2.0**63), 2.0**63)
@@ -85,7 +91,10 @@ def integer(value: Any) -> int:
 
 @overload("uint(int): uint", "uint(uint): uint", "uint(double): uint", "uint(string): uint")
 def unsigned(value: Any) -> UInt:
-    """Return the value as a uint: a double truncated towards zero."""
+    """Return `value` as a uint: a double truncated towards zero.
+
+    Raises: EvaluationError if `value` is not a number from 0 to 2**64-1.
+    """
     match value:
         case float():
             return check_uint_range(_truncate(value, -math.ulp(0.0), 2.0**64))
@@ -108,7 +117,7 @@ def _parse_integer(text: str, target: str) -> int:
 
 @overload("double(double): double", "double(int): double", "double(uint): double", "double(string): double")
 def double(value: Any) -> float:
-    """Return the value as a double."""
+    """Return `value` as a double. Raises: EvaluationError if a text is not a number."""
     if type(value) is str and (len(value) > _MAX_NUMBER_CHARACTERS or not _DOUBLE.fullmatch(value)):
         raise EvaluationError(f"{value[:50]!r} is not a double")
     return float(value)
@@ -116,7 +125,7 @@ def double(value: Any) -> float:
 
 @overload("bool(bool): bool", "bool(string): bool")
 def boolean(value: Any) -> bool:
-    """Return the value as a bool: a text such as `true`, `t` or `1`."""
+    """Return `value` as a bool. Texts such as `true`, `t` and `1` are true. Raises: EvaluationError for other texts."""
     if value is True or value in _TRUE:
         return True
     if value is False or value in _FALSE:
@@ -126,7 +135,7 @@ def boolean(value: Any) -> bool:
 
 @overload("bytes(bytes): bytes", "bytes(string): bytes")
 def to_bytes(meter: Meter, value: Any) -> bytes:
-    """Return the value as bytes: a text as UTF-8."""
+    """Return `value` as bytes: a text as UTF-8."""
     if type(value) is bytes:
         return value
     meter.produce(len(value))
@@ -135,7 +144,10 @@ def to_bytes(meter: Meter, value: Any) -> bytes:
 
 @overload("timestamp(timestamp): timestamp", "timestamp(string): timestamp", "timestamp(int): timestamp")
 def timestamp(value: Any) -> datetime:
-    """Return the value as a timestamp: a text by RFC 3339, an int as seconds since 1970."""
+    """Return `value` as a timestamp: a text by RFC 3339, an int as seconds after 1970-01-01 00:00 UTC.
+
+    Raises: EvaluationError for any other text, or if the year is not from 1 to 9999.
+    """
     if isinstance(value, datetime):
         return value
     if type(value) is int:
@@ -157,7 +169,7 @@ def _parse_timestamp(text: str) -> datetime:
 
 @overload("duration(duration): duration", "duration(string): duration")
 def duration(value: Any) -> timedelta:
-    """Return the value as a duration: a text as in Go, such as `1h30m`."""
+    """Return `value` as a duration: a text as in Go, such as `1h30m`. Raises: EvaluationError for any other text."""
     if isinstance(value, timedelta):
         return value
     parsed = _DURATION.fullmatch(value) if len(value) <= 100 else None

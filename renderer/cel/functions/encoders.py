@@ -1,7 +1,7 @@
 """Bytes and text formats: cel-go's encoders, kro's `json` and `hash`.
 
-JSON is written as Go's encoding/json writes it (sorted keys, escaped `<`, `>` and `&`), and read as Go reads it: every
-number is a double.
+JSON is written as Go's encoding/json writes it: with sorted keys and escaped `<`, `>` and `&`. JSON is read as Go reads
+it: every number is a double.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _MAX_JSON_DEPTH: Final = 200
 
 @overload("base64.encode(bytes): string")
 def base64_encode(meter: Meter, octets: bytes) -> str:
-    """Return the bytes as base64 with padding."""
+    """Return `octets` as base64 with padding."""
     meter.produce(len(octets) * 4 // 3)
     return base64.b64encode(octets).decode()
 
 
 @overload("base64.decode(string): bytes")
 def base64_decode(meter: Meter, text: str) -> bytes:
-    """Decode base64. Line breaks are ignored, and padding may be missing (cel-go)."""
+    """Decode base64. As in cel-go, line breaks are ignored and padding may be missing. Raises: EvaluationError."""
     meter.produce(len(text))
     digits = text.replace("\n", "").replace("\r", "")
     padding = "" if digits.endswith("=") else "=" * (-len(digits) % 4)
@@ -53,14 +53,17 @@ def base64_decode(meter: Meter, text: str) -> bytes:
 
 @overload("json.marshal(dyn): string")
 def json_marshal(meter: Meter, value: Any) -> str:
-    """Return the value as JSON, with sorted keys and escaped as by Go's encoding/json."""
+    """Return `value` as JSON with sorted keys, escaped as by Go's encoding/json.
+
+    Raises: EvaluationError for a key that is not a string, and for a number that JSON cannot hold.
+    """
     pieces: list[str] = []
     _write(meter, value, pieces)
     return "".join(pieces)
 
 
 def _write(meter: Meter, value: Any, pieces: list[str]) -> None:
-    """Append a value's text to *pieces*, paying for each piece."""
+    """Append the text of `value` to `pieces`, and pay for each piece."""
     if isinstance(value, dict):
         _write_all(
             meter,
@@ -103,7 +106,10 @@ def _scalar(value: Any) -> str:
 
 @overload("json.unmarshal(string): dyn")
 def json_unmarshal(meter: Meter, text: str) -> Any:
-    """Return the value of a JSON text; every number is a double."""
+    """Return the value of the JSON text `text`. Every number becomes a double.
+
+    Raises: EvaluationError if `text` is not JSON or nested too deeply.
+    """
     meter.spend(len(text))
     if _estimate_depth(text) > _MAX_JSON_DEPTH:
         raise EvaluationError(f"json.unmarshal: nested deeper than {_MAX_JSON_DEPTH} levels")
@@ -115,7 +121,10 @@ def json_unmarshal(meter: Meter, text: str) -> Any:
 
 
 def _estimate_depth(text: str) -> int:
-    """Return an upper bound of the nesting depth of a JSON text; exact if there are many brackets."""
+    """Return an upper bound of the nesting depth of the JSON text `text`.
+
+    The bound is the number of opening brackets. If that exceeds _MAX_JSON_DEPTH, return the exact depth instead.
+    """
     brackets = text.count("[") + text.count("{")
     return brackets if brackets <= _MAX_JSON_DEPTH else _measure_depth(text)
 
@@ -143,7 +152,7 @@ def _refuse_constant(name: str) -> float:
 
 @overload("hash.fnv64a(string): bytes")
 def fnv64a(meter: Meter, text: str) -> bytes:
-    """Return FNV-1a with 64 bits, big endian."""
+    """Return the 64-bit FNV-1a hash of the UTF-8 of `text`, big endian."""
     meter.spend(len(text))
     value = _FNV_OFFSET
     for octet in text.encode():
@@ -153,13 +162,13 @@ def fnv64a(meter: Meter, text: str) -> bytes:
 
 @overload("hash.sha256(string): bytes")
 def sha256(meter: Meter, text: str) -> bytes:
-    """Return the SHA-256 digest of the text's UTF-8."""
+    """Return the SHA-256 digest of the UTF-8 of `text`."""
     meter.read(text)
     return hashlib.sha256(text.encode()).digest()
 
 
 @overload("hash.md5(string): bytes")
 def md5(meter: Meter, text: str) -> bytes:
-    """Return the MD5 digest of the text's UTF-8."""
+    """Return the MD5 digest of the UTF-8 of `text`."""
     meter.read(text)
     return hashlib.md5(text.encode(), usedforsecurity=False).digest()

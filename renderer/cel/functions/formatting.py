@@ -35,7 +35,10 @@ _MAX_PRECISION: Final = 1000
 
 @overload("string.format(list): string")
 def format_text(meter: Meter, text: str, values: list[Any]) -> str:
-    """Return the text with each clause, such as `%s` or `%.2f`, replaced by the next of the values."""
+    """Return `text` with each clause, such as `%s` or `%.2f`, replaced by the next of `values`.
+
+    Raises: EvaluationError for an unknown clause, and for a clause without a value of a fitting type.
+    """
     meter.read(text)
     pieces: list[str] = []
     position, used_count = 0, 0

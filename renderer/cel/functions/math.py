@@ -21,18 +21,21 @@ _INTEGERS: Final = {int: "int", UInt: "uint"}
 @overload("math.greatest(list): dyn", "math.greatest(int): int", "math.greatest(uint): uint")
 @overload("math.greatest(double): double")
 def greatest(meter: Meter, values: Any) -> Any:
-    """Return the greatest of the numbers."""
+    """Return the greatest of the numbers. Raises: EvaluationError for an empty list or other values."""
     return _extreme("math.greatest", greater, meter, values)
 
 
 @overload("math.least(list): dyn", "math.least(int): int", "math.least(uint): uint", "math.least(double): double")
 def least(meter: Meter, values: Any) -> Any:
-    """Return the least of the numbers."""
+    """Return the least of the numbers. Raises: EvaluationError for an empty list or other values."""
     return _extreme("math.least", less, meter, values)
 
 
 def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) -> Any:
-    """Return the first of the most extreme numbers. Types may be mixed. Several arguments arrive as one list."""
+    """Return the first number for which `better` prefers no other. The types of the numbers may differ.
+
+    `values` is one number or a list. Several arguments of a call arrive as one list.
+    """
     numbers = values if type(values) in LISTS else [values]
     if not numbers:
         raise EvaluationError(f"{name} of an empty list")
@@ -47,7 +50,7 @@ def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) 
 
 
 def _round_finite(rounding: Callable[[float], int], value: float) -> float:
-    """Round a finite number, keeping the sign of zero. Infinities and NaN stay."""
+    """Return `rounding` of a finite number, with the sign of zero kept. Return infinities and NaN unchanged."""
     return math.copysign(rounding(value), value) if math.isfinite(value) else value
 
 
@@ -70,19 +73,19 @@ def _round_half_away(value: float) -> int:
 
 @overload("math.sqrt(double): double", "math.sqrt(int): double", "math.sqrt(uint): double")
 def sqrt(value: float) -> float:
-    """Return the square root of the number; NaN for a negative one."""
+    """Return the square root of `value`, or NaN if `value` is negative."""
     return math.sqrt(value) if value >= 0 else math.nan
 
 
 @overload("math.abs(int): int", "math.abs(uint): uint", "math.abs(double): double")
 def absolute(value: Any) -> Any:
-    """Return the absolute value of the number; the least int overflows."""
+    """Return the absolute value of `value`. Raises: EvaluationError for the least int, which has none in 64 bits."""
     return check_int_range(abs(value)) if type(value) is int else (value if type(value) is UInt else abs(value))
 
 
 @overload("math.sign(int): int", "math.sign(uint): uint", "math.sign(double): double")
 def sign(value: Any) -> Any:
-    """Return -1, 0 or 1 in the type of the number; NaN for NaN."""
+    """Return -1, 0 or 1 in the type of `value`, or NaN if `value` is NaN."""
     if value != value:
         return value
     return type(value)((value > 0) - (value < 0))
@@ -112,19 +115,22 @@ for _name, _combine in (("bitAnd", operator.and_), ("bitOr", operator.or_), ("bi
 
 @overload("math.bitNot(int): int", "math.bitNot(uint): uint")
 def bit_not(value: int) -> int:
-    """Return the number with each of its 64 bits inverted."""
+    """Return `value` with each of its 64 bits inverted."""
     return _to_type_of(value, ~int(value))
 
 
 @overload("math.bitShiftLeft(int, int): int", "math.bitShiftLeft(uint, int): uint")
 def bit_shift_left(value: int, bits: int) -> int:
-    """Return the number shifted left by *bits*, cut off to 64 bits."""
+    """Return `value` shifted left by `bits`, cut off to 64 bits. Raises: EvaluationError if `bits` is negative."""
     return _to_type_of(value, int(value) << _clamp_shift(bits))
 
 
 @overload("math.bitShiftRight(int, int): int", "math.bitShiftRight(uint, int): uint")
 def bit_shift_right(value: int, bits: int) -> int:
-    """Shift right. Zeros enter from the left, for negative numbers as well."""
+    """Return `value` shifted right by `bits`. Zeros enter from the left, also if `value` is negative.
+
+    Raises: EvaluationError if `bits` is negative.
+    """
     return _to_type_of(value, (int(value) & UINT_MAX) >> _clamp_shift(bits))
 
 

@@ -1,6 +1,6 @@
 """Named formats of texts (Kubernetes' `format` library): `format.dns1123Label().validate(name)`.
 
-A valid text yields an empty optional, any other a list of mistakes.
+A valid text yields an empty optional. Any other text yields an optional of a list of mistakes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MAX_SUBDOMAIN_CHARACTERS: Final = 253
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A named format."""
+    """The value of `format.NAME()`: a check of texts."""
 
     name: str
     check: Callable[[Meter, str], str | None]
-    """Returns the mistake of a text, or None."""
+    """Returns the mistake of a text, or None if the text is valid."""
 
 
 register_type(Format, "kubernetes.NamedFormat", "named_format")
@@ -46,7 +46,7 @@ def _pattern_check(pattern: str, max_length: int, description: str) -> Callable[
 
 
 def _prefix_check(check: Callable[[Meter, str], str | None]) -> Callable[[Meter, str], str | None]:
-    """Return a check for prefixes of generated names, which may end in a dash.
+    """Return `check` for prefixes of generated names, which may end in a dash.
 
     Source: k8s.io/apimachinery, `NameIsDNSLabel`.
     """
@@ -126,13 +126,13 @@ for _name, _format in FORMATS.items():
 
 @overload("format.named(string): optional_type", namespaced=True)
 def find_format(name: str) -> Optional:
-    """Return an optional of the format with this name, empty if there is none."""
+    """Return an optional of the format called `name`, or an empty optional if there is none."""
     return Optional(FORMATS[name]) if name in FORMATS else NONE
 
 
 @overload("named_format.validate(string): optional_type")
 def validate(meter: Meter, named_format: Format, text: str) -> Optional:
-    """Return an optional of the list of problems, empty if the text has the format."""
+    """Return an optional of the list of mistakes, or an empty optional if `text` has the format."""
     meter.read(text)
     problem = named_format.check(meter, text)
     return NONE if problem is None else Optional([problem])

@@ -1,7 +1,6 @@
 """IP addresses and CIDR ranges (Kubernetes' `ip` and `cidr` libraries).
 
-Texts are read as Go's net/netip reads them: without leading zeros and zones. IPv4 addresses mapped into IPv6 are
-refused.
+Texts are read as Go's net/netip reads them. Leading zeros, zones, and IPv4 addresses mapped into IPv6 are rejected.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class IP:
 
 @dataclass(frozen=True, slots=True)
 class CIDR:
-    """A range. `ip` may have bits after the prefix, as in `10.0.0.7/8`."""
+    """A range of addresses. `ip` may have bits after the prefix, as in `10.0.0.7/8`."""
 
     ip: IP
     bits: int
@@ -75,7 +74,7 @@ def _parse_cidr(text: str) -> CIDR | None:
 
 @overload("ip(string): ip")
 def ip(text: str) -> IP:
-    """Return the IP address of a text, which may be neither IPv4-mapped nor have a zone."""
+    """Return the IP address that `text` names. Raises: EvaluationError, also for a zone or an IPv4-mapped address."""
     address = _parse_ip(text)
     if address is None:
         raise EvaluationError(
@@ -86,13 +85,13 @@ def ip(text: str) -> IP:
 
 @overload("ip.isCanonical(string): bool", namespaced=True)
 def is_canonical(text: str) -> bool:
-    """Return whether the text is the address as RFC 5952 writes it."""
+    """Return whether `text` names an IP address in the form of RFC 5952. Raises: EvaluationError for any other text."""
     return str(ip(text)) == text
 
 
 @overload("cidr(string): cidr")
 def cidr(text: str) -> CIDR:
-    """Return the CIDR range of a text; its address may have host bits."""
+    """Return the CIDR range that `text` names. The address may have host bits. Raises: EvaluationError."""
     network = _parse_cidr(text)
     if network is None:
         raise EvaluationError(
@@ -103,7 +102,7 @@ def cidr(text: str) -> CIDR:
 
 @overload("ip.isLinkLocalMulticast(): bool")
 def is_link_local_multicast(value: IP) -> bool:
-    """Return whether the address is in 224.0.0.0/24, or in ff02::/16 with any flags."""
+    """Return whether `value` is in 224.0.0.0/24, or in ff02::/16 with any flags."""
     packed = value.address.packed
     if value.address.version == 4:
         return packed[:3] == b"\xe0\x00\x00"
@@ -112,7 +111,7 @@ def is_link_local_multicast(value: IP) -> bool:
 
 @overload("ip.isGlobalUnicast(): bool")
 def is_global_unicast(value: IP) -> bool:
-    """Return whether the address is global in Go's sense, which includes private ranges."""
+    """Return whether `value` is global in Go's sense, which includes private ranges."""
     address = value.address
     special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
     return not special and str(address) != _BROADCAST
@@ -120,14 +119,14 @@ def is_global_unicast(value: IP) -> bool:
 
 @overload("cidr.containsIP(ip): bool", "cidr.containsIP(string): bool")
 def contains_ip(value: CIDR, other: IP | str) -> bool:
-    """Return whether the range contains the address."""
+    """Return whether the range `value` contains the address `other`."""
     inner = ip(other) if isinstance(other, str) else other
     return _covers(value, CIDR(inner, inner.address.max_prefixlen))
 
 
 @overload("cidr.containsCIDR(cidr): bool", "cidr.containsCIDR(string): bool")
 def contains_cidr(value: CIDR, other: CIDR | str) -> bool:
-    """Return whether the range contains all addresses of the other range."""
+    """Return whether the range `value` contains all addresses of the range `other`."""
     return _covers(value, cidr(other) if isinstance(other, str) else other)
 
 

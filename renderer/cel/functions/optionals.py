@@ -16,7 +16,7 @@ from renderer.cel.values import NONE, Optional
 
 @overload("optional_type.value(): dyn")
 def value_of(value: Optional) -> Any:
-    """Return the value of the optional. Raises: EvaluationError if it has none."""
+    """Return the value of the optional `value`. Raises: EvaluationError if `value` is empty."""
     if value.present:
         return value.value
     raise EvaluationError("the optional has no value; use orValue(...)")
@@ -24,7 +24,7 @@ def value_of(value: Optional) -> Any:
 
 @overload("optional.unwrap(list): list", "list.unwrapOpt(): list")
 def unwrap(meter: Meter, values: list[Any]) -> list[Any]:
-    """Return the values of the optionals that have one."""
+    """Return the value of each optional in `values` that is not empty."""
     meter.spend(len(values))
     return [optional.value for optional in map(expect_optional, values) if optional.present]
 

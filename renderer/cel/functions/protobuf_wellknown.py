@@ -1,8 +1,8 @@
 """Well-known types of Protobuf that cel-go's standard environment constructs: `google.protobuf.Int32Value{value: 3}`.
 
 CEL has no values of these types. A constructed message is a plain number, text, list, map, timestamp or duration (CEL
-language definition, "Protocol Buffer Data Conversion"). Each message is a function of the map of its fields. There are
-no other messages.
+language definition, "Protocol Buffer Data Conversion"). Each message is a function of the map of its fields. Messages
+of other types cannot be constructed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _BILLION: Final = 10**9
 
 
 def _typed_field(message: str, fields: Fields, name: str, default: Any) -> Any:
-    """Return the value of a field. Raises: EvaluationError unless it has the type of *default*."""
+    """Return the value of the field `name`, or `default` if it is absent.
+
+    Raises: EvaluationError if the value does not have the type of `default`.
+    """
     value = fields.get(name, default)
     if type_name(value) != type_name(default):
         raise EvaluationError(f"{message}.{name} is {type_name(default)}, not {type_name(value)}")
@@ -66,7 +69,7 @@ def _range_check(low: int, high: int) -> Callable[[int], int]:
 
 
 def _round_to_float32(value: float) -> float:
-    """Return the nearest 32-bit number."""
+    """Return the 32-bit number nearest to `value`."""
     try:
         rounded: float = struct.unpack("f", struct.pack("f", value))[0]
     except OverflowError:
@@ -91,14 +94,20 @@ for _name, (_default, _check) in _WRAPPERS.items():
 
 @overload("google.protobuf.Timestamp{}(map): timestamp", namespaced=True)
 def timestamp(fields: Fields) -> datetime:
-    """Return the timestamp that is `seconds` and `nanos` after 1970."""
+    """Return the timestamp `seconds` seconds and `nanos` nanoseconds after 1970-01-01 00:00 UTC.
+
+    Raises: EvaluationError if the signs differ, `nanos` is a second or more, or the year is not from 1 to 9999.
+    """
     nanos = _nanoseconds("google.protobuf.Timestamp", fields)
     return compute_timestamp(lambda: timestamp_from_nanoseconds(nanos))
 
 
 @overload("google.protobuf.Duration{}(map): duration", namespaced=True)
 def duration(fields: Fields) -> timedelta:
-    """Return the duration of `seconds` and `nanos`."""
+    """Return the duration of `seconds` seconds and `nanos` nanoseconds.
+
+    Raises: EvaluationError if the signs differ, `nanos` is a second or more, or the duration exceeds MAX_DURATION.
+    """
     nanos = _nanoseconds("google.protobuf.Duration", fields)
     return compute_duration(lambda: duration_from_nanoseconds(nanos))
 
@@ -137,7 +146,10 @@ _VALUE_DEFAULTS: Final[dict[str, Any]] = {
 
 @overload("google.protobuf.Value{}(map): dyn", namespaced=True)
 def value(meter: Meter, fields: Fields) -> Any:
-    """Return a JSON value. If several fields are given, which exclude each other in protobuf, the last one counts."""
+    """Return the JSON value of the field that is given.
+
+    Protobuf accepts one field only. If several are given, the last one counts.
+    """
     _check_field_names("google.protobuf.Value", fields, *_VALUE_DEFAULTS)
     if not fields:
         return None
@@ -147,7 +159,7 @@ def value(meter: Meter, fields: Fields) -> Any:
 
 
 def _to_json_value(meter: Meter, content: Any) -> Any:
-    """Return a value as JSON: numbers are doubles, or text if a double is not exact."""
+    """Return `content` as JSON. A number becomes a double, or text if no double equals it."""
     if type(content) in MAPS:
         meter.spend(2 * len(content))
         if any(type(key) is not str for key in content):

@@ -16,7 +16,7 @@ _BILLION: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A Kubernetes quantity, in billionths of its unit."""
+    """A Kubernetes quantity. `nanos` counts billionths."""
 
     nanos: int
 
@@ -26,7 +26,7 @@ register_type(Quantity, "kubernetes.Quantity", "quantity")
 
 @overload("quantity(string): quantity")
 def quantity(text: str) -> Quantity:
-    """Return the quantity of a text such as `500Mi`."""
+    """Return the quantity that `text` names, such as `500Mi`. Raises: EvaluationError for any other text."""
     amount = parse_nanos(text)
     if amount is None:
         raise EvaluationError(f"{text!r} is not a quantity; write for instance 500Mi, 1.5 or 250m")
@@ -35,13 +35,13 @@ def quantity(text: str) -> Quantity:
 
 @overload("quantity.isInteger(): bool")
 def is_integer(value: Quantity) -> bool:
-    """Return whether the quantity is a whole number that fits into an int."""
+    """Return whether `value` is a whole number that fits into an int of 64 bits."""
     return value.nanos % _BILLION == 0 and INT_MIN <= value.nanos // _BILLION <= INT_MAX
 
 
 @overload("quantity.asInteger(): int")
 def as_integer(value: Quantity) -> int:
-    """Return the quantity as an int. Raises: EvaluationError unless `isInteger()`."""
+    """Return `value` as an int. Raises: EvaluationError if `value.isInteger()` is false."""
     if not is_integer(value):
         raise EvaluationError("asInteger: the quantity is not a whole number of 64 bits")
     return value.nanos // _BILLION
@@ -49,7 +49,7 @@ def as_integer(value: Quantity) -> int:
 
 @overload("quantity.asApproximateFloat(): double")
 def as_approximate_float(value: Quantity) -> float:
-    """Return the quantity as the nearest double; an infinity if it is too large."""
+    """Return the double nearest to `value`, or an infinity if `value` is too large."""
     try:
         return value.nanos / _BILLION
     except OverflowError:

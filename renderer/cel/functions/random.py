@@ -14,7 +14,10 @@ _ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @overload("random.seededString(int, string): string")
 def seeded_string(meter: Meter, length: int, seed: str) -> str:
-    """Return *length* characters, one for each 4 bytes of SHA-256(seed), repeating after 8 as in kro."""
+    """Return `length` characters, one for each 4 bytes of SHA-256(`seed`). As in kro, they repeat after 8 characters.
+
+    Raises: EvaluationError if `length` is not positive.
+    """
     if length <= 0:
         raise EvaluationError("random.seededString: the length must be positive")
     meter.produce(length)
@@ -25,7 +28,7 @@ def seeded_string(meter: Meter, length: int, seed: str) -> str:
 
 @overload("random.seededInt(int, int, string): int")
 def seeded_int(low: int, high: int, seed: str) -> int:
-    """Return an integer with low <= result < high."""
+    """Return an integer from `low` to before `high`. Raises: EvaluationError if `low` is not less than `high`."""
     if low >= high:
         raise EvaluationError("random.seededInt: the minimum must be less than the maximum")
     return low + int.from_bytes(hashlib.sha256(seed.encode()).digest()[:8], "big") % (high - low)

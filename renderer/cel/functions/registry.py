@@ -3,7 +3,7 @@
     @overload("string.split(string): list")
     def split(text: str, separator: str) -> list[str]: ...
 
-A signature that starts with a type declares a method of that type; any other qualifier (`json.marshal`) is part of the
+A signature that starts with a type declares a method of that type. Any other qualifier (`json.marshal`) is part of the
 name. `dyn` accepts every type. `Type{}` constructs a message from the map of its fields. An implementation whose first
 parameter is called `meter` receives the budget. A class or built-in function takes one operand.
 """
@@ -29,9 +29,10 @@ _SIGNATURE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One signature.
+    """One signature with its implementation.
 
-    `types` are the accepted types of each operand, starting with a method's target; None accepts all.
+    `types` are the accepted types of each operand. For a method, the first operand is its target. None accepts all
+    types.
     """
 
     types: tuple[frozenset[type] | None, ...]
@@ -63,11 +64,11 @@ class Function:
         return implementation(meter, *operands)
 
     def unary(self, meter: Meter, operand: Any) -> Any:
-        """Call with one operand, faster than `__call__`."""
+        """Call as `__call__` does, but faster, with one operand."""
         return (self._chosen.get((type(operand),)) or self._choose(operand))(meter, operand)
 
     def binary(self, meter: Meter, left: Any, right: Any) -> Any:
-        """Call with two operands, faster than `__call__`."""
+        """Call as `__call__` does, but faster, with two operands."""
         return (self._chosen.get((type(left), type(right))) or self._choose(left, right))(meter, left, right)
 
     def _choose(self, *operands: Any) -> Implementation:
@@ -79,7 +80,7 @@ class Function:
         raise NoOverloadError(self.format_call(*map(type_name, operands)), operands)
 
     def format_call(self, *operands: str) -> str:
-        """Return the call as text."""
+        """Return a call with these operands as text."""
         if self.method:
             return f"{operands[0]}.{self.name}({', '.join(operands[1:])})"
         return f"{self.name}({', '.join(operands)})"
@@ -96,13 +97,13 @@ class Function:
 
 _TABLE: Final[dict[tuple[str, bool], Function]] = {}
 FUNCTIONS: Final[Mapping[tuple[str, bool], Function]] = MappingProxyType(_TABLE)
-"""(name, is a method) to function. Filled while the library modules are imported."""
+"""By name and whether it is a method, each function. Filled while the library modules are imported."""
 
 
 def overload(*signatures: str, namespaced: bool = False) -> Callable[[_F], _F]:
-    """Declare a function as the implementation of signatures.
+    """Return a decorator that declares a function as the implementation of `signatures`.
 
-    With *namespaced*, the qualifier is part of the name even if it is also a type (`ip.isCanonical`).
+    With `namespaced`, the qualifier is part of the name even if it is also a type (`ip.isCanonical`).
     """
 
     def declare(implementation: _F) -> _F:
@@ -114,7 +115,7 @@ def overload(*signatures: str, namespaced: bool = False) -> Callable[[_F], _F]:
 
 
 def overload_each(implementations: Mapping[str, Implementation]) -> None:
-    """Declare implementations by their signatures."""
+    """Declare each of `implementations`, which are given by signature."""
     for signature, implementation in implementations.items():
         _declare(signature, implementation, namespaced=False)
 

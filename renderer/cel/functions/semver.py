@@ -21,7 +21,7 @@ _MAX_TEXT_CHARACTERS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Semver:
-    """A semantic version. Build metadata takes no part in comparisons."""
+    """The three numbers and the pre-release of a version. Build metadata takes no part in comparisons."""
 
     numbers: tuple[int, int, int]
     prerelease: tuple[tuple[bool, int, str], ...]
@@ -29,7 +29,7 @@ class Semver:
 
     @property
     def sort_key(self) -> tuple[tuple[int, int, int], bool, tuple[tuple[bool, int, str], ...]]:
-        """Key of the version's order. A release follows its pre-releases."""
+        """Key that sorts versions. A release follows its pre-releases."""
         return self.numbers, not self.prerelease, self.prerelease
 
 
@@ -53,7 +53,7 @@ def _parse(text: str, normalize: bool) -> Semver | None:
 
 
 def _normalize(text: str) -> str:
-    """Return the text without `v` and leading zeros, and with zeros for missing numbers."""
+    """Return `text` without `v` and leading zeros, and with zeros for missing numbers."""
     parts = [re.sub(r"\A0+(?=[0-9])", "", part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3 and not re.search(r"[+-]", parts[-1]):
         parts += ["0"] * (3 - len(parts))
@@ -62,7 +62,10 @@ def _normalize(text: str) -> str:
 
 @overload("semver(string): semver", "semver(string, bool): semver")
 def semver(text: str, normalize: bool = False) -> Semver:
-    """Return the semantic version of a text; with *normalize*, also of one such as `v1.2`."""
+    """Return the semantic version that `text` names. With `normalize`, accept texts such as `v1.2`.
+
+    Raises: EvaluationError for any other text.
+    """
     version = _parse(text, normalize)
     if version is None:
         hint = "" if normalize else "; semver(text, true) also reads v1.2"
@@ -72,7 +75,7 @@ def semver(text: str, normalize: bool = False) -> Semver:
 
 @overload("isSemver(string): bool", "isSemver(string, bool): bool")
 def is_semver(text: str, normalize: bool = False) -> bool:
-    """Return whether `semver` accepts the text."""
+    """Return whether `semver` accepts `text`."""
     return _parse(text, normalize) is not None
 
 

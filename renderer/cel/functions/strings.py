@@ -1,6 +1,6 @@
 """Strings: CEL core and cel-go's strings extension.
 
-Positions and sizes count code points. Every function pays for the text that it produces before building it.
+Positions and sizes count code points. Every function pays for its result before it builds the result.
 """
 
 from __future__ import annotations
@@ -33,63 +33,69 @@ _QUOTE_ESCAPES: Final = str.maketrans(
 
 @overload("string.startsWith(string): bool")
 def starts_with(meter: Meter, text: str, prefix: str) -> bool:
-    """Return whether the text starts with *prefix*."""
+    """Return whether `text` starts with `prefix`."""
     meter.read(prefix)
     return text.startswith(prefix)
 
 
 @overload("string.endsWith(string): bool")
 def ends_with(meter: Meter, text: str, suffix: str) -> bool:
-    """Return whether the text ends with *suffix*."""
+    """Return whether `text` ends with `suffix`."""
     meter.read(suffix)
     return text.endswith(suffix)
 
 
 @overload("string.contains(string): bool")
 def contains(meter: Meter, text: str, part: str) -> bool:
-    """Return whether the text contains *part*."""
+    """Return whether `text` contains `part`."""
     meter.read(text)
     return part in text
 
 
 @overload("string.lowerAscii(): string")
 def lower_ascii(meter: Meter, text: str) -> str:
-    """Return the text with its ASCII letters in lower case."""
+    """Return `text` with its ASCII letters in lower case."""
     meter.produce(len(text))
     return text.translate(_TO_LOWER)
 
 
 @overload("string.upperAscii(): string")
 def upper_ascii(meter: Meter, text: str) -> str:
-    """Return the text with its ASCII letters in upper case."""
+    """Return `text` with its ASCII letters in upper case."""
     meter.produce(len(text))
     return text.translate(_TO_UPPER)
 
 
 @overload("string.trim(): string")
 def trim(meter: Meter, text: str) -> str:
-    """Return the text without white space at its ends, as Unicode defines it."""
+    """Return `text` without white space at its ends, as Unicode defines it."""
     meter.produce(len(text))
     return text.strip(_SPACE)
 
 
 @overload("string.reverse(): string")
 def reverse(meter: Meter, text: str) -> str:
-    """Return the characters of the text in reverse order."""
+    """Return the characters of `text` in reverse order."""
     meter.produce(len(text))
     return text[::-1]
 
 
 @overload("string.charAt(int): string")
 def char_at(text: str, index: int) -> str:
-    """Return the character at *index*; an empty text if that is the length of the text."""
+    """Return the character at `index`, or an empty text if `index` is the length of `text`.
+
+    Raises: EvaluationError if `index` is out of range.
+    """
     _check_index(index, len(text))
     return text[index : index + 1]
 
 
 @overload("string.indexOf(string): int", "string.indexOf(string, int): int")
 def index_of(meter: Meter, text: str, part: str, start: int = 0) -> int:
-    """Return the index of the first *part* at or after *start*, or -1."""
+    """Return the index of the first `part` at or after `start`, or -1 if there is none.
+
+    Raises: EvaluationError if `start` is out of range.
+    """
     meter.read(text)
     if part:
         _check_index(start, len(text))
@@ -98,7 +104,10 @@ def index_of(meter: Meter, text: str, part: str, start: int = 0) -> int:
 
 @overload("string.lastIndexOf(string): int", "string.lastIndexOf(string, int): int")
 def last_index_of(meter: Meter, text: str, part: str, last: int | None = None) -> int:
-    """Return the index of the last *part* that begins at or before *last*, or -1."""
+    """Return the index of the last `part` that begins at or before `last`, or -1 if there is none.
+
+    Raises: EvaluationError if `last` is out of range.
+    """
     meter.read(text)
     if last is None:
         return text.rfind(part)
@@ -109,7 +118,10 @@ def last_index_of(meter: Meter, text: str, part: str, last: int | None = None) -
 
 @overload("string.substring(int): string", "string.substring(int, int): string")
 def substring(meter: Meter, text: str, start: int, end: int | None = None) -> str:
-    """Return the characters from *start* to before *end*, by default to the end of the text."""
+    """Return the characters from `start` to before `end`, by default to the end of `text`.
+
+    Raises: EvaluationError if an index is out of range, or `start` is after `end`.
+    """
     stop = len(text) if end is None else end
     _check_index(start, len(text))
     _check_index(stop, len(text))
@@ -121,7 +133,10 @@ def substring(meter: Meter, text: str, start: int, end: int | None = None) -> st
 
 @overload("string.replace(string, string): string", "string.replace(string, string, int): string")
 def replace(meter: Meter, text: str, old: str, new: str, limit: int = -1) -> str:
-    """Return the text with *new* for each *old*, at most *limit* times unless that is negative."""
+    """Return `text` with its first `limit` occurrences of `old` replaced by `new`.
+
+    If `limit` is negative, replace all occurrences.
+    """
     meter.read(text)
     occurrences = text.count(old)
     replacements = occurrences if limit < 0 else min(occurrences, limit)
@@ -131,7 +146,10 @@ def replace(meter: Meter, text: str, old: str, new: str, limit: int = -1) -> str
 
 @overload("string.split(string): list", "string.split(string, int): list")
 def split(meter: Meter, text: str, separator: str, limit: int = -1) -> list[str]:
-    """Return at most *limit* parts, the last with the rest; none for 0, all for a negative limit."""
+    """Return at most `limit` parts of `text`, of which the last contains the rest.
+
+    If `limit` is 0, return no parts. If `limit` is negative, return all parts.
+    """
     if limit == 0:
         return []
     meter.read(text)
@@ -150,7 +168,10 @@ def _split_characters(meter: Meter, text: str, limit: int) -> list[str]:
 
 @overload("list.join(): string", "list.join(string): string")
 def join(meter: Meter, parts: list[Any], separator: str = "") -> str:
-    """Return the concatenation of the texts, with *separator* between them."""
+    """Return the concatenation of `parts`, with `separator` between them.
+
+    Raises: EvaluationError if a part is not a text.
+    """
     meter.spend(len(parts))
     for index, part in enumerate(parts):
         if type(part) is not str:
@@ -161,7 +182,7 @@ def join(meter: Meter, parts: list[Any], separator: str = "") -> str:
 
 @overload("strings.quote(string): string")
 def quote(meter: Meter, text: str) -> str:
-    """Return the text in double quotes, with special characters escaped."""
+    """Return `text` in double quotes, with special characters escaped."""
     meter.produce(len(text))
     return f'"{text.translate(_QUOTE_ESCAPES)}"'
 

@@ -59,14 +59,14 @@ for _name, _unit in _UNITS.items():
 
 @overload("duration.getMilliseconds(): int")
 def milliseconds(length: timedelta) -> int:
-    """Return the milliseconds within the second, as the language definition says. cel-go returns the total."""
+    """Return the milliseconds after the last whole second (CEL language definition). cel-go returns the total."""
     whole = abs(length) % timedelta(seconds=1) // timedelta(milliseconds=1)
     return whole if length >= timedelta(0) else -whole
 
 
 @lru_cache(maxsize=64)
 def _find_zone(name: str) -> tzinfo:
-    """Return a zone by its IANA name or offset (`+02:00`, `02:00`)."""
+    """Return the zone with the IANA name or the offset (`+02:00`, `02:00`) `name`. Raises: EvaluationError."""
     if name == "UTC":
         return UTC
     if offset := _OFFSET.fullmatch(name):

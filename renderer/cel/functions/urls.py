@@ -23,7 +23,7 @@ _UNESCAPED_IN_PATH: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 
 @dataclass(frozen=True, slots=True)
 class URL:
-    """A parsed URL. `host` includes port and brackets, `path` is escaped, `query` is as written."""
+    """The parts of a URL. `host` includes port and brackets, `path` is escaped, `query` is as written."""
 
     scheme: str
     user: str
@@ -37,7 +37,10 @@ register_type(URL, "kubernetes.URL", "url")
 
 
 def _parse(text: str) -> URL | str:
-    """Return the URL, or its mistake as text. The checks follow the order of `url.ParseRequestURI` and `url.Parse`."""
+    """Return the parsed URL, or its mistake as text.
+
+    The order of the checks is that of `url.ParseRequestURI` and `url.Parse`.
+    """
     if not text:
         return "it is empty"
     if _CONTROL.search(text):
@@ -87,7 +90,7 @@ def _unescape(text: str) -> str:
 
 
 def _escape_path(path: str) -> str:
-    """Return Go's `URL.EscapedPath()`.
+    """Return `path` as Go's `URL.EscapedPath()` does.
 
     A well-formed path stays as written. In any other path, special characters are escaped.
     """
@@ -99,7 +102,7 @@ def _escape_path(path: str) -> str:
 
 @overload("url(string): url")
 def url(meter: Meter, text: str) -> URL:
-    """Return the URL of a text, which must have a scheme or begin with a slash."""
+    """Return the URL that `text` names, with a scheme or a slash at its start. Raises: EvaluationError."""
     meter.read(text)
     parsed = _parse(text)
     if isinstance(parsed, str):
@@ -109,7 +112,7 @@ def url(meter: Meter, text: str) -> URL:
 
 @overload("isURL(string): bool")
 def is_url(meter: Meter, text: str) -> bool:
-    """Return whether `url` accepts the text."""
+    """Return whether `url` accepts `text`."""
     meter.read(text)
     return isinstance(_parse(text), URL)
 
@@ -134,7 +137,7 @@ overload_each(
 
 @overload("url.getQuery(): map")
 def get_query(meter: Meter, value: URL) -> dict[str, list[str]]:
-    """Return all values of each key, unescaped. Malformed pairs are left out, as in Go."""
+    """Return all values of each key of the query, unescaped. As in Go, malformed pairs are left out."""
     meter.spend(len(value.query))
     values_by_key: dict[str, list[str]] = {}
     for pair in value.query.split("&"):
