@@ -196,7 +196,7 @@ def _read_expression(expression: Mapping[str, Any], *, strict: bool) -> Requirem
     key, operator = _check_key(expression.get("key"), strict=strict), expression.get("operator")
     values = expression.get("values") or []
     if operator not in EXPRESSION_OPERATORS:
-        raise SelectorError(f"label {key}: operator {operator!r} is none of {', '.join(EXPRESSION_OPERATORS)}")
+        raise SelectorError(f"label {key}: operator {operator!r} is not one of {', '.join(EXPRESSION_OPERATORS)}")
     if not isinstance(values, list | tuple):
         raise SelectorError(f"label {key}: values must be a list")
     if (operator in (Operator.IN, Operator.NOT_IN)) != bool(values):

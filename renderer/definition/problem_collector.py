@@ -49,7 +49,7 @@ class ProblemCollector:
         """Note each use of `omit()` in `expressions`. `reason` tells in the message why no field may be left out."""
         for place, program in expressions:
             if "omit" in program.calls:
-                self.fail(join_path(path, place), f"${{{program.text}}}: omit() is not allowed here; {reason}")
+                self.fail(join_path(path, place), f"${{{program.text}}}: omit() cannot be used here; {reason}")
 
     def check_names(
         self,

@@ -67,7 +67,7 @@ def _check_identity(body: Any, path: str, collector: ProblemCollector) -> GroupK
         if not isinstance(value, str) or not value:
             collector.fail(f"{path}.{field}", "missing: must be written out")
         elif "${" in value:
-            collector.fail(f"{path}.{field}", "must be literal; expressions are not allowed here")
+            collector.fail(f"{path}.{field}", "must be literal; write a fixed value instead of an expression")
         elif not pattern.fullmatch(value):
             example = "v1 or apps/v1" if field == "apiVersion" else "Deployment"
             collector.fail(f"{path}.{field}", f"{value!r} is not valid; write for example {example}")

@@ -59,9 +59,9 @@ def compile_status(
     if template is None:
         return StatusProjection(compile_template({}))
     for place in _find_constants(fields, ""):
-        collector.fail(join_path(_PATH, place), "must contain an expression; constants are not allowed in status")
+        collector.fail(join_path(_PATH, place), "is a constant; write an expression that reads a resource or schema")
     for place in _find_constant_expressions(template):
-        collector.fail(join_path(_PATH, place), "must read a resource or schema; constants are not allowed in status")
+        collector.fail(join_path(_PATH, place), "does not read a resource or schema; write an expression that does")
     if with_names:
         collector.check_names(template.expressions, _PATH, frozenset(scope))
     collector.refuse_omit(template.expressions, _PATH, "a field that is not known yet is left out by itself")

@@ -40,5 +40,5 @@ def find_mistakes(program: Program, scope: frozenset[str], *, own_id: str) -> It
 
 def _unknown_name(name: str, scope: frozenset[str], own_id: str) -> str:
     if name == own_id:
-        return f"{name!r} is this resource itself; self references are only allowed in readyWhen"
-    return f"no resource or variable {name!r} in scope{suggestion_or_names(name, scope)}"
+        return f"{name!r} is this resource itself; read it in readyWhen only"
+    return f"{name!r} is not a resource or variable in scope{suggestion_or_names(name, scope)}"

@@ -88,7 +88,7 @@ def _control_character(error: ReaderError, data: bytes) -> YamlSyntaxError:
     character_text = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
     line = data.count(b"\n", 0, position) + 1
     return YamlSyntaxError(
-        line, f"the control character {character_text} is not allowed in YAML; remove it or write it as an escape"
+        line, f"the control character {character_text} is not valid in YAML; remove it or write it as an escape"
     )
 
 

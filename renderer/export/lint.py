@@ -182,8 +182,8 @@ def _find_undefined(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
     for declared in catalog.objects:
         kind = declared.group_kind
         if kind.group in groups and kind not in defined_kinds and kind not in types.described and kind != RGD:
-            hint = "if another repository does, name it with --schemas"
-            message = f"no definition here defines {kind}; {hint}; otherwise the object is applied as written"
+            hint = "if another repository defines it, name that with --schemas"
+            message = f"{kind} is not defined here; {hint}; otherwise the object is applied as written"
             yield Problem(declared.origin.file, declared.line_of("kind"), "kind", message)
 
 

@@ -20,7 +20,7 @@ class CycleError(RendererError):
 
     def __init__(self, path: list[str]) -> None:
         self.find_path = path
-        super().__init__(f"these depend on one another in a circle: {' -> '.join(path)}; remove one of the references")
+        super().__init__(f"dependency cycle: {' -> '.join(path)}; remove one of these references")
 
 
 def compute_levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:

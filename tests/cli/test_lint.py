@@ -133,7 +133,7 @@ def test_an_instance_of_a_kind_that_nothing_defines(capsys: pytest.CaptureFixtur
     told = [one["message"] for one in findings(capsys, place, code=0) if one["file"] == "x.yaml"]
     assert len(told) == 1
     assert told[0].startswith(
-        f"no definition here defines Lnik.{GROUP}; if another repository does, name it with --schemas"
+        f"Lnik.{GROUP} is not defined here; if another repository defines it, name that with --schemas"
     )
 
 

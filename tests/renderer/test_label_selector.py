@@ -184,8 +184,8 @@ def test_texts_that_the_server_would_refuse(text: str, message: str) -> None:
         (expression("a", "In"), "label a: operator In needs values"),
         (expression("a", "Exists", "x"), "label a: operator Exists takes no values"),
         ({"matchExpressions": [{"key": "a", "operator": "In", "values": "x"}]}, "label a: values must be a list"),
-        (expression("a", "Gt", "1"), "label a: operator 'Gt' is none of In, NotIn, Exists, DoesNotExist"),
-        (expression("a", {}), "label a: operator {} is none of In, NotIn, Exists, DoesNotExist"),
+        (expression("a", "Gt", "1"), "label a: operator 'Gt' is not one of In, NotIn, Exists, DoesNotExist"),
+        (expression("a", {}), "label a: operator {} is not one of In, NotIn, Exists, DoesNotExist"),
     ],
 )
 def test_objects_that_the_server_would_refuse(selector: Any, message: str) -> None:

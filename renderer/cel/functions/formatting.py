@@ -49,7 +49,9 @@ def format_text(meter: Meter, text: str, values: list[Any]) -> str:
             pieces.append("%")
             continue
         if used_count >= len(values):
-            raise EvaluationError(f"format: there is no value for the clause {clause[0]} (number {used_count + 1})")
+            raise EvaluationError(
+                f"format: the clause {clause[0]} (number {used_count + 1}) has no value; add a value to the list"
+            )
         pieces.append(_format_clause(meter, clause, values[used_count]))
         used_count += 1
     pieces.append(text[position:])

@@ -116,7 +116,9 @@ def _nanoseconds(message: str, fields: Fields) -> int:
     _check_field_names(message, fields, "seconds", "nanos")
     seconds, nanos = _typed_field(message, fields, "seconds", 0), _typed_field(message, fields, "nanos", 0)
     if not -_BILLION < nanos < _BILLION or seconds * nanos < 0:
-        raise EvaluationError(f"{message}: {seconds} seconds and {nanos} nanos do not go together")
+        raise EvaluationError(
+            f"{message}: {seconds} seconds and {nanos} nanos must have one sign, and nanos be less than a second"
+        )
     return int(seconds * _BILLION + nanos)
 
 

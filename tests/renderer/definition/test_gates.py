@@ -120,7 +120,7 @@ def test_s1_36_s1_37_what_a_resource_may_not_read(gate: str, told: str) -> None:
         ("external('a', 'b')", "external() takes the name of one external fact as a text"),
         ("settled(apps)", "is an integer, where a boolean is needed"),
         ("now", "is a timestamp, where a boolean is needed"),
-        ("omit()", "omit() is not allowed here"),
+        ("omit()", "omit() cannot be used here"),
         ("runtime.newCondition({type: 'A', status: 'True'})", "runtime.newCondition() works in status.conditions only"),
         ("app.spec.", "the expression ends too early"),
     ],

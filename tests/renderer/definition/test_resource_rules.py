@@ -26,7 +26,10 @@ def test_a_plain_template_has_its_kind() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "${schema.spec.kind}"}, "template.kind: must be literal; expressions are not allowed here"),
+        (
+            {"kind": "${schema.spec.kind}"},
+            "template.kind: must be literal; write a fixed value instead of an expression",
+        ),
         ({"apiVersion": None}, "template.apiVersion: missing: must be written out"),
         ({"metadata": {}}, "template.metadata.name: missing"),
         ({"apiVersion": "kro.run/v1alpha1", "kind": "ResourceGraphDefinition"}, "template.kind: a definition cannot"),

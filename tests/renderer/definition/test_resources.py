@@ -45,12 +45,12 @@ def test_a_condition_is_a_dependency_as_well() -> None:
 @pytest.mark.parametrize(
     ("resources", "message"),
     [
-        ([resource("a", "b"), resource("b", "a")], "these depend on one another in a circle: a -> b -> a"),
+        ([resource("a", "b"), resource("b", "a")], "dependency cycle: a -> b -> a"),
         ([resource("a"), resource("a")], "'a' is used twice; ids are unique inside a definition"),
-        ([resource("a", "a")], "self references are only allowed in readyWhen"),
+        ([resource("a", "a")], "is this resource itself; read it in readyWhen only"),
         ([resource("a", externalRef={})], "must have exactly one of template and externalRef"),
         ([resource("a", forEach=[{"zone": "${['x']}"}])], "must use the iterator 'zone'"),
-        ([resource("a", readyWhen=["${b.data}"]), resource("b")], "no resource or variable 'b' in scope"),
+        ([resource("a", readyWhen=["${b.data}"]), resource("b")], "'b' is not a resource or variable in scope"),
     ],
 )
 def test_a_mistake_leaves_no_nodes(resources: list[dict[str, Any]], message: str) -> None:

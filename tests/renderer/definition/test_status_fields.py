@@ -33,10 +33,10 @@ def test_fields_have_the_types_of_their_expressions() -> None:
     [
         ([], ""),
         ("x", "spec.schema.status: must be a mapping whose values are expressions"),
-        ({"a": 1}, "spec.schema.status.a: must contain an expression; constants are not allowed in status"),
-        ({"a": "${1}"}, "spec.schema.status.a: must read a resource or schema; constants are not allowed in status"),
+        ({"a": 1}, "spec.schema.status.a: is a constant; write an expression that reads a resource or schema"),
+        ({"a": "${1}"}, "spec.schema.status.a: does not read a resource or schema; write an expression that does"),
         ({"levelgate": "${schema.spec.n}"}, "spec.schema.status.levelgate: is reserved for Levelgate's own status"),
-        ({"a": "${nosuch.b}"}, "spec.schema.status.a: ${nosuch.b}: no resource or variable 'nosuch' in scope"),
+        ({"a": "${nosuch.b}"}, "spec.schema.status.a: ${nosuch.b}: 'nosuch' is not a resource or variable in scope"),
     ],
 )
 def test_mistakes_are_noted(status: Any, problem: str) -> None:

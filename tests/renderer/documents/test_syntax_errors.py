@@ -14,7 +14,7 @@ from renderer.documents.syntax_errors import is_templated
         ('a: "x\n', 2, "a closing quote is missing"),
         ("a: {b: 1\n", 2, "a '{' is not closed, or a comma is missing"),
         ("a: {{ .Values.a }}\n", 1, "begins a template, as in Helm charts"),
-        ("a: \x07\n", 1, "the control character U+0007 is not allowed in YAML"),
+        ("a: \x07\n", 1, "the control character U+0007 is not valid in YAML"),
     ],
 )
 def test_the_message_tells_line_and_remedy(text: str, line: int, words: str) -> None:

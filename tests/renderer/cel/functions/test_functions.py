@@ -203,7 +203,7 @@ FAILURES = [
     ("'a'.matches('(')", "invalid regular expression '('"),
     ("'a'.matches('(?=a)')", "invalid regular expression"),
     ("'%d'.format(['a'])", "format: %d does not take string"),
-    ("'%d %d'.format([1])", "format: there is no value for the clause %d (number 2)"),
+    ("'%d %d'.format([1])", "format: the clause %d (number 2) has no value"),
     ("'%q'.format([1])", "format: unknown clause '%q'"),
     ("[1].slice(0, 2)", "slice(0, 2) is outside of a list of 1"),
     ("[].min()", "min of an empty list"),
