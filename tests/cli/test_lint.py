@@ -399,7 +399,7 @@ def test_clusters_and_placements_are_checked_with_what_they_place(
     assert out[-1].startswith("6 files: 1 error, ")
 
 
-def test_where_the_configuration_has_no_fleet_nobody_obeys_a_placement(
+def test_a_placement_without_a_fleet_has_no_effect(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """And a placement whose clusters may be declared elsewhere fails no strict run."""
@@ -416,6 +416,7 @@ def test_where_the_configuration_has_no_fleet_nobody_obeys_a_placement(
     config.write_text(f"apiVersion: levelgate.dev/v1alpha1\nkind: Config\nsources: [{source}]\n")
     out = linted(capsys, folder, "--strict", "--config", str(config), code=1)
     assert (
-        "p.yaml:2: warning: kind: nothing obeys this Placement: `fleet` in levelgate.yaml makes several clusters of it"
+        "p.yaml:2: warning: kind: this Placement has no effect: levelgate.yaml has no `fleet`; "
+        "set `fleet`, or remove the Placement from Git"
         in out
     )
