@@ -26,14 +26,14 @@ _MIN_AGE: Final = timedelta(seconds=3)
 class FieldReader:
     """Readers of single values, which collect mistakes in `problems`.
 
-    `directory` is that of the configuration file: relative paths begin there.
+    `directory` is the directory of the configuration file. Relative paths begin there.
     """
 
     problems: FieldProblems
     directory: Path
 
     def resolve_files(self, path: str, value: Mapping[str, str]) -> dict[str, Path]:
-        """Return the files that the fields name, by field; `username` names none."""
+        """Return the files that the fields name, by field. `username` is left out, because it does not name a file."""
         return {name: self.resolve_file(f"{path}.{name}", text) for name, text in value.items() if name != "username"}
 
     def resolve_file(self, path: str, text: str) -> Path:
@@ -46,7 +46,7 @@ class FieldReader:
         return file
 
     def parse_field(self, path: str, parse: Callable[[str], T], text: str | None) -> T | None:
-        """Return the parsed value; None for no text, or for a mistake, which is added to `problems`."""
+        """Return the parsed value, or None if `text` is missing or invalid. A mistake is added to `problems`."""
         try:
             return None if text is None else parse(text)
         except (ValueError, RefusedUrl) as error:
@@ -55,7 +55,10 @@ class FieldReader:
 
 
 def parse_web_url(text: str) -> str:
-    """Return the URL if it is one of a web server. Raises: ValueError, without the URL, which may hold a secret."""
+    """Return `text` if it is the URL of a web server.
+
+    Raises: ValueError, whose text leaves out the URL, as that may hold a secret.
+    """
     error = ValueError("is not the URL of a web server; write https://HOST/PATH")
     try:
         parts = split_url(text)
@@ -69,19 +72,19 @@ def parse_web_url(text: str) -> str:
 
 
 def parse_age(text: str) -> timedelta:
-    """Return the longest age of an external fact. Raises: ValueError."""
+    """Return the longest age of an external fact. Raises: ValueError if `text` is invalid or the age below 3 s."""
     return _parse_at_least(text, _MIN_AGE)
 
 
 def parse_interval(text: str) -> timedelta:
-    """Return a time between two repetitions. Raises: ValueError."""
+    """Return a time between two repetitions. Raises: ValueError if `text` is invalid or the time below 1 s."""
     return _parse_at_least(text, _MIN_INTERVAL)
 
 
 def _parse_at_least(text: str, minimum: timedelta) -> timedelta:
     parsed = parse_duration(text)
     if parsed < minimum:
-        raise ValueError(f"{text!r} is shorter than {format_duration(minimum)}")
+        raise ValueError(f"{text!r} is shorter than {format_duration(minimum)}; write a longer time")
     return parsed
 
 
@@ -93,7 +96,7 @@ OFF: Final = "off"
 class ListenAddress:
     """The address of a listening socket.
 
-    An empty `host` stands for all addresses of the machine, port 0 for any free one.
+    An empty `host` stands for all addresses of the machine. Port 0 stands for any free port.
     """
 
     host: str
@@ -112,9 +115,9 @@ DEFAULT_ADDRESS: Final = ListenAddress("127.0.0.1", 8480)
 
 
 def parse_address(text: str) -> ListenAddress | None:
-    """Read `127.0.0.1:8480`, `[::1]:8480` or `:8480` (all addresses); return None for `off`.
+    """Return the address in `127.0.0.1:8480`, `[::1]:8480` or `:8480` (all addresses), or None for `off`.
 
-    Raises: ValueError that says what to write.
+    Raises: ValueError, whose text says what to write.
     """
     if text == OFF:
         return None

@@ -29,28 +29,29 @@ class FleetConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The content of a configuration file."""
+    """Valid settings of a configuration file. Missing fields have their defaults."""
 
     sources: tuple[SourceConfig, ...]
     cluster: str
     """Name by which windows select the cluster."""
     externals: tuple[ExternalFactSource, ...] = ()
     context: str = ""
-    """Context of the kubeconfig; empty: the current one."""
+    """Context of the kubeconfig. If it is empty, the current context is used."""
     apply_concurrency: int | None = None
-    """None if the file does not set it; so is `max_concurrent_reconciles`."""
+    """None if the file does not set the field."""
     max_concurrent_reconciles: int | None = None
+    """None if the file does not set the field."""
     listen: str = ""
-    """Address of the status page, as written; empty if the file does not set it."""
+    """Address of the status page, as written. It is empty if the file does not set the field."""
     hooks: Mapping[str, Path] = field(default_factory=dict)
-    """File with the secret, by provider that may call the webhook."""
+    """Providers that may call the webhook, each with the file that holds its secret."""
     fleet: FleetConfig | None = None
     """None for a single cluster."""
     notifications: tuple[Receiver, ...] = ()
     resync: timedelta = DEFAULT_RESYNC
     """Time between two full reconciliations."""
     log_format: str = ""
-    """One of `LOG_FORMATS`, or empty if the file does not set it."""
+    """One of `LOG_FORMATS`. It is empty if the file does not set the field."""
     warnings: tuple[Problem, ...] = ()
     """Findings about valid fields that have no effect."""
 
@@ -61,7 +62,7 @@ class Config:
 
 
 class ConfigErrors(GitopsError):
-    """The file is invalid; `problems` holds all its mistakes."""
+    """Rejection of a configuration file. `problems` holds all its mistakes."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

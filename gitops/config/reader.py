@@ -44,7 +44,7 @@ _LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")
 
 
 def read_config(file: Path) -> Config:
-    """Return the configuration in a file. Paths in it are relative to its directory. Raises: ConfigErrors."""
+    """Return the configuration in `file`, whose directory is the start of relative paths. Raises: ConfigErrors."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -68,16 +68,16 @@ def read_config(file: Path) -> Config:
 
 @dataclass
 class _ConfigReader(SourceReader):
-    """Reader of the whole file, which collects mistakes.
+    """Reader of all fields of the file. It collects mistakes instead of stopping at the first.
 
-    An invalid field counts as not given, so that all others are still checked.
+    An invalid field counts as missing, so that all other fields are still checked.
     """
 
     value: dict[str, Any] = field(default_factory=dict)
     warnings: list[Problem] = field(default_factory=list)
 
     def parse_config(self, value: dict[str, Any]) -> Config:
-        """Return the configuration; add a problem for each mistake."""
+        """Return the configuration, and add a problem for each mistake."""
         self._check_schema(value)
         sources = [
             self.read_source(f"sources[{index}]", item) for index, item in enumerate(self._list_items("sources"))
@@ -129,13 +129,13 @@ class _ConfigReader(SourceReader):
         }
 
     def _read_fleet(self) -> FleetConfig | None:
-        """Return None for a single cluster, or if the fleet has no valid `source`."""
+        """Return the fleet, or None for a single cluster or a fleet without a valid `source`."""
         value: dict[str, Any] = self.value.get("fleet") or {}
         if "source" not in value:
             return None
         names = [item["name"] for item in self._list_items("sources") if "name" in item]
         if value["source"] not in names:
-            message = f"no source {value['source']!r}{suggestion_or_names(value['source'], names)}"
+            message = f"source {value['source']!r} is not configured{suggestion_or_names(value['source'], names)}"
             self.problems.add_problem("fleet.source", message)
         directory = self.directory / value["directory"] if "directory" in value else None
         if directory is not None and not directory.is_dir():
@@ -155,7 +155,7 @@ class _ConfigReader(SourceReader):
         return FleetConfig(value["source"], AccessSettings(directory, plugins, namespace))
 
     def _read_receiver(self, index: int, value: dict[str, Any]) -> Receiver | None:
-        """Return a receiver of notifications; None if it has no valid channel."""
+        """Return a receiver of notifications, or None if it has no valid channel."""
         path = f"notifications[{index}]"
         channels = [name for name in ("webhook", "slack", "github", "gitlab") if name in value]
         if len(channels) != 1:
@@ -190,14 +190,14 @@ class _ConfigReader(SourceReader):
     def _check_receiver_sources(self, path: str, names: Sequence[str]) -> None:
         """Warn about sources that do not exist: the receiver gets no messages for them.
 
-        That is not a mistake, because the source may be added later.
+        A missing source is not a mistake, because it may be added later.
         """
         known = {item["name"] for item in self._list_items("sources") if "name" in item}
         for index, name in enumerate(names):
             if name not in known:
                 place = f"{path}.sources[{index}]"
                 declared = self.problems.declared
-                message = f"no source {name!r}{suggestion_or_names(name, known)}"
+                message = f"source {name!r} is not configured{suggestion_or_names(name, known)}"
                 self.warnings.append(Problem(declared.origin.file, declared.line_of(place), place, message))
 
     def _check_schema(self, value: dict[str, Any]) -> None:
@@ -211,7 +211,7 @@ class _ConfigReader(SourceReader):
                 value.pop(mistake.path.partition(".")[0], None)
 
     def _list_items(self, name: str) -> list[dict[str, Any]]:
-        """Return the items of a list; an item that is not an object counts as empty."""
+        """Return the items of the list `name`. An item that is not an object counts as empty."""
         items = self.value.get(name)
         return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
 
@@ -234,7 +234,7 @@ class _ConfigReader(SourceReader):
         for index, item in enumerate(self._list_items("sources")):
             for position, dependency in enumerate(item.get("dependsOn") or ()):
                 if dependency not in sources:
-                    message = f"no source {dependency!r}{suggestion_or_names(dependency, sources)}"
+                    message = f"source {dependency!r} is not configured{suggestion_or_names(dependency, sources)}"
                     self.problems.add_problem(f"sources[{index}].dependsOn[{position}]", message)
         graph = {
             name: [dependency for dependency in item.get("dependsOn") or () if dependency in sources]
@@ -250,7 +250,7 @@ class _ConfigReader(SourceReader):
             self.problems.add_problem(f"sources[{index}].dependsOn", f"waits for itself: {' <- '.join(cycle)}")
 
     def _read_external_fact(self, path: str, value: dict[str, Any]) -> ExternalFactSource | None:
-        """Return an external fact; None if a required field is missing or invalid."""
+        """Return an external fact, or None if a required field is missing or invalid."""
         http = value.get("http") or {}
         url = self.parse_field(f"{path}.http.url", parse_web_url, http.get("url"))
         max_age = self.parse_field(f"{path}.maxAge", parse_age, value.get("maxAge"))

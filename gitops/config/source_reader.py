@@ -50,10 +50,10 @@ _CREDENTIAL_SCHEMES: Final = {
 
 @dataclass
 class SourceReader(FieldReader):
-    """Reader of a source. An invalid field counts as not given, so that all others are still checked."""
+    """Reader of a source. An invalid field counts as missing, so that all others are still checked."""
 
     def read_source(self, path: str, value: dict[str, Any]) -> SourceConfig | None:
-        """Return a source; None if its URL, ref, path or interval is invalid."""
+        """Return a source, or None if its URL, ref, path or interval is invalid."""
         name = value.get("name", "")
         if name and not SOURCE_NAME_PATTERN.fullmatch(name):
             self.problems.add_problem(
@@ -84,14 +84,14 @@ class SourceReader(FieldReader):
         )
 
     def _read_account(self, path: str, text: str) -> str:
-        """Return `NAMESPACE/NAME`; a name alone is in Levelgate's namespace."""
+        """Return the account as `NAMESPACE/NAME`. A name alone is in Levelgate's namespace."""
         qualified = text if "/" in text or not text else f"{OWN_NAMESPACE}/{text}"
         if qualified and not _ACCOUNT_PATTERN.fullmatch(qualified):
             self.problems.add_problem(path, f"{text!r} names no service account; write NAME, or NAMESPACE/NAME")
         return qualified
 
     def _read_target(self, path: str, value: dict[str, Any]) -> SourceTarget | None:
-        """Return the target; None if URL, ref or path is invalid.
+        """Return the target, or None if URL, ref or path is invalid.
 
         A local path is relative to the configuration file.
         """
@@ -136,7 +136,7 @@ class SourceReader(FieldReader):
         )
 
     def _read_forge(self, path: str, value: Mapping[str, str] | None, target: SourceTarget) -> ForgeProject | None:
-        """Return the project at the forge; None if the field is absent or invalid."""
+        """Return the project at the forge, or None if the field is absent or invalid."""
         if not value or "tokenFile" not in value:
             return None
         token = self.resolve_file(f"{path}.tokenFile", value["tokenFile"])
@@ -167,7 +167,7 @@ class SourceReader(FieldReader):
 
 
 def _parse_adoption(value: Any) -> Adoption:
-    """Return the adoption that `adopt` describes, as a policy or an object; the schema has been checked."""
+    """Return the adoption that `adopt` describes, as a policy or an object. Its form is already checked."""
     if isinstance(value, str):
         value = {"policy": value}
     return Adoption.parse(f"{value['policy']}:{','.join(value.get('from', ()))}") if value else NO_ADOPTION

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ForgeKind(StrEnum):
-    """Kind of forge."""
+    """Forges that have an adapter, by their name in the configuration."""
 
     GITHUB = "github"
     GITLAB = "gitlab"
@@ -47,7 +47,7 @@ _API_PATHS: Final = {ForgeKind.GITHUB: "/api/v3", ForgeKind.GITEA: "/api/v1", Fo
 
 
 class UnknownForge(GitopsError):
-    """A repository whose forge is not known; the text says which option to add."""
+    """Failure to find the forge of a repository. Its text says which option to add."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ForgeProject:
     """Repository at a forge.
 
     `api` is the URL of the forge's API, `project` the name of the repository there. `login` is the user name of the
-    token, needed for tokens that may not ask for it, else empty.
+    token. It is needed only for a token that may not ask the forge for that name, and may otherwise be empty.
     """
 
     kind: ForgeKind
@@ -68,9 +68,9 @@ class ForgeProject:
     def from_url(
         cls, url: str, token_file: Path, *, kind: str = "", api: str = "", project: str = "", login: str = ""
     ) -> ForgeProject:
-        """Return the project of the repository at *url*. Empty arguments are derived from the URL.
+        """Return the project of the repository at `url`. Empty arguments are derived from the URL.
 
-        Raises: UnknownForge if the URL does not tell enough.
+        Raises: UnknownForge if the kind, API or project cannot be derived, or the API is not a safe place for a token.
         """
         address = _parse_url(RepositoryAddress.from_url, url)
         if not (kind or address.host in _KINDS_BY_HOST):
@@ -94,9 +94,11 @@ class ForgeProject:
 
 
 def _check_api_url(api: str) -> str:
-    """Return the API's URL if a token may be sent there: https, or http on this machine, and no credential in it.
+    """Return the URL `api` if a token may be sent there.
 
-    Raises: UnknownForge.
+    It has to begin with https, or with http for this machine, and must not contain a credential.
+
+    Raises: UnknownForge if the URL is rejected.
     """
     parts = _parse_url(split_url, api)
     scheme, host = parts.scheme.lower(), parts.hostname or ""

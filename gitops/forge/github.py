@@ -19,7 +19,7 @@ from renderer.frozen import dataclass
 class GitHub:
     """Repository at GitHub. `project` is `owner/name`.
 
-    `configured_login` is the user name of a token that may not ask for it, else empty.
+    `configured_login` is the user name of the token. If it is empty, the forge is asked for that name.
     """
 
     rest: Rest

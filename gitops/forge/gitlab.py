@@ -23,7 +23,7 @@ _STATES = {"opened": PullState.OPEN, "merged": PullState.MERGED}
 class GitLab:
     """Project at GitLab. `project` is its full path, groups included.
 
-    `configured_login` is the user name of a token that may not ask for it, else empty.
+    `configured_login` is the user name of the token. If it is empty, the forge is asked for that name.
     """
 
     rest: Rest
@@ -104,7 +104,7 @@ def _parse_pull(data: Mapping[str, Any]) -> PullRequest:
 
 
 def _parse_own_pull(data: Mapping[str, Any]) -> PullRequest | None:
-    """Return None for a merge request of a fork, which may have a branch of the same name."""
+    """Return the pull request, or None for that of a fork, which may have a branch of the same name."""
     return _parse_pull(data) if data["source_project_id"] == data["target_project_id"] else None
 
 

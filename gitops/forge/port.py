@@ -13,7 +13,7 @@ from renderer.frozen import dataclass
 
 
 class ForgeError(GitopsError):
-    """A failed request to a forge; the text says which and why. A later attempt may succeed."""
+    """Failure of a request to a forge. Its text names the request and the reason. A later attempt may succeed."""
 
 
 class ForgeRefused(ForgeError):
@@ -29,7 +29,7 @@ class CommentTooLong(ForgeRefused):
 
 
 class TooManyItems(ForgeRefused):
-    """A list with more pages than are read; `items` are those that were read."""
+    """List with more pages than are read. `items` are those of the pages that were read."""
 
     def __init__(self, text: str, items: Sequence[Any]) -> None:
         super().__init__(text)
@@ -87,10 +87,10 @@ class Forge(Protocol):
         """Return the user name of the token."""
 
     def seal(self, text: str) -> str:
-        """Return a seal of the text, which only a holder of the token can compute."""
+        """Return a seal of `text`, which only a holder of the token can compute."""
 
     async def list_open_pulls(self) -> Sequence[PullRequest]:
-        """Return all open pull requests. Raises: TooManyItems."""
+        """Return all open pull requests. Raises: TooManyItems if the list has more pages than are read."""
 
     async def get_pull(self, number: int) -> PullRequest: ...
 
@@ -108,7 +108,7 @@ class Forge(Protocol):
     async def get_default_branch(self) -> str: ...
 
     async def list_pulls_from(self, branch: str) -> Sequence[PullRequest]:
-        """Return the pull requests from this branch of the repository itself, in any state, not those from forks."""
+        """Return the pull requests from `branch` of this repository, in any state. Those of forks are omitted."""
 
     async def create_pull(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
-        """Open a pull request from an existing branch into the branch *base*."""
+        """Open a pull request from an existing branch into the branch `base`."""

@@ -15,7 +15,7 @@ from applier.backoff import exponential_backoff, is_waiting
 from renderer.frozen import dataclass
 
 _DEFAULT_DELAY: Final = timedelta(minutes=1)
-"""First delay after a refusal without a time; it doubles with each further refusal."""
+"""First delay after a refusal without a time. The delay doubles with each further refusal."""
 
 _MAX_DELAY: Final = timedelta(hours=1)
 """Longest delay: a later time in a response means that one of the two clocks is wrong."""
@@ -26,7 +26,10 @@ _LIMIT_PHRASES: Final = ("rate limit", "abuse detection")
 
 @dataclass
 class RateLimits:
-    """Rate limits of one forge. `resumes_at` is the time of the next permitted request; None for at once."""
+    """Limits of one forge, learned from its responses.
+
+    `resumes_at` is the time of the next permitted request, or None for at once.
+    """
 
     resumes_at: datetime | None = None
     _early_attempts: int = 0
@@ -36,7 +39,7 @@ class RateLimits:
         return self.resumes_at is not None and is_waiting(self.resumes_at, _MAX_DELAY, now)
 
     def note(self, status: int, headers: Mapping[str, str], message: str, now: datetime) -> bool:
-        """Learn from a response, and return whether it is a refusal by a limit.
+        """Update the limits from a response, and return whether the response is a refusal by a limit.
 
         A successful response may use up the last permitted request, which delays the next one.
         """
@@ -71,7 +74,7 @@ def _is_exhausted(headers: Mapping[str, str]) -> bool:
 
 
 def _parse_reset_time(headers: Mapping[str, str], now: datetime) -> datetime | None:
-    """Return the time of the next permitted request according to the headers; None without such a header."""
+    """Return the time of the next permitted request according to the headers, or None if they tell none."""
     wait = headers.get("Retry-After", "")
     moment = _first_header(headers, "X-RateLimit-Reset", "RateLimit-Reset")
     if wait.isdecimal():

@@ -1,8 +1,8 @@
 """HTTP client for the API of a forge: pages, conditional requests, rate limits, and errors in words.
 
 The token is read from its file for each request. It is sent only to the configured server and never stands in a
-message. Redirects are not followed. The caller passes a function that parses the JSON of a response; a response that
-it cannot parse is a ForgeError.
+message. Redirects are not followed. The caller passes a function that parses the JSON of a response. If this function
+fails, a ForgeError is raised.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class Rest:
             self._session = None
 
     async def get(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> _Read:
-        """Return the parsed resource at a path. An unchanged resource is taken from memory. Raises: ForgeError."""
+        """Return the parsed resource at `path`. An unchanged resource is taken from memory. Raises: ForgeError."""
         result: _Read = (await self._get_cached(self._url(path, query), read)).result
         return result
 
     async def get_pages(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> list[_Read]:
-        """Return the parsed items of all pages of a list. Raises: ForgeError, and TooManyItems after 50 pages."""
+        """Return the parsed items of all pages of a list. Raises: ForgeError, or TooManyItems after 50 pages."""
         url, items = self._url(path, query), list[_Read]()
         page_size = next((int(query[name]) for name in ("per_page", "limit") if name in query), 0)
         for _ in range(_MAX_PAGES):
@@ -92,14 +92,14 @@ class Rest:
         return result
 
     def seal(self, text: str) -> str:
-        """Return a seal of the text, which only a holder of the token can compute. Raises: ForgeError."""
+        """Return a seal of `text`, which only a holder of the token can compute. Raises: ForgeError."""
         return hmac.new(self._read_token().encode(), text.encode(), hashlib.sha256).hexdigest()[:32]
 
     def _url(self, path: str, query: Mapping[str, str | int]) -> str:
         return f"{self.api}{path}" + (f"?{urlencode(query)}" if query else "")
 
     def _rebase_url(self, url: str, path: str) -> str:
-        """Return a page's URL at the configured server: behind a proxy, a forge links to its public name."""
+        """Return the URL of a page at the configured server, as a forge behind a proxy links to its public name."""
         if urlsplit(url)[:2] == urlsplit(self.api)[:2]:
             return url
         return f"{self.api}{path}?{urlsplit(url).query}"
@@ -180,23 +180,23 @@ class Rest:
 
     def _rate_limited_error(self) -> RateLimited:
         until = self._limits.resumes_at or self.clock.now()
-        return RateLimited(f"{self.api}: limits requests now; continuing at {timestamp(until)}", until)
+        return RateLimited(f"{self.api}: limits the rate of requests; Levelgate continues at {timestamp(until)}", until)
 
     def _refusal_error(self, status: int, where: str, message: str) -> ForgeError:
         text = f"{where}: {status}{f' ({message})' if message else ''}"
         match status:
             case 401:
-                return ForgeRefused(f"{text}; the token in {self.token_file} is not accepted: renew it")
+                return ForgeRefused(f"{text}; the token in {self.token_file} is invalid: renew it")
             case 403:
                 return ForgeRefused(
-                    f"{text}; the token may not do this: give it the right to comment and to set states"
+                    f"{text}; the token may not do this: give it the right to comment and to set commit statuses"
                 )
             case 404 | 410:
                 return ForgeNotFound(f"{text}; check the repository and what the token may see")
             case 400 | 413 | 422:
                 return CommentTooLong(text)
             case _ if status < 400:
-                return ForgeRefused(f"{text}; it has moved: set the new address")
+                return ForgeRefused(f"{text}; it has moved: set the new URL of the API")
         return ForgeError(text) if status >= 500 else ForgeRefused(text)
 
 
@@ -214,7 +214,7 @@ async def _read_body(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _next_page_url(response: aiohttp.ClientResponse) -> str:
-    """Return the URL of the next page (RFC 8288; GitLab's X-Next-Page), empty after the last page."""
+    """Return the URL of the next page, or an empty string after the last. Sources: RFC 8288, GitLab's X-Next-Page."""
     if link := response.links.get("next"):
         return str(link["url"])
     number = response.headers.get("X-Next-Page", "")
@@ -240,7 +240,7 @@ def _parse_response(data: bytes, read: Callable[[Any], _Read], where: str) -> _R
 
 
 def _refusal_message(data: bytes) -> str:
-    """Return the forge's own message of a refusal, on one line of at most 200 characters."""
+    """Return the message of the forge for a refusal, on one line of at most 200 characters."""
     try:
         document = json.loads(data)
         text = str(document.get("message") or document.get("error") or "")

@@ -1,7 +1,8 @@
 """Restriction of two commits to the objects that the second commit can affect.
 
 Most commits change little of a large source, and only that part needs a plan. Invariant: the plan of the part says the
-same as a plan of the whole. Where it might not, the whole is planned: the deletion brake counts all live objects.
+same as a plan of the whole source. If a commit deletes more objects than the deletion brake permits, the whole source
+is planned, because the brake counts all live objects.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from renderer.render.model import RenderedApplySet, Rendering
 def restrict_to_affected(
     base: Catalog, head: Catalog, base_rendering: Rendering, head_rendering: Rendering, brake: DeletionBrake
 ) -> tuple[Catalog, Catalog] | None:
-    """Return both catalogs without the objects that the commit cannot affect; None if the whole has to be planned.
+    """Return both catalogs without the objects that the commit cannot affect, or None to plan the whole source.
 
     Both renderings are made with one `RenderCache`, so that equal nodes are identical and compared at no cost.
     """
     if len(_node_keys(base_rendering) - _node_keys(head_rendering)) > brake.deletions:
         return None
     source = source_parent(head.source)
-    # Kept are members that differ, instances that read an external object or contain a difference, objects that
-    # instances refer to, and the direct dependencies and dependents of all these.
+    # Members that differ are kept, and instances that read an external object or contain a difference. Objects that
+    # instances refer to are kept. So are the direct dependencies and dependents of all these.
     affected_keys = set(_differing_members(base_rendering, head_rendering, source))
     with_descendants = affected_keys.union(*(_descendants(owner, head_rendering) for owner in affected_keys))
     for rendering in (base_rendering, head_rendering):
@@ -49,7 +50,7 @@ def _node_keys(rendering: Rendering) -> set[ObjectKey]:
 
 
 def _differing_members(base_rendering: Rendering, head_rendering: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
-    """Yield the members of the source's set that differ, that have another definition, or contain a difference."""
+    """Yield the members of the source's set that differ, have another definition, or contain a difference."""
     old, new = (
         {node.key: node for applyset in side.sources.values() for node in applyset.nodes}
         for side in (base_rendering, head_rendering)
@@ -104,7 +105,7 @@ def _descendants(key: ObjectKey, rendering: Rendering) -> Iterator[ObjectKey]:
 
 
 def _referenced_members(rendering: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
-    """Yield the members that instances refer to; for a node of an instance, its outermost instance."""
+    """Yield the members that instances refer to. A node of an instance stands for its outermost instance."""
     referenced = {
         node.key for applyset in rendering.instances.values() for node in applyset.nodes if node.external and node.key
     }
@@ -128,9 +129,10 @@ def _adjacent_members(affected_keys: set[ObjectKey], source: RenderedApplySet) -
 
 
 def _restrict_catalog(catalog: Catalog, affected_keys: set[ObjectKey]) -> Catalog:
-    """Keep the objects with the kind and name of an affected key.
+    """Return the catalog with only the objects whose kind and name occur in `affected_keys`.
 
-    The namespace is ignored: an object without one gets it later. An object too many does not change the plan.
+    Namespaces are not compared, because an object without a namespace gets one later. An object that is kept without
+    need does not change the plan.
     """
     names = {(key.group_kind, key.name) for key in affected_keys}
     return replace(

@@ -1,7 +1,7 @@
 """Objects that a cluster would hold after a commit was applied, with the records that Levelgate keeps on them.
 
 A plan against these objects tells what the next commit changes, without a cluster. They are exactly the objects of the
-commit. An object that waits for values of a cluster is included with the fields that are known, if its name is known.
+commit. If an object waits for values of a cluster and its name is known, it is included with its known fields.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ASSUMED_CREATION_TIME = "2000-01-01T00:00:00Z"
 def assume_applied(
     catalog: Catalog, rendering: Rendering, version: str, rollouts: Iterable[Object]
 ) -> Mapping[ObjectKey, Object]:
-    """Return the objects by key. *rendering* is of this catalog alone, *rollouts* are from `completed_rollouts`."""
+    """Return the objects by key. `rendering` is that of `catalog` alone, `rollouts` are from `completed_rollouts`."""
     records = RevisionArchive().with_pending_revisions(rendering.issued).records.values()
     rules = RevisionArchive().new_rules({catalog.source: resolve_rules(catalog, {}).accepted})
     packs = AppliedPacks()

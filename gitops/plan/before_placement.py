@@ -15,15 +15,15 @@ from renderer.catalog.catalog import Catalog
 BEFORE_PLACEMENT: Final = PlanWarning(
     WarningKind.NOT_COMPARED,
     "the configuration has a fleet, and no cluster was asked: this is what changes in Git, before placements, "
-    "overrides and namespace maps; what each cluster gets of it: levelgate plan PATH --config FILE --cluster all",
+    "overrides and namespace maps; to plan each cluster: levelgate plan PATH --config FILE --cluster all",
 )
-"""Warning of every plan that asks no cluster although there is a fleet."""
+"""Warning of every plan that asks no cluster although the configuration has a fleet."""
 
 
 def warn_before_placement(report: Report) -> Report:
     """Return the report with the warning that placements are not in it.
 
-    The warning stands in an empty report as well: a commit may change nothing but placements.
+    An empty report gets the warning too, because a commit may change nothing but placements.
     """
     return replace(report, warnings=(*report.warnings, BEFORE_PLACEMENT))
 
@@ -31,7 +31,7 @@ def warn_before_placement(report: Report) -> Report:
 def strip_placement(catalog: Catalog, fleet_source: str) -> Catalog:
     """Return the catalog without its clusters and placements, with their problems added.
 
-    *fleet_source* is the name of the source that may declare clusters.
+    `fleet_source` is the name of the source that may declare clusters.
     """
     problems = read_fleet_objects(catalog, {}, fleet_source=fleet_source).problems
     return replace(catalog, destinations=(), problems=tuple(sorted({*catalog.problems, *problems})))

@@ -47,7 +47,7 @@ _PRUNE_ACTIONS = {
 
 @dataclass
 class ChangeCollector:
-    """Changes of one prospect of a preview: all that is due, or all that is done before instances move."""
+    """Changes of one prospect of a preview: all changes, or only those made before instances move."""
 
     eventual_plan: EventualPlan
     masks: SecretMasks
@@ -63,11 +63,11 @@ class ChangeCollector:
     """Causes for which objects with a `deletionTimestamp` still exist."""
 
     refused: Mapping[ObjectKey, ClusterError]
-    """Refusals by the schemas of the commit itself."""
+    """Errors of the objects that the schemas of the commit itself refuse."""
 
     turn: FindTurn = lambda _, __: None
     frozen: Collection[ObjectKey] = ()
-    """Instances that are only healed."""
+    """Instances whose drift is healed and that do not change otherwise."""
 
     hidden: Collection[ObjectKey] = ()
     """Objects whose `data` is unknown and does not count as a difference."""
@@ -104,7 +104,7 @@ class ChangeCollector:
     def collect(self) -> tuple[PlannedChange, ...]:
         """Return the changes: first the source's own objects, then each instance with its nodes.
 
-        The object of an instance comes before its nodes if it is written, and after them if it is deleted.
+        If an instance is written, its object comes before its nodes. If it is deleted, its object comes after them.
         """
         return tuple(
             add_dependency_waits(
@@ -133,7 +133,7 @@ class ChangeCollector:
         return [*source_changes, *(change for parts in by_instance.values() for part in parts for change in part)]
 
     def _set_changes(self, set_plan: ApplySetPlan) -> Iterator[PlannedChange]:
-        """Yield the changes of one set: a set without nodes that failed, nodes, prune candidates, handovers."""
+        """Yield the changes of one set: its failure if it has no nodes, then nodes, prune candidates and handovers."""
         if set_plan.error and set_plan.error.reason.is_failure and not set_plan.nodes:
             key, message = set_plan.rendered.parent, self.masks.mask_text(set_plan.error.message)
             if key.group_kind not in self.neighbours.hidden_kinds and key not in self._failing:
@@ -156,7 +156,7 @@ class ChangeCollector:
         yield from self._handovers(set_plan)
 
     def _node_change(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> PlannedChange | None:
-        """Return the change of a node; None if a reader would see no difference."""
+        """Return the change of a node, or None if a reader would see no difference."""
         if node_plan.action in {NodeAction.NONE, NodeAction.RECORD} and not (
             node_plan.live and is_terminating(node_plan.live)
         ):
@@ -193,13 +193,14 @@ class ChangeCollector:
         )
 
     def _base_manifest(self, set_plan: ApplySetPlan, node: RenderedNode) -> Manifest | None:
-        """Return the manifest of a node in the base, where it waits for values there as well."""
+        """Return the manifest of a node in the base commit if it waits for values there too, otherwise None."""
         return (self.comparison.unresolved or {}).get((set_plan.rendered.parent, node.id))
 
     def _source_location(self, set_plan: ApplySetPlan, node: RenderedNode) -> SourceLocation:
         """Return the file and line of the commit that declare a node.
 
-        Where the commit lacks the definition (another source, an earlier revision), the outermost instance counts.
+        If the commit lacks the definition of the node, return the location of the outermost instance. Definitions of
+        other sources and earlier revisions are not in the commit.
         """
         if set_plan.rendered.is_source or node.origin.file in self.files:
             return node.origin
@@ -209,16 +210,17 @@ class ChangeCollector:
         return self._declared_at.get(instance.parent, node.origin)
 
     def _is_recorded_only(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> bool:
-        """Return whether an update without a difference only records what the object was written from.
+        """Return whether an update without a difference changes only the records of Levelgate on the object.
 
-        A dry run proves it for a member of this set. Against masked values no dry run is possible.
+        A dry run proves it for a member of this set. For an object with masked values no dry run is possible, and
+        the result is True.
         """
         return has_snapshot_masks(node_plan.live) or (
             node_plan.node.key in self.eventual_plan.answers and node_plan.live_set_id == set_plan.rendered.id
         )
 
     def _action(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> tuple[PlannedAction, str]:
-        """Return the action on a node, and the reason where the action alone does not tell it."""
+        """Return the action on a node, and a reason, which is empty if the action explains itself."""
         if owner := self.neighbours.hidden_kinds.get(node_plan.node.group_kind):
             gap = f"its definition is in source {owner}, and no revision of it that this version can read is recorded"
             return PlannedAction.UNKNOWN, f"{gap} in the cluster; run levelgate explain source/{owner}"
@@ -243,7 +245,7 @@ class ChangeCollector:
         return _ACTIONS[node_plan.action], lost
 
     def _describe_unknown_children(self, node: RenderedNode) -> str:
-        """Name the nodes of a nested instance that cannot be rendered yet; empty for other nodes."""
+        """Return a phrase that names the nodes of a nested instance without a rendering, or an empty string."""
         definition = self.eventual_plan.bundle.definitions.get(node.group_kind)
         if definition is None:
             return ""
@@ -251,7 +253,7 @@ class ChangeCollector:
         return f"; the outcome for its {names} is known only then"
 
     def _diff(self, set_plan: ApplySetPlan, node_plan: NodePlan, action: PlannedAction) -> tuple[FieldDiff, ...]:
-        """Return the masked field diff of a node: from a dry run where the server answered, else from its manifest."""
+        """Return the masked field diff of a node, from a dry run if one was made, otherwise from its manifest."""
         key, manifest = node_plan.node.key, node_plan.node.manifest
         match action:
             case PlannedAction.CREATE:
@@ -321,7 +323,7 @@ class ChangeCollector:
         )
 
     def _describe_deleted_children(self, key: ObjectKey) -> str:
-        """Name the nodes that are deleted with an instance, where the plan does not know its members; else empty."""
+        """Return a phrase that names the nodes deleted with an instance, or an empty string if the plan lists them."""
         definition = self.eventual_plan.bundle.definitions.get(key.group_kind)
         if definition is None or key in self.eventual_plan.situation.plans:
             return ""
@@ -362,7 +364,7 @@ class ChangeCollector:
         return self.comparison.levels.get(key, level) if set_plan.rendered.is_source and key else level
 
     def _instance(self, set_plan: ApplySetPlan, key: ObjectKey | None) -> ObjectKey | None:
-        """Return the instance under which a change is shown, also for the object of the instance itself."""
+        """Return the instance under which a change is shown. The object of an instance is shown under that instance."""
         if not set_plan.rendered.is_source:
             return set_plan.rendered.parent
         return key if key in self.eventual_plan.situation.plans else None
@@ -389,7 +391,7 @@ def _join_notes(*notes: str) -> str:
 
 
 def _describe_lost_fields(node_plan: NodePlan) -> str:
-    """Return the fields that are healed, and those that remain in conflict with another field manager."""
+    """Return a phrase that names the healed fields and those that remain in conflict with another field manager."""
     healed = join_names(node_plan.lost_fields, limit=3, separator="; ")
     contested = join_names(node_plan.contested_fields, limit=3, separator="; ")
     return f"{healed}; {Reason.CONFLICT}: {contested}, and stays so" if contested else healed

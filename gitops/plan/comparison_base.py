@@ -30,7 +30,7 @@ class ComparedObjects:
     def from_commits(
         cls, base: Catalog, base_rendering: Rendering, head: Catalog, head_rendering: Rendering, cluster: str
     ) -> ComparedObjects | None:
-        """Return the objects of two rendered commits; None if the second commit has no rules."""
+        """Return the objects of two rendered commits, or None if the second commit has no rules."""
         if not head.rules:
             return None
         return cls(
@@ -41,19 +41,19 @@ class ComparedObjects:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonBase:
-    """State that a commit is compared with and the planned cluster does not tell. Empty for a real cluster."""
+    """Facts about the compared state that the planned cluster does not hold. All are empty for a real cluster."""
 
     unresolved: BaseManifests | None = None
-    """Nodes of the base that wait for values: an equal node of the head is unchanged. None if a cluster is known."""
+    """Nodes of the base that wait for values. An equal node of the head is unchanged. None if a cluster is known."""
 
     levels: Mapping[ObjectKey, int] = field(default_factory=dict)
-    """Levels of the source's own objects in the whole commit, where the plan covers only a part of it."""
+    """Levels of the source's own objects in the whole commit. Empty if the plan covers the whole commit itself."""
 
     selectable: ComparedObjects | None = None
-    """Objects of both whole commits; None if the preview covers the whole source."""
+    """Objects of both whole commits. None if the preview covers the whole source."""
 
     hidden: frozenset[ObjectKey] = frozenset()
-    """Secrets with masked values: until its instance moves, such a Secret is taken to hold the data that it has."""
+    """Secrets with masked values. Until its instance moves, the data of such a Secret is assumed to stay equal."""
 
 
 def waiting_manifests(rendering: Rendering) -> BaseManifests:

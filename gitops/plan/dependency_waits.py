@@ -1,8 +1,8 @@
 """Waits of a change for other objects: its dependencies come first, and its dependents are deleted first.
 
 A held node also holds its descendants (S0-9), and so does a live node that does not change and is not ready. In the
-other direction, an object stays while a held deletion uses it. A member is not pruned while a held node could turn out
-to be the same object. A policy may ask for more (`Barrier`).
+other direction, an object stays while another object depends on it whose deletion is held. A member is not pruned while
+a held node could turn out to be the same object. A policy may require further waits (`Barrier`).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def add_dependency_waits(
     unresolved: Container[tuple[ObjectKey, str]] | None,
     mask_text: Callable[[str], str],
 ) -> Iterator[PlannedChange]:
-    """Yield the changes; a change that waits for another object gets one more obstacle.
+    """Yield the changes, with one more obstacle for each change that waits for another object.
 
-    *barriers* are those of instances that wait for more than their dependencies. *unresolved* is None if a cluster is
-    known. Else it names the nodes, by parent and id, that wait for values in the base commit as well. They hold
+    `barriers` are those of instances that wait for more than their dependencies. If a cluster is known, `unresolved` is
+    None. Otherwise it names the nodes, by parent and id, that wait for values in the base commit too. Such nodes hold
     nothing, since all objects of the base are assumed to be ready.
     """
     held_changes = _held_changes(changes, full_plan, unresolved, mask_text)
@@ -96,7 +96,7 @@ def _repair_keys(full_plan: Plan) -> Iterator[ObjectKey | None]:
 
 
 def _is_later(change: PlannedChange, obstacle: Obstacle) -> bool:
-    """Return whether the obstacle says more than the change's own obstacles: it ends later, or they are none."""
+    """Return whether the change has no obstacle, or `obstacle` ends later. An unknown end counts as the earliest."""
     return not change.obstacles or (
         obstacle.until is not None and (change.until is None or obstacle.until > change.until)
     )
@@ -140,7 +140,7 @@ def _unready_nodes(full_plan: Plan, mask_text: Callable[[str], str]) -> Iterator
 
 
 def _object_key(set_plan: ApplySetPlan, node: RenderedNode) -> ObjectKey:
-    """Return the key of a node; if its name is unknown, a key that no object can have (a name with a space)."""
+    """Return the key of a node. If its name is unknown, the key has a space in its name, as no object can have."""
     return node.key or set_plan.rendered.parent._replace(name=f"{set_plan.rendered.parent.name} {node.id}")
 
 
@@ -155,8 +155,8 @@ def _independent_nodes(full_plan: Plan) -> Iterator[ObjectKey]:
 def _all_waits(full_plan: Plan, users_of: FindUsers) -> dict[ObjectKey, list[ObjectKey]]:
     """Return, for each object, the objects that have to be written or deleted before it.
 
-    The deletion of an instance begins before that of its members and ends after it. So the members wait for what the
-    instance waits for, and the instance for them and for the members that other sets take over.
+    The deletion of an instance begins before that of its members and ends after it. So the members wait for the
+    same objects as the instance. The instance waits for its members and for those that other sets take over.
     """
     handed_over: dict[str, list[ObjectKey]] = {}
     for set_plan in full_plan.sets:
@@ -229,8 +229,8 @@ def _barrier_waits(
 ) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:
     """Yield the nodes behind a barrier, each with the nodes of earlier levels that hold it.
 
-    `Barrier.ALL` waits for all of them, other barriers for those that failed or wait for values. A node at a gate holds
-    only its own descendants (S0-26).
+    `Barrier.ALL` waits for all nodes of earlier levels, other barriers for nodes that failed or wait for values. A node
+    at a gate holds only its own descendants (S0-26).
     """
     for set_plan in full_plan.sets:
         barrier, earlier_keys = barriers.get(set_plan.rendered.parent), list[ObjectKey]()
@@ -243,7 +243,7 @@ def _barrier_waits(
 
 
 def _dependency_obstacle(blockers: Sequence[PlannedChange]) -> Obstacle:
-    """Return the obstacle for the blocker that ends last; blockers without a known end count as the earliest."""
+    """Return the obstacle for the blocker that ends last. A blocker without a known end counts as the earliest."""
     latest = max(blockers, key=lambda blocker: blocker.until.timestamp() if blocker.until else 0.0)
     name = latest.node or latest.ref
     is_unplanned = latest.action is PlannedAction.UNKNOWN

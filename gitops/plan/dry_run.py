@@ -31,7 +31,7 @@ _CLIENT_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
 class DryRunCluster(RecordedCluster):
     """Read-only cluster of recorded objects, with dry runs.
 
-    `crds` are the schemas by which custom objects are judged.
+    `crds` are the definitions whose schemas judge custom objects.
     """
 
     discovery: Discovery = NOTHING_SERVED
@@ -69,13 +69,13 @@ class DryRunCluster(RecordedCluster):
         return await self.apply_dry_run(manifest, self.objects.get(ObjectKey.from_manifest(manifest)), force=force)
 
     async def apply_dry_run(self, manifest: Object, live: Object | None = None, *, force: bool = True) -> Object:
-        """Return the object after *manifest* is applied to *live*, or created. A kind without a schema is not judged.
+        """Return the object after `manifest` is applied to `live`, or created. A kind without a schema is not judged.
 
-        A server refuses a manifest as invalid, or without *force* for a conflict with another field manager. Without
-        the live object, the result is unknown.
+        A server refuses an invalid manifest. Without `force`, it also refuses a conflict with another field manager. If
+        `live` is None, the defaults of the server are unknown, and `manifest` itself is returned.
 
-        Raises: ClusterError if a server would refuse the manifest, KindNotServed if the recorded cluster lacks the
-        kind, Unavailable if the live object cannot be loaded.
+        Raises: ClusterError if a server would refuse `manifest`, KindNotServed if the recorded cluster lacks the kind,
+        Unavailable if `live` cannot be loaded.
         """
         key = ObjectKey.from_manifest(manifest)
         if self.is_whole and key.group_kind not in self.discovery.resources:
@@ -94,7 +94,7 @@ class DryRunCluster(RecordedCluster):
         return result if self.is_whole and live is not None else manifest
 
     async def _load(self, obj: Object) -> bool:
-        """Store an object in the embedded server; return False if that refuses it.
+        """Store an object in the embedded server, and return whether the server accepts it.
 
         Masked values may be invalid, and another version of Kubernetes may have accepted more.
         """
@@ -132,7 +132,8 @@ def _without_server_fields(obj: Object) -> Object:
 async def find_refusals(plan: Plan, head: Catalog, schema_cluster: DryRunCluster) -> Mapping[ObjectKey, ClusterError]:
     """Return, by object, why the schemas of the commit refuse a custom object.
 
-    New objects are judged, and changed objects of a kind whose schema changes: the live cluster has the old schema.
+    New objects are judged. Changed objects are judged if the schema of their kind changes, because the live cluster
+    has the old schema.
     """
     described_kinds = head.types.described
     changed_kinds = set(redefined_kinds(plan))

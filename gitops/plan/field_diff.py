@@ -26,10 +26,10 @@ _RECORD_KEY_PREFIXES = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
 """Levelgate's own records on members: they change with every commit and say nothing of the deployed content."""
 
 _ITEM_NAME_FIELDS = ("name", "containerPort", "mountPath", "port", "key", "type", "ip")
-"""Fields that may name the items of a list, in order of preference; a path then has the name instead of an index."""
+"""Fields that may name the items of a list, in order of preference. A path has such a name instead of an index."""
 
 MAX_SHOWN_CHARACTERS = 300
-"""Characters of a value or message that people see; JSON has the whole."""
+"""Characters of a value or message that people see. JSON output is not cut."""
 
 
 def diff_objects(old: Any, new: Any) -> tuple[FieldDiff, ...]:
@@ -40,9 +40,10 @@ def diff_objects(old: Any, new: Any) -> tuple[FieldDiff, ...]:
 
 
 def intended_diff(live: Object, manifest: Manifest, masks: SecretMasks) -> tuple[FieldDiff, ...]:
-    """Return the fields of a manifest that the live object lacks or has otherwise, where no dry run was possible.
+    """Return the fields of a manifest that the live object lacks or has with another value.
 
-    Removed fields are missing: only the server knows which fields its own defaults filled.
+    It replaces a dry run that was not possible. Removed fields are missing in the result, because only the server knows
+    which fields its own defaults filled.
     """
     return tuple(
         field_diff
@@ -64,9 +65,10 @@ def removal_diff(masked_live: Any, paths: Iterable[str]) -> Iterator[FieldDiff]:
 
 
 def field_value(obj: Any, path: str) -> Any:
-    """Return the value at a path through maps only, such as `metadata.labels.app.kubernetes.io/name`; None if absent.
+    """Return the value at a path through maps only, or None if the path is absent.
 
-    Field names may contain dots, so that every prefix of the path is tried as a name.
+    An example is `metadata.labels.app.kubernetes.io/name`. Field names may contain dots, so that every prefix of the
+    path is tried as a name.
     """
     if not path or not isinstance(obj, dict):
         return None if path else obj
@@ -89,21 +91,21 @@ def strip_recorded_fields(obj: Any) -> Any:
 
 
 def diff_lines(difference: FieldDiff) -> Iterator[str]:
-    """Yield `- old` and `+ new`; a side without a value is left out."""
+    """Yield the lines `- old` and `+ new`. A side without a value is left out."""
     for mark, value in (("-", difference.old), ("+", difference.new)):
         if value is not None:
             yield f"{mark} {format_value(value)}"
 
 
 def format_value(value: Any) -> str:
-    """Return a value on one line: printable text as it is, anything else as JSON; long text is cut."""
+    """Return a value on one line. Printable text stays as it is, other values become JSON, and long text is cut."""
     is_printable = isinstance(value, str) and value.isprintable()
     text = value if is_printable else orjson.dumps(value).decode()
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}... ({len(text)} characters)"
 
 
 def shorten(text: str) -> str:
-    """Return a message, cut in its middle if long: the fault stands at its beginning, the advice at its end."""
+    """Return a message, cut in its middle if long, because it begins with the fault and ends with the advice."""
     half = MAX_SHOWN_CHARACTERS // 2
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
@@ -119,7 +121,7 @@ def _is_equal(old: Any, new: Any) -> bool:
 def _pair_items(old: Sequence[Any], new: Sequence[Any]) -> ItemPairs:
     """Pair the items of two lists by name, or by index if no field names them.
 
-    Return None for lists of plain values, and for lists that cannot be paired: those are shown whole.
+    Return None for lists of plain values, and for lists that cannot be paired. Such lists are shown whole.
     """
     for field in _ITEM_NAME_FIELDS:
         old_by_name, new_by_name = _items_by_field(field, old), _items_by_field(field, new)
@@ -132,6 +134,6 @@ def _pair_items(old: Sequence[Any], new: Sequence[Any]) -> ItemPairs:
 
 
 def _items_by_field(field: str, items: Sequence[Any]) -> dict[str, Any] | None:
-    """Return the items by the value of a field; None unless every item has it and all values differ."""
+    """Return the items by their values of `field`, or None if a value is missing or occurs twice."""
     by_name = {str(item[field]): item for item in items if isinstance(item, dict) and field in item}
     return by_name if len(by_name) == len(items) else None

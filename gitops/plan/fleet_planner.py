@@ -1,7 +1,8 @@
 """Plans of a commit against the clusters of a fleet.
 
-The commit's own clusters and placements say which objects each cluster gets; where they cannot be read, those in force
-count, as for the daemon. Each cluster is planned against itself. Neither the hub nor a cluster is written to.
+The clusters and placements of the commit say which objects each cluster gets. If the commit's own cannot be read, those
+that the hub has accepted count, as for the daemon. Each plan compares with the live state of its own cluster. Nothing
+is written, neither to the hub nor to a cluster.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ ALL_CLUSTERS: Final = "all"
 
 
 class UnknownPlanTarget(GitopsError):
-    """A cluster name that the commit does not declare."""
+    """Request for the plan of a cluster that the commit does not declare."""
 
 
 class NotPlanned(GitopsError):
-    """A cluster without an answer, or with another identity than the hub has recorded."""
+    """Failure to plan a cluster that does not answer, or has another identity than the hub has recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,10 @@ class PlacedSource:
 def place_source(
     state: SourceState, *, fleet_source: str, accepted: Mapping[str, StoredRules], scopes: Mapping[GroupKind, bool]
 ) -> PlacedSource:
-    """Place the objects of a source.
+    """Assign the objects of a source to the clusters of the fleet.
 
-    If another source declares the clusters, its clusters in force count: a plan does not read that source.
+    `accepted` are the rules that the hub has accepted, by source. `scopes` is True for a namespaced kind. If another
+    source declares the clusters, its accepted clusters count, because a plan does not read that source.
     """
     projections = FleetProjections(fleet_source, dict(accepted))
     states = [state]
@@ -107,7 +109,7 @@ def place_source(
 
 
 async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> PlacedSource:
-    """Place the objects of a source, with the clusters that are in force in the hub. Raises: ClusterError."""
+    """Assign the objects of a source to clusters, with the rules that the hub has accepted. Raises: ClusterError."""
     accepted, discovery = await asyncio.gather(read_accepted(hub), hub.discover())
     scopes = {kind: resource.namespaced for kind, resource in discovery.resources.items()}
     return place_source(state, fleet_source=fleet_source, accepted=accepted, scopes=scopes)
@@ -115,7 +117,7 @@ async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> P
 
 @dataclass(frozen=True, slots=True)
 class _StillClock:
-    """Clock that always shows one moment: all clusters are planned for it, so that equal plans have equal times."""
+    """Clock that always shows `moment`, so that equal plans of several clusters have equal times."""
 
     moment: datetime
 
@@ -139,7 +141,7 @@ class FleetPlanner:
     clock: Clock
     facts: planner.Facts | None
     knows_deletions: bool
-    """As in `Report`."""
+    """False if the plans do not know which source of the cluster this is, as in `Report`."""
 
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CLUSTERS_AT_ONCE), init=False)
     _records: Mapping[ClusterName, StoredClusterRecord] = field(default_factory=dict, init=False)
@@ -147,9 +149,11 @@ class FleetPlanner:
     _hub_id: str = field(default="", init=False)
 
     async def plan(self, placed: PlacedSource, wanted: str, other_sources: Collection[str]) -> FleetReport:
-        """Plan the cluster *wanted*, or `all`. *other_sources* are the sources that the plan does not read.
+        """Plan the cluster `wanted`, or every cluster if `wanted` is `all`.
 
-        Raises: UnknownPlanTarget, and ClusterError if the hub cannot be read.
+        `other_sources` are the sources that the plan does not read.
+
+        Raises: UnknownPlanTarget if `wanted` is not declared, ClusterError if the hub cannot be read.
         """
         names = _choose(placed, wanted)
         self._records, self._numbers, self._hub_id = await asyncio.gather(
@@ -172,7 +176,10 @@ class FleetPlanner:
         )
 
     async def _plan_cluster(self, placed: PlacedSource, name: ClusterName, clock: Clock) -> ClusterPlan:
-        """Plan one cluster. A cluster that cannot be planned has the reason in its plan, except the hub itself."""
+        """Return the plan of one cluster, or the reason why the cluster cannot be planned.
+
+        Raises: ConfigurationError, ClusterError or GitopsError if the hub itself cannot be planned.
+        """
         is_added = name not in placed.in_force and name in placed.projections.clusters
         spec = placed.projections.clusters.get(name)
         if spec is not None and spec.is_paused:
@@ -205,7 +212,7 @@ class FleetPlanner:
         return replace(report, moves=tuple(_numbered_moves(report.moves, state.catalog, self._numbers)))
 
     async def _identify(self, cluster: Cluster, name: ClusterName) -> None:
-        """Check the identity of a cluster. Raises: NotPlanned if it differs from the recorded one."""
+        """Check the identity of a cluster. Raises: NotPlanned if it differs from the record, or no answer comes."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 seen_uid = await read_cluster_uid(cluster)
@@ -246,7 +253,7 @@ def _choose(placed: PlacedSource, wanted: str) -> Sequence[ClusterName]:
         if name == wanted:
             raise UnknownPlanTarget(f"cluster {wanted} is {placed.describe_removal(name)}")
     raise UnknownPlanTarget(
-        f"no cluster {wanted!r}{suggestion_or_names(wanted, names)}; "
+        f"cluster {wanted!r} is not declared{suggestion_or_names(wanted, names)}; "
         f"declare it in source {placed.projections.fleet_source}, or use all"
     )
 

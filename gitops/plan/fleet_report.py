@@ -18,16 +18,21 @@ from renderer.phrasing import join_names
 
 _NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NAMES: Final = 20
-"""Most clusters that the title of a block names; further ones are counted."""
+"""Largest number of clusters that the title of a block names. Further clusters are counted."""
 
 
 class PlanOutcome(StrEnum):
-    """Outcome for a cluster: planned, or the reason why not."""
+    """Outcome for a cluster: planned, or the reason why it is not planned."""
 
     PLANNED = "Planned"
     UNKNOWN = "Unknown"
+    """The hub does not reach the cluster, or the plan failed. `ClusterPlan.message` tells the reason."""
+
     PAUSED = "Paused"
+    """The commit pauses the cluster, so that nothing is written there."""
+
     REMOVED = "Removed"
+    """The commit no longer declares the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,10 @@ class ClusterPlan:
 
     report: Report | None = None
     message: str = ""
-    """Reason for a missing report."""
+    """Reason why `report` is None. It is empty if the cluster is planned."""
 
     since: datetime | None = None
-    """Time since when the hub does not reach the cluster, if it knows."""
+    """Time at which the hub lost its connection to the cluster. None if the hub has not recorded such a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class FleetReport:
     at: datetime
     clusters: tuple[ClusterPlan, ...]
     problems: tuple[Problem, ...]
-    """Problems of the source, unless `local` is planned, whose report has them."""
+    """Problems of the source. Empty if the cluster `local` is planned, because the report of `local` lists them."""
 
     notes: tuple[str, ...]
     """Statements of what the plans do not cover."""
@@ -75,7 +80,10 @@ class FleetReport:
 
 
 def group_clusters(plans: Iterable[ClusterPlan]) -> list[list[ClusterPlan]]:
-    """Group the plans with equal differences, in order of their first. A cluster without a plan stands alone."""
+    """Group the clusters whose plans have equal differences.
+
+    The groups are in the order of their first cluster. A cluster without a report forms a group of its own.
+    """
     groups: list[list[ClusterPlan]] = []
     for plan in plans:
         alike = (group for group in groups if plan.report and _is_alike(group[0].report, plan.report))
@@ -87,16 +95,21 @@ def group_clusters(plans: Iterable[ClusterPlan]) -> list[list[ClusterPlan]]:
 
 
 def _is_alike(first: Report | None, second: Report) -> bool:
-    # The hash comes first because it is cheap and differs in most cases.
+    # Plans of equal hash may still differ, because the hash leaves out times, steps and the progress of rollouts. The
+    # hash is compared first, because that is cheap and tells most plans apart.
     return first is not None and first.hash == second.hash and _without_cluster(first) == _without_cluster(second)
 
 
 def _without_cluster(report: Report) -> Report:
+    """Return the report without the name of its cluster and without the time of the plan, for comparison."""
     return replace(report, against="", at=_NO_TIME)
 
 
 def block_title(group: list[ClusterPlan], since_text: str = "") -> str:
-    """Return the title of a block, such as `eu-1, eu-2: the same`. *since_text* is `since` of its plan, formatted."""
+    """Return the title of a block, such as `eu-1, eu-2: the same`.
+
+    `since_text` is `since` of the first plan in `group`, formatted for people.
+    """
     first, added = group[0], [plan.cluster for plan in group if plan.is_added]
     if first.outcome is PlanOutcome.UNKNOWN:
         since = f" since {since_text}" if since_text else ""
@@ -114,7 +127,11 @@ def block_title(group: list[ClusterPlan], since_text: str = "") -> str:
 
 
 def fleet_as_json(report: FleetReport) -> dict[str, Any]:
-    """Return the report as JSON values. `sameAs` names the first cluster with equal differences."""
+    """Return the report as JSON values.
+
+    `sameAs` names the first cluster with equal differences. Each cluster has its full plan all the same, so that a
+    program can read one cluster without looking up another.
+    """
     same_as = {plan.cluster: group[0].cluster for group in group_clusters(report.clusters) for plan in group[1:]}
     return {
         "source": report.source,

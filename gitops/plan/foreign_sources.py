@@ -1,6 +1,7 @@
 """Sources outside of a plan, as far as their records in the cluster mention objects of the plan.
 
-A claim of another source is known once a reconciliation has recorded it. A record has room for a limited number.
+A claim of another source is known once a reconciliation has recorded it. A record has room for a limited number of
+claims.
 """
 
 from __future__ import annotations
@@ -48,6 +49,6 @@ class ForeignSources:
             return ()
         message = (
             f"source {join_names(self.incomplete_sources)} may want objects that are shown as deleted here: "
-            "more waits there than its record holds; the objects that it wants are handed over"
+            "not all of its claims are recorded; claimed objects are handed over and not deleted"
         )
         return (PlanWarning(WarningKind.NOT_COMPARED, message),)

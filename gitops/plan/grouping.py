@@ -13,7 +13,7 @@ from renderer.render.model import id_in_definition
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Instances with alike changes; `changes` are those of the first instance.
+    """Instances whose changes differ only in their own names. `changes` are those of the first instance.
 
     `instances` is empty for objects that the source declares itself.
     """
@@ -54,12 +54,15 @@ class FoldedChange:
 
     @property
     def node(self) -> str:
-        """Return the id of the node; for several items of a collection, the id of the collection."""
+        """Return the id of the node, or the id of the collection if several of its items change."""
         return self.change.node if len(self.keys) < 2 else id_in_definition(self.change.node)
 
 
 def fold_changes(changes: Iterable[PlannedChange]) -> Iterator[FoldedChange]:
-    """Yield alike changes once, in the order of their first. Instances and objects without a name stand alone."""
+    """Merge changes that differ only in the names of their objects, and yield them in the order of `changes`.
+
+    Changes of instances, and of objects without a name, are not merged.
+    """
     changes_by_likeness: dict[object, list[PlannedChange]] = {}
     for index, change in enumerate(changes):
         key = change.key
@@ -104,7 +107,7 @@ def _describe_parts(subject: ObjectKey, change: PlannedChange) -> str:
 
 
 def _without_name(subject: ObjectKey, text: str) -> str:
-    """Replace the object's name in a text by `*`; names of one or two letters occur in too many other words."""
+    """Return `text` with `*` for the name of `subject`. A name of one or two letters stays: other words contain it."""
     return text.replace(subject.name, "*") if len(subject.name) > 2 else text
 
 

@@ -1,7 +1,7 @@
 """Changes in two steps: at once, and later when an instance moves to another revision of its definition.
 
-An instance that waits for its turn is still changed: its own new values are applied and drift is healed, with the
-revision that it has. A new instance may start at the revision that completed last. The new revision comes later. So a
+An instance that waits for its turn is still changed at its present revision: its own new values are applied, and drift
+is healed. A new instance may start at the revision that completed last. The move to the new revision comes later. So a
 preview has two prospects, before and after instances move. An object that is equal in both is changed at once.
 Any other object is changed in two steps.
 """
@@ -75,7 +75,7 @@ class InterimChanges:
     def _outcomes(
         self, eventual_plan: EventualPlan, *, excluded: Collection[ObjectKey] = ()
     ) -> Iterator[tuple[SetObjectKey, object]]:
-        """Yield a comparable outcome for each object, without the sets of *excluded* parents."""
+        """Yield a comparable outcome for each object, except in the sets whose parents are in `excluded`."""
         for set_plan in eventual_plan.plan.sets:
             if set_plan.rendered.parent not in excluded:
                 for node in (node_plan.node for node_plan in set_plan.nodes):
@@ -86,14 +86,14 @@ class InterimChanges:
                     yield (set_plan.rendered.parent, self.masks.mask_key(candidate.member.key)), candidate.outcome
 
     def _expected_objects(self, eventual_plan: EventualPlan) -> Iterator[tuple[ObjectKey, Object]]:
-        """Yield the desired objects: with the server's defaults if a dry run was made, else the manifests."""
+        """Yield the desired objects, with the server's defaults if a dry run was made, otherwise as manifests."""
         for node in (node_plan.node for set_plan in eventual_plan.plan.sets for node_plan in set_plan.nodes):
             if node.key and node.writable:
                 _, expected_object = eventual_plan.answers.get(node.key, (None, node.manifest))
                 yield self.masks.mask_key(node.key), expected_object
 
     def find_turn(self, set_plan: ApplySetPlan, key: ObjectKey) -> Cause | None:
-        """Return why an object is not changed before its instance moves; None if it is changed at once."""
+        """Return why an object is not changed before its instance moves, or None if it is changed at once."""
         parent = set_plan.rendered.parent
         if not self._waits_for_move(parent, self.masks.mask_key(key)):
             return None
@@ -104,7 +104,7 @@ class InterimChanges:
         return self._outcomes_before_move.get((parent, key)) != self._outcomes_after_move.get((parent, key))
 
     def _waiting_instance(self, key: ObjectKey | None) -> ObjectKey | None:
-        """Return the instance, or the nearest enclosing instance, that waits for its turn to move; None without one."""
+        """Return the instance or its nearest enclosing instance that waits for its turn to move, or None."""
         while key and not (key in self._stays and (key in self._frozen or self._is_moving(key))):
             rendered = self._instances.get(key)
             key = rendered.owner if rendered else None
@@ -113,7 +113,7 @@ class InterimChanges:
     def merge(
         self, final_changes: Sequence[PlannedChange], early_changes: Sequence[PlannedChange]
     ) -> Iterator[PlannedChange]:
-        """Yield the changes of both prospects, merged, in the order of *final_changes*.
+        """Yield the changes of both prospects, merged, in the order of `final_changes`.
 
         Early changes to objects that the final state leaves as they are come last.
         """
@@ -129,7 +129,7 @@ class InterimChanges:
         yield from filter(None, map(self._undone_change, early_by_place.values()))
 
     def _split_into_steps(self, change: PlannedChange, early_change: PlannedChange | None) -> PlannedChange:
-        """Return the change with its early part as interim change, where both parts differ."""
+        """Return the change with its early part as interim change if both parts differ."""
         key, instance = change.key, change.instance
         waiting_key = self._waiting_instance(instance or key)
         if key is None:
@@ -140,7 +140,7 @@ class InterimChanges:
             return self._with_interim(change, change, key) if key == instance and self._is_moving(key) else change
         if waiting_key is None or early_change is None or _is_no_change(early_change):
             return change
-        later_action = change.action  # from the present state; below, from the state after the early change
+        later_action = change.action  # counts from the present state, and below from the state after the early change
         if early_change.action in _REMOVING_ACTIONS:
             later_action = PlannedAction.CREATE
         elif later_action in _CREATING_ACTIONS and early_change.action.is_change:
@@ -153,7 +153,7 @@ class InterimChanges:
         return rendered is not None and rendered.revision != rendered.target_revision
 
     def _undone_change(self, early_change: PlannedChange) -> PlannedChange | None:
-        """Return an early change that the move takes back, as a change in two steps; None if there is nothing to show.
+        """Return an early change that the move takes back, as a change in two steps, or None if there is none to show.
 
         The object ends as it is now, or is deleted by the move without having been a member before.
         """
@@ -187,7 +187,7 @@ class InterimChanges:
         instance: ObjectKey,
         later_action: PlannedAction | None = None,
     ) -> PlannedChange:
-        """Return the change with *early_change* as its interim change, at the present revision of *instance*."""
+        """Return the change with `early_change` as its interim change, at the present revision of `instance`."""
         later_diff = self._later_diff(early_change.key or instance, change.diff, later_action)
         interim = InterimChange(
             self._instances[instance].revision,

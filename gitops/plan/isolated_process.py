@@ -48,7 +48,7 @@ SAMPLE_SECONDS: Final = 0.1
 
 
 class PlanError(GitopsError):
-    """A plan that cannot be made; the text says why."""
+    """Failure of a plan, with the reason in its text."""
 
 
 class Defect(PlanError):
@@ -59,7 +59,7 @@ class Defect(PlanError):
 class PlanRequest:
     """Request to plan `head` against `base`.
 
-    `fleet_source` is the source that declares clusters, empty without a fleet.
+    `fleet_source` is the name of the source that declares clusters. It is empty if there is no fleet.
     """
 
     source: str
@@ -110,7 +110,12 @@ async def compute_plan_isolated(
     seconds: float = TIMEOUT_SECONDS,
     memory: int = MAX_MEMORY_BYTES,
 ) -> Report:
-    """Plan in a process of its own. Raises: PlanError, also if the plan exceeds a limit."""
+    """Plan in a process of its own.
+
+    `seconds` limits wall-clock time, and `memory` the address space in bytes.
+
+    Raises: PlanError if the plan fails or exceeds a limit.
+    """
     sendable = replace(request, base=_make_picklable(request.base), head=_make_picklable(request.head))
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
@@ -126,7 +131,7 @@ async def compute_plan_isolated(
         async with asyncio.timeout(seconds):
             answer = await asyncio.to_thread(watched.receive)
     except TimeoutError:
-        raise PlanError(f"no plan after {seconds:g} s; make smaller pull requests") from None
+        raise PlanError(f"the plan takes more than {seconds:g} s; make smaller pull requests") from None
     except (EOFError, OSError):
         await asyncio.to_thread(child.join)  # before it is killed below: its own exit code tells the reason
         raise PlanError(describe_exit(child.exitcode, watched.peak, cpu_seconds=cpu_seconds, memory=memory)) from None
@@ -183,7 +188,7 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def peak_of(pid: int | str) -> int:
-    """Return the peak of a process's address space in bytes; 0 if the process has ended."""
+    """Return the peak of a process's address space in bytes, or 0 if the process has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -217,7 +222,7 @@ def _make_picklable(snapshot: SourceSnapshot) -> SourceSnapshot:
 
 
 def _run_in_child(sender: Connection, request: PlanRequest, cpu_seconds: int, memory: int) -> None:
-    """Plan in the child process and send the answer; without an answer, the exit code or signal tells the reason.
+    """Plan in the child process and send the answer. If none can be sent, the exit code or signal tells the reason.
 
     The soft limit of memory applies to the plan. To report a failure, the process raises it to the hard limit.
     """

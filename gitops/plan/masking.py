@@ -1,8 +1,8 @@
 """Masks for values of Secrets: a number instead of each value, the same number for the same value.
 
-So a plan shows that a value changes, and not the value. A value is masked in encoded and decoded form, wherever it
-occurs: in the Secret, in another object, in an error of the server, in a last-applied annotation. A keyed hash finds
-equal values. Its key is random for each plan and never stored.
+So a plan shows that a value changes, and not the value. A value is masked in encoded and decoded form. It is
+masked in its Secret, in other objects, in errors of the server and in last-applied annotations. A keyed hash finds
+equal values. The key of the hash is random for each plan and never stored.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from renderer.kinds import SECRET
 from renderer.secret_redaction import MIN_EMBEDDED_CHARACTERS, secret_entries, text_forms, without_secret_data
 
 SNAPSHOT_LABEL = "secret of the cluster"
-"""Word for masked values in a snapshot. Their numbers are unrelated to those of a plan."""
+"""Word for masked values in a snapshot. The numbers of these masks are unrelated to those in a plan."""
 
 _MASK_PATTERN = re.compile(rf"\((?:{SNAPSHOT_LABEL}|secret) #\d+\)")
 
 
 def may_be_equal(old: object, new: object) -> bool:
-    """Return whether two masked texts differ only in masked values, and the old ones are from a snapshot."""
+    """Return whether two masked texts differ only in masked values, and those in `old` are masks of a snapshot."""
     if not isinstance(old, str) or not isinstance(new, str) or not has_snapshot_masks(old):
         return False
     return _MASK_PATTERN.sub("", old) == _MASK_PATTERN.sub("", new)
@@ -66,7 +66,7 @@ class SecretMasks:
         return f"({self._label} #{self._numbers.setdefault(value_hash, len(self._numbers) + 1)})"
 
     def mask_text(self, text: str) -> str:
-        """Return the text with known values masked; short values are masked only if they are the whole text."""
+        """Return `text` with known values masked. A short value is masked only if it is the whole of `text`."""
         if text in self._secret_values:
             return self._mask(self._secret_values[text])
         if self._pattern is None:
@@ -80,7 +80,7 @@ class SecretMasks:
         return ObjectKey(*map(self.mask_text, key))
 
     def mask_value(self, value: Any) -> Any:
-        """Return a JSON value with known values masked, in field names too."""
+        """Return a JSON value with known values masked, also in field names."""
         if not self._secret_values:
             return value
         if isinstance(value, str):
@@ -90,7 +90,7 @@ class SecretMasks:
         return [self.mask_value(item) for item in value] if isinstance(value, list) else value
 
     def mask_object(self, obj: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an object with known values masked. A Secret has every value masked, `stringData` as `data`."""
+        """Return an object with known values masked. In a Secret, all entries are masked and stand in `data`."""
         if group_kind(obj) != SECRET:
             return {name: self.mask_value(item) for name, item in obj.items()}
         masked_data = {name: self._mask(plain) for name, plain in secret_entries(obj)}

@@ -14,7 +14,7 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 FindTurn = Callable[[ApplySetPlan, ObjectKey], Cause | None]
-"""Find why an object of a set is not changed before its instance moves; None if the object does not wait for that."""
+"""Return why an object of a set is not changed before its instance moves, or None if it does not wait for the move."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class ObstacleFinder:
         return (obstacle_of(cause),) if cause else ()
 
     def describe_override(self, candidate_change: CandidateChange | None) -> str:
-        """Return the break-glass that lets a change pass closed windows; empty without one."""
+        """Return a phrase about the break-glass that lets a change pass closed windows, or an empty string."""
         entry = self.eventual_plan.overrides(candidate_change) if candidate_change else None
         return f"passes closed windows by the break-glass of {entry.by}: {entry.why}" if entry else ""
 

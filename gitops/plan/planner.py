@@ -52,7 +52,7 @@ async def plan_commits(
     cache = RenderCache()
     base_rendering, head_rendering = _render_applied(base, cache), render([head.catalog], memo=cache)
     masks = SecretMasks()
-    # Of the whole commit, not of the affected part: a shown object may copy the value of a Secret that does not change.
+    # The Secrets of the whole commit, not only of the affected part: a shown object may copy the value of any Secret.
     masks.learn(rendered_manifests(head_rendering))
     rollouts, levels = completed_rollouts(base, base_rendering), own_levels(head_rendering)
     selectable = ComparedObjects.from_commits(base, base_rendering, head.catalog, head_rendering, cluster_name)
@@ -78,7 +78,7 @@ async def plan_commits(
 async def plan_against_snapshot(
     snapshot: ClusterSnapshot, head: SourceState, *, clock: Clock, cluster_name: str, facts: Facts | None = None
 ) -> Report:
-    """Plan a commit against the cluster that a snapshot records, as it was then. No cluster is asked."""
+    """Plan a commit against the recorded state of a cluster, at the time of the snapshot. No cluster is asked."""
     cache = RenderCache()
     secrets = [
         node.manifest
@@ -112,7 +112,7 @@ async def plan_against_cluster(
 ) -> Report:
     """Plan a commit against a cluster, which is asked by reads and dry runs.
 
-    *own_configmaps* are the ConfigMaps of Levelgate's namespace, where the caller has read them.
+    `own_configmaps` are the ConfigMaps of Levelgate's namespace. If it is None, they are read.
 
     Raises: ClusterError if the cluster cannot be read at all.
     """

@@ -1,11 +1,11 @@
 """The report of a plan, its hash, and its restriction to named objects.
 
-A report may be public: its maker masks values of Secrets. Invariant: two plans of equal content against equal state
+A report may be public: values of Secrets are masked in it. Invariant: two plans of equal content against equal state
 differ in times only, and have the same `hash`.
 
 The hash covers the changes, their order and the rules in force. It leaves out times, requests of people and the
-progress of rollouts, which change while a plan waits for approval. A mask says nothing of its value, so that the file
-of a changed Secret counts as well.
+progress of rollouts, which change while a plan waits for approval. A mask does not tell its value. So the hash also
+covers the files that declare changed Secrets.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PlannedAction(StrEnum):
     """Outcome for an object.
 
     `release` removes Levelgate's marks and leaves the object. `keep` leaves an object that is no longer in Git.
-    `unknown` depends on an earlier level. `failed` is impossible as the commit declares it.
+    `unknown` depends on values of an earlier level. `failed` stands for an object that cannot be applied as declared.
     """
 
     CREATE = "create"
@@ -62,16 +62,16 @@ class Obstacle:
     reason: Reason
     message: str
     name: str
-    """Name of the window, wave, person or object behind it, or empty."""
+    """Name of the window, wave, person or object that causes the obstacle. It may be empty."""
 
     until: datetime | None = None
     """Earliest time at which the obstacle can end, if known."""
 
     is_of_items: bool = False
-    """True for the pace of the items of one collection, as opposed to that of instances."""
+    """True if the pace of the items of a collection is the obstacle, not the pace of instances."""
 
     is_unplanned: bool = False
-    """True if it ends with a state of the cluster that no change of the plan causes."""
+    """True if the obstacle ends with a state of the cluster that no change of the plan causes."""
 
     @property
     def is_turn(self) -> bool:
@@ -83,7 +83,7 @@ class Obstacle:
 class InterimChange:
     """Change of an object before its final change, at the revision that its instance has now.
 
-    It lasts until the instance moves; healing lasts until nothing holds the final change any more.
+    The interim state lasts until the instance moves. A healed state lasts until nothing holds the final change.
     """
 
     revision: int
@@ -105,17 +105,17 @@ class PlannedChange:
     """Planned change of one object."""
 
     action: PlannedAction
-    """Final outcome, in two-step changes the outcome after both steps."""
+    """Final outcome. In a change of two steps, the outcome after both steps."""
 
     key: ObjectKey | None
     """None while the name is unknown."""
 
     kind: str
     instance: ObjectKey | None = None
-    """Instance under which the change is shown; None for other objects of the source."""
+    """Instance under which the change is shown. None for other objects of the source."""
 
     node: str = ""
-    """Id in the definition."""
+    """Id of the node in the definition."""
 
     level: int | None = None
     """None for a live object without a recorded level."""
@@ -139,7 +139,7 @@ class PlannedChange:
     """Earlier changes of the object, in order. They do not count in the summary."""
 
     later_action: PlannedAction | None = None
-    """Remaining action after the interim changes; None if nothing remains."""
+    """Remaining action after the interim changes. None if nothing remains."""
 
     later_diff: tuple[FieldDiff, ...] = ()
     """Remaining diff after the interim changes."""
@@ -152,7 +152,7 @@ class PlannedChange:
 
     @property
     def is_change(self) -> bool:
-        """Return whether the cluster changes, at last or in an interim change.
+        """Return whether the cluster changes, by the final or by an interim change.
 
         An unknown object counts if the commit changes its template.
         """
@@ -184,7 +184,7 @@ class PlannedChange:
 
     @property
     def ref(self) -> str:
-        """Return text such as `Deployment.apps/prod/cart`; only the kind while the name is unknown."""
+        """Return text such as `Deployment.apps/prod/cart`, or only the kind if the name is unknown."""
         return str(self.key) if self.key else self.kind
 
     @property
@@ -247,7 +247,7 @@ class WindowCapacity:
     """Time from the start of the step to the last start that a window permits."""
 
     needs: timedelta
-    """Duration of the step when it ran last, or the longest that its policies permit."""
+    """Duration of the last run of the step, or the longest duration that its policies permit."""
 
     is_recorded: bool = False
     """True if `needs` is a recorded duration."""
@@ -288,7 +288,7 @@ class PlanStep:
     """Instances or objects, in their order."""
 
     at: datetime | None = None
-    """Earliest start; None for at once, or if unknown."""
+    """Earliest start. None if the step starts at once, or if its start is unknown."""
 
     prerequisite: str = ""
     """Condition of the start, for people."""
@@ -297,7 +297,7 @@ class PlanStep:
     """None if no window closes after the start, or the start is unknown."""
 
     halfway: HalfwayEnd | None = None
-    """Instances that a closing window may stop between two levels; None if all are finished."""
+    """Instances that a closing window may stop between two levels. None if the window lets all finish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,11 +306,11 @@ class Report:
 
     source: str
     head: str
-    """Commit, empty for a working tree without one."""
+    """Id of the commit. It is empty for a working tree without a commit."""
 
     at: datetime
     base: str = ""
-    """Commit, empty if the plan is against a cluster."""
+    """Id of the base commit. It is empty if the plan is against a cluster."""
 
     against: str = "git"
     """Compared state: `git`, `cluster prod-eu` or `snapshot of cluster prod-eu`."""
@@ -360,7 +360,7 @@ def plan_hash(
 
 
 def is_same(expected: str, actual: str) -> bool:
-    """Return whether two hashes are equal, in all digits: a prefix would be easy to match on purpose."""
+    """Return whether two hashes are equal in all digits, since a prefix would be easy to forge."""
     return expected.strip().lower() == actual
 
 
@@ -370,16 +370,17 @@ def _change_row(change: PlannedChange) -> list[Any]:
 
 
 def _secret_file_digests(head: Catalog, changes: Iterable[PlannedChange]) -> Iterator[str]:
-    """Yield the digests of the files that declare changed Secrets. The content counts, not the path."""
+    """Yield the digests of the files that declare changed Secrets. A digest covers the content, not the path."""
     for change in changes:
         if change.kind == str(SECRET) and (content := head.contents.get(change.file)):
             yield hashlib.sha256(content.data).hexdigest()
 
 
 def filter_report(report: Report, refs: Sequence[Ref], namespace: str = "") -> Report:
-    """Return the report with only the changes of the named instances, nodes or objects; all of it without *refs*.
+    """Return the report with only the changes of the instances, nodes or objects that `refs` name.
 
-    The hash stays that of the whole plan. An empty *namespace* matches every namespace.
+    If `refs` is empty, nothing is removed. The hash stays that of the whole plan. An empty `namespace` matches every
+    namespace.
     """
     if not refs:
         return report

@@ -30,9 +30,9 @@ from renderer.identity import ObjectKey
 async def make_report(
     preview: Preview, head: SourceState, masks: SecretMasks, comparison: ComparisonBase, *, against: str, at: datetime
 ) -> Report:
-    """Return the report of a preview of *head*. *against* names the compared state for people.
+    """Return the report of a preview of `head`. `against` names the compared state for people.
 
-    *masks* learns the Secrets of the preview; it may know further Secrets already.
+    `masks` learns the Secrets of the preview, and may already know other Secrets.
     """
     _learn_secrets(preview, masks)
     neighbours = ForeignSources.from_preview(preview)
@@ -77,7 +77,7 @@ def _left_behind_changes(
 ) -> Iterator[PlannedChange]:
     """Yield the members that stay because they lost their label, except those that an instance takes back.
 
-    The hash leaves them out: a person who plans may lack the rights to find them.
+    The hash leaves these members out, because a person who plans may lack the rights to find them.
     """
     changed_keys = {change.key for change in changes}
     for member in preview.left_behind:
@@ -121,7 +121,7 @@ async def _collect_changes(
         changes = tuple(interim_changes.merge(final.collect(), unmoved.collect()))
     finally:
         await schema_cluster.close()
-    # `final` counted as unchanged what is changed now and changed back when the instance moves.
+    # `final` counted these objects as unchanged: they change now, and change back when the instance moves.
     undone = sum(change.is_undone and change.action is not PlannedAction.DELETE for change in changes)
     return changes, final.unchanged - undone
 

@@ -30,11 +30,11 @@ _RULES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     WarningKind.MASS_DELETION: (
         "The commit deletes more than the brake allows.",
-        "If it is meant, a person approves the commit once it is merged: levelgate approve source/NAME --commit SHA.",
+        "If the deletion is intended, approve the commit after the merge: levelgate approve source/NAME --commit SHA.",
     ),
     WarningKind.HISTORY: (
         "The commit does not descend from the commit of the source.",
-        "Merge or rebase it. If it is meant, a person approves it: levelgate approve source/NAME --commit SHA.",
+        "Merge or rebase it. If this is intended, approve the commit: levelgate approve source/NAME --commit SHA.",
     ),
     WarningKind.BREAKING_SCHEMA: (
         "A definition would break instances that are stored.",
@@ -58,18 +58,18 @@ _RULES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     WarningKind.RULES: (
         "A window, a policy or an iCalendar file changes.",
-        "Objects in the cluster do not change by that; when and how they may change does.",
+        "The objects in the cluster stay as they are. Check when and in which order they may change from now on.",
     ),
     WarningKind.SELECTS_NOTHING: (
         "A window, a policy or a wave selects nothing.",
-        "It holds nothing back. Correct the name; where it is for objects to come, leave it.",
+        "It holds nothing back. Correct its selector, or leave it if it is meant for future objects.",
     ),
     WarningKind.NOT_COMPARED: (
-        "Something was not compared with live objects.",
-        "The message names it, and the reason; plan again with more permissions.",
+        "A part of the plan was not compared with live objects.",
+        "The message names the part and the reason. Plan again with more permissions.",
     ),
     WarningKind.STILL_READ: (
-        "An object is deleted, and something that stays reads it.",
+        "An object is deleted, and an instance that remains reads it.",
         "Take the externalRef out of the reader first, or delete both; "
         "otherwise the reader waits for the object from then on.",
     ),
@@ -112,7 +112,7 @@ def findings(report: Report) -> Iterator[CiFinding]:
 def as_sarif(report: Report, version: str, *, path: str = "") -> dict[str, Any]:
     """Return SARIF 2.1.0 (OASIS) for GitHub's code scanning.
 
-    *path* is that of the source in its repository: SARIF names files from the root. The id of the run has the name of
+    `path` is that of the source in its repository: SARIF names files from the root. The id of the run has the name of
     the source, so that several sources of a repository do not replace each other's results.
     """
     ci_findings = list(findings(report))
@@ -159,7 +159,7 @@ def _escape_links(message: str) -> str:
 
 
 def as_junit(report: Report) -> str:
-    """Return JUnit XML: one failed test for each problem and impossible change, else one passed test.
+    """Return JUnit XML: one failed test for each problem and impossible change, or one passed test if it has none.
 
     Warnings are the output of the suite. Elements and attributes follow the schemas of Jenkins (junit-10.xsd) and
     Apache Ant (JUnit.xsd), including their order.

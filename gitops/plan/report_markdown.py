@@ -21,13 +21,13 @@ from renderer.phrasing import format_count, join_names
 
 GITHUB_COMMENT_LIMIT = 65_536
 _MAX_NAMES = 12
-"""Most names in a row; further ones are counted."""
+"""Largest number of names in a row. Further names are counted."""
 
 _MAX_TEXT_CHARACTERS = 1_000
-"""Most characters of one text: names and messages have no limit of their own."""
+"""Largest number of characters in one text, because names and messages have no limit of their own."""
 
 _MAX_SECTION_CHANGES = 40
-"""Most changes in one section. A section is shown whole or not at all, so that large groups need several."""
+"""Largest number of changes in one section. Larger groups need several sections, as each is shown whole or not."""
 
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -36,7 +36,7 @@ _INVISIBLE = re.compile(
 
 _HARMLESS = re.compile(r"[A-Za-z0-9 ,:()-]*")
 _REFERENCE = re.compile(r"\bgh-\d|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
-"""Text of which forges make links: issues and commits."""
+"""Text that forges turn into links: names of issues and commits."""
 
 _MARKS = {
     PlannedAction.CREATE: "+",
@@ -59,9 +59,10 @@ def marker(source: str) -> str:
 def format_comment(
     report: Report, *, limit: int = GITHUB_COMMENT_LIMIT, version: str = "", update_note: str = ""
 ) -> str:
-    """Return the comment, of at most *limit* bytes of UTF-8, so also characters: forges count either.
+    """Return the comment, of at most `limit` bytes of UTF-8.
 
-    *update_note* says in Markdown how the comment is kept up to date; empty for a comment that is written once.
+    Some forges count characters, which are never more than the bytes. `update_note` says in Markdown how the comment is
+    kept up to date. It is empty for a comment that is written once.
     """
     head = list(_header(report))
     if not (report.has_changes or report.moves or report.warnings or report.problem_count):
@@ -79,7 +80,7 @@ def format_comment(
 def _fit_sections(sections: Iterable[tuple[str, int]], budget: int) -> tuple[list[str], list[int]]:
     """Return the sections that fit, in order, and the number of changes in each section that does not.
 
-    A section that does not fit is skipped, so that it cannot hide the smaller sections after it.
+    If a section does not fit, it is skipped, so that smaller sections after it are still shown.
     """
     shown, omitted = list[str](), list[int]()
     for section, changes in sections:
@@ -163,7 +164,7 @@ def _format_summary(step: PlanStep) -> str:
 
 
 def _format_prose(text: str) -> str:
-    """Return text of Levelgate with names in it: as it is if no part has a meaning in Markdown, else as code."""
+    """Return `text` as it is if no part has a meaning in Markdown, otherwise as code."""
     return text if _HARMLESS.fullmatch(text) and not _REFERENCE.search(text) else _table_cell(text)
 
 
@@ -240,7 +241,7 @@ def _footer(report: Report, version: str, validity: str) -> str:
 
 
 def _validity(report: Report) -> str:
-    """Return the state for which a comment holds that is not updated later."""
+    """Return a sentence that says for which state a comment holds, if it is not updated later."""
     if report.against == "git":
         return "True of these two commits."
     return "True of Git and the cluster as they were then: `--require-plan` refuses it once either has moved."
@@ -257,7 +258,7 @@ def _is_visible(letter: str) -> bool:
 
 
 def format_code(text: str) -> str:
-    """Return a text as inline code, where nothing in it has a meaning."""
+    """Return `text` as inline code, in which no character has a meaning in Markdown."""
     text = _sanitize(text)
     ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""

@@ -1,7 +1,7 @@
 """State of a cluster in a file, for plans without credentials.
 
 A snapshot holds the objects that Levelgate manages, its records, the CRDs and the served kinds. Values of Secrets are
-replaced by numbers, so that a plan cannot tell whether such a value changes. Objects of others are missing.
+replaced by numbers, so that a plan cannot tell whether such a value changes. All other objects are missing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from renderer.kinds import CRD, SECRET, defined_kind
 
 FORMAT_VERSION: Final = 1
 MAX_SNAPSHOT_BYTES: Final = 64 * 1024 * 1024
-"""Bytes; a larger file is neither written nor read."""
+"""Limit of a file in bytes. A larger file is neither written nor read."""
 
 _RESOURCE_FIELDS = ("group", "version", "kind", "plural", "namespaced")
 
@@ -52,7 +52,7 @@ class ClusterSnapshot:
     resources: tuple[Resource, ...]
 
     def as_cluster(self, desired_secrets: Iterable[Object] = ()) -> DryRunCluster:
-        """Return the recorded cluster. Values of Secrets are unknown, and taken to be those of *desired_secrets*."""
+        """Return the recorded cluster. Each unknown value of a Secret is assumed to be the one in `desired_secrets`."""
         objects = {ObjectKey.from_manifest(obj): obj for obj in self.objects}
         for obj in desired_secrets:
             key = ObjectKey.from_manifest(obj)
@@ -68,7 +68,7 @@ class ClusterSnapshot:
 
 
 async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -> ClusterSnapshot:
-    """Read the state of a cluster. *kubernetes* is the version of its server. Raises: ClusterError."""
+    """Read the state of a cluster. `kubernetes` is the version of its server. Raises: ClusterError."""
     sources = [name for name, _ in await read_records(cluster)]
     crds = await cluster.list(CRD)
     defined_kinds = [defined_kind(crd) for crd in crds if annotation(crd, well_known.DEFINITION)]
@@ -92,7 +92,7 @@ async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -
 
 
 def serialize(snapshot: ClusterSnapshot) -> bytes:
-    """Return the content of the file. Raises: SnapshotError if it would be too large."""
+    """Return the content of the file. Raises: SnapshotError if the content has more than `MAX_SNAPSHOT_BYTES`."""
     document = {
         "format": FORMAT_VERSION,
         "cluster": snapshot.cluster,
@@ -111,7 +111,7 @@ def serialize(snapshot: ClusterSnapshot) -> bytes:
 
 
 def read_snapshot(file: Path) -> ClusterSnapshot:
-    """Read a file that `serialize` made. Raises: SnapshotError."""
+    """Read a file that `serialize` made. Raises: SnapshotError if it cannot be read, was changed or is too large."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -125,7 +125,7 @@ def read_snapshot(file: Path) -> ClusterSnapshot:
             and document.get("format") == FORMAT_VERSION
             and document.pop("digest", "") != _digest(document)
         ):
-            raise SnapshotError(f"{file}: was changed after `levelgate snapshot` wrote it; make a new one")
+            raise SnapshotError(f"{file}: was changed after `levelgate snapshot` wrote it; make a new snapshot")
         match document:
             case {
                 "format": 1,
@@ -152,14 +152,15 @@ def _dump(document: Mapping[str, Any]) -> bytes:
 
 
 def _digest(document: Mapping[str, Any]) -> str:
-    """Return the digest that proves a file complete and unchanged: plans trust its content like a server's."""
+    """Return the digest by which `read_snapshot` detects an incomplete or changed file."""
     return hashlib.sha256(_dump(document)).hexdigest()
 
 
 def _mask_object(obj: Object, masks: SecretMasks) -> Object:
     """Return the object without values of Secrets. Masks in a Secret are base64, since other values are invalid there.
 
-    An object that copies a value loses its hash: with the rest of the object, a short value could be guessed from it.
+    If any other object contains a value of a Secret, its annotation with the hash of its content is removed. A reader
+    who knows the rest of the object could try values until this hash matches, and so find a short value.
     """
     masked, kind = masks.mask_object(obj), ObjectKey.from_manifest(obj).group_kind
     if kind == SECRET and "data" in masked:

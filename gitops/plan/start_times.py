@@ -31,7 +31,7 @@ class _WaveTurn(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return text such as `wave prod`; empty for a rollout without waves."""
+        """Return text such as `wave prod`, or an empty string for a rollout without waves."""
         return f"wave {self.policy.all_waves[self.wave].name}" if self.policy.waves else ""
 
 
@@ -119,7 +119,7 @@ def _interim_start(interim_change: InterimChange) -> _StartGroup:
 
 
 def _sort_key(start: _StartGroup) -> tuple[float, int, int, int, str, str]:
-    """Order starts by time, those at the same time by wave; unknown times of blocked changes come last."""
+    """Order starts by time, then by wave. Blocked changes without a known start come last."""
     unknown = 0.0 if start.rank < 2 else inf
     begins_at, rank = (start.at.timestamp(), 0) if start.at else (unknown, start.rank)
     return begins_at, rank, start.wave, start.rank, start.prerequisite, start.summary
@@ -168,7 +168,8 @@ class _StartTimes:
     def start_of(self, change: PlannedChange, *, is_deleted: bool, has_free_siblings: bool) -> _StartGroup:
         """Return the start of a change.
 
-        *is_deleted* tells that its instance is deleted, *has_free_siblings* that other nodes of it start at once.
+        `is_deleted` is True if the instance of `change` is deleted. `has_free_siblings` is True if other nodes of that
+        instance start at once.
         """
         turn = self._turns.get(change.instance) if change.instance else None
         wave, name = (turn.wave, turn.name) if turn else (0, "")
@@ -202,7 +203,7 @@ class _StartTimes:
         )
 
     def _earliest_start(self, change: PlannedChange, turn: _WaveTurn | None) -> datetime | None:
-        """Return the earliest time at which all obstacles can have ended; None if unknown.
+        """Return the earliest time at which all obstacles can have ended, or None if that is unknown.
 
         Obstacles of earlier waves delay the turn of this wave by the same time.
         """
@@ -238,7 +239,7 @@ class _StartTimes:
         return [*(["the wave before it"] if waits_for_wave else []), *approvals]
 
     def _ends_before(self, turn: _WaveTurn | None) -> list[datetime | None]:
-        """Return the earliest ends of the obstacles in earlier waves; None stands for an unknown end."""
+        """Return the earliest ends of the obstacles in earlier waves. None stands for an unknown end."""
         return [end for other in self._waves_before(turn) for end in self._hold_ends[other]] if turn else []
 
     def _waves_before(self, turn: _WaveTurn) -> Iterator[_WaveTurn]:
@@ -263,7 +264,7 @@ def _earlier_deletions(changes: Sequence[PlannedChange]) -> dict[ObjectKey | Non
 
 
 def _wave_turn(preview: Preview, capacities: WindowCapacities, instance: ObjectKey) -> _WaveTurn | None:
-    """Return the turn of an instance; None if it does not move to another revision."""
+    """Return the turn of an instance, or None if it does not move to another revision."""
     rendered = preview.first.bundle.instances.get(instance)
     if rendered is None or not rendered.definition or rendered.applied == rendered.target_revision:
         return None
@@ -284,7 +285,7 @@ def _format_prerequisites(prerequisites: Sequence[str]) -> str:
 
 
 def _describe_obstacle(obstacle: Obstacle) -> str:
-    """Return a text about an obstacle that is equal for all instances behind it."""
+    """Return a text about an obstacle that is equal for all instances with that obstacle."""
     if obstacle.is_unplanned:
         return f"after {obstacle.name}"
     words = {

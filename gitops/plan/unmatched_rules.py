@@ -1,6 +1,7 @@
-"""Warnings of windows, policies and waves that select nothing after a commit, and did or said otherwise before it.
+"""Warnings of selectors that match nothing after a commit, if they are new, changed or matched before it.
 
-A rule that selected nothing before the commit as well is a matter of `levelgate lint`.
+The selectors are those of windows, policies and waves. If an unchanged rule selected nothing before
+the commit either, only `levelgate lint` reports it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def find_newly_unmatched(
 ) -> Iterator[PlanWarning]:
     """Yield a warning for each selector that matches nothing after the commit, and is new, changed or matched before.
 
-    *selectable* are the objects of the whole source, where the preview covers only a part of it.
+    `selectable` are the objects of the whole source. It is None if the preview covers the whole source itself.
     """
     source = head.catalog.source
     if not head.catalog.rules:
@@ -64,7 +65,7 @@ def find_newly_unmatched(
 def _compare_objects(preview: Preview, head: SourceState, changes: Sequence[PlannedChange]) -> ComparedObjects:
     """Return the objects of the source after the commit, as rendered, and before it.
 
-    Before it there are also the objects that the commit removes, and instances have the labels of the live objects.
+    The objects before the commit include those that it removes. Instances before the commit have their live labels.
     """
     cluster = preview.due.situation.conditions.cluster
     after = SelectableObjects.from_rendering(head.catalog, _own_sets(preview.due.bundle, head), cluster)

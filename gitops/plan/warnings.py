@@ -62,7 +62,7 @@ def _describe_change(old_rule: Mapping[str, Any] | None, new_rule: Mapping[str, 
 
 
 def _describe_field(field_diff: FieldDiff) -> str:
-    """Return `path old -> new`. YAML 1.1 reads the key `n` of a linear pace as false, which is put right here."""
+    """Return `path old -> new`. YAML 1.1 reads the key `n` of a linear pace as false, which is undone here."""
     old, new = ("none" if value is None else format_value(value) for value in (field_diff.old, field_diff.new))
     return f"{field_diff.path} {old} -> {new}".replace("linear.false", "linear.n").replace(
         '"linear":{"false"', '"linear":{"n"'
@@ -134,7 +134,7 @@ def _foreign_objects(changes: Sequence[PlannedChange]) -> Iterator[PlanWarning]:
 
 
 def _held_rollouts(preview: Preview, changes: Sequence[PlannedChange]) -> Iterator[PlanWarning]:
-    """Yield a warning for each instance that starts and stops at a node while others of its rollout wait."""
+    """Yield a warning for each instance that starts and stops at a node while other instances of its rollout wait."""
     rollouts: dict[str, list[ObjectKey]] = {}
     waiting: set[ObjectKey] = set()
     stopped: dict[ObjectKey, tuple[PlannedChange, Obstacle]] = {}

@@ -40,7 +40,7 @@ class WindowCapacities:
     preview: Preview
 
     def capacity_for(self, changes: Sequence[PlannedChange], begins_at: datetime) -> WindowCapacity | None:
-        """Return the capacity for changes that start together; None if no window closes after the start."""
+        """Return the capacity for changes that start together, or None if no window closes after the start."""
         closes_at = min(self._closings(changes, begins_at), default=None)
         if closes_at is None:
             return None
@@ -48,7 +48,7 @@ class WindowCapacities:
         return WindowCapacity(closes_at - begins_at, needs, is_recorded)
 
     def halfway_end(self, changes: Sequence[PlannedChange], begins_at: datetime) -> HalfwayEnd | None:
-        """Return the changes that a closing window may stop between two levels; None if it lets all be finished."""
+        """Return the changes that a closing window may stop between two levels, or None if it lets all finish."""
         drains = self._drains(changes, begins_at)
         if not (refs := _halfway_refs(changes, drains)):
             return None
@@ -61,7 +61,7 @@ class WindowCapacities:
     def _closings(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Iterator[datetime]:
         """Yield the next closing times of the windows that are open at the start.
 
-        They are the windows that govern the changes, and those of their waves.
+        These windows govern the changes or the waves of the changes.
         """
         situation = self.preview.due.situation
         verdicts = self._verdicts_at(begins_at)
@@ -85,7 +85,7 @@ class WindowCapacities:
         return {}
 
     def _verdicts_at(self, moment: datetime) -> WindowVerdicts:
-        """Return the verdicts of windows at a time, shared by all changes: making them reads all requests of people."""
+        """Return the verdicts of windows at `moment`, shared by all changes because making them reads all requests."""
         if moment not in self._verdicts:
             situation = self.preview.due.situation
             reading = situation.conditions.reading._replace(now=moment)
@@ -95,7 +95,7 @@ class WindowCapacities:
         return self._verdicts[moment]
 
     def _drains(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Mapping[ObjectKey | None, Drain]:
-        """Return the strictest drain of the windows that close after the start, by instance (None: plain objects)."""
+        """Return the strictest drain of windows that close after the start, by instance or None for plain objects."""
         drains: dict[ObjectKey | None, Drain] = {}
         opening = self._verdicts_at(begins_at)
         for change in changes:
@@ -109,7 +109,7 @@ class WindowCapacities:
         return drains
 
     def _candidate_change(self, change: PlannedChange) -> CandidateChange | None:
-        """Return a change in the form that windows judge; None for an object without a set or name."""
+        """Return a change in the form that windows judge, or None for an object without a set or name."""
         owner_plan = (
             self._sets.get(change.instance)
             if change.node and change.instance
@@ -152,9 +152,9 @@ class WindowCapacities:
         return max([longest, *rollouts]), is_recorded
 
     def _recorded_duration(self, instance: ObjectKey | None) -> timedelta | None:
-        """Return the time from the first write of the last commit that changed an instance to its being healthy.
+        """Return how long the last commit that changed an instance took, from its first write until it was healthy.
 
-        Return None if no write is recorded, or the instance lost its health since.
+        Return None if no write is recorded, or the instance became unhealthy afterwards.
         """
         set_plan = self._sets.get(instance) if instance else None
         if set_plan is None or set_plan.parent is None:

@@ -23,10 +23,10 @@ from renderer.phrasing import format_count
 _STATE: Final = re.compile(r"^<!-- levelgate:state ([a-z0-9= ]*) -->[ \r]*$", re.MULTILINE)
 _SEAL_KEY: Final = " seal="
 _RESERVED_BYTES: Final = 800
-"""Bytes for the text beside the plan."""
+"""Bytes of UTF-8 that are reserved for the text beside the plan."""
 
 Seal = Callable[[str], str]
-"""Return a seal of a text, which only a holder of the token can compute."""
+"""Function that returns the seal of a text, which only a holder of the token can compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ReviewedCommits:
 
 
 def format_plan_comment(report: Report, commits: ReviewedCommits, target: str, *, limit: int, version: str) -> str:
-    """Return the comment with a plan, of at most *limit* bytes of UTF-8. *target* is the name of the target branch."""
+    """Return the comment with a plan, of at most `limit` bytes of UTF-8. `target` is the name of the target branch."""
     update_note = f"Replaced on every push; marked **stale** when {report_markdown.format_code(target)} moves."
     text = report_markdown.format_comment(
         report, limit=limit - _RESERVED_BYTES, version=version, update_note=update_note
@@ -71,7 +71,7 @@ def seal_comment(body: str, seal: Seal) -> str:
 
 
 def close_comment(body: str, state: PullState) -> str:
-    """Return the comment for a merged or closed pull request, with a note that its plan is the last."""
+    """Return the comment for a merged or closed pull request, with a note that its plan is the last one."""
     if _state_text(body) == _closed_state(state):
         return body
     plan = "\n".join(line for line in body.splitlines() if not _STATE.fullmatch(line))
@@ -91,7 +91,7 @@ def own_comments(comments: Iterable[Comment], source: str, author: str) -> list[
 
 
 def verdict_of(body: str, commits: ReviewedCommits, seal: Seal) -> ReviewVerdict | None:
-    """Return the verdict of these commits from a comment; None if it is of other commits or its seal is wrong."""
+    """Return the verdict of these commits from a comment, or None if it names others or its seal is wrong."""
     state, _, given_seal = _state_text(body).partition(_SEAL_KEY)
     unsealed = _STATE.sub(f"<!-- levelgate:state {state} -->", body, count=1)
     if not hmac.compare_digest(given_seal, seal(_content(unsealed))):

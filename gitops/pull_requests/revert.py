@@ -19,10 +19,10 @@ from renderer.identity import GroupKind
 from renderer.secret_redaction import SecretRedactor
 
 _MAX_FAILING_INSTANCES: Final = 5
-"""Most failing instances that a pull request names."""
+"""Largest number of failing instances that a pull request names."""
 
 _MAX_MESSAGE_CHARACTERS: Final = 300
-"""Most characters of the failure of one instance."""
+"""Largest number of characters in the failure of one instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class RevertProposal:
     """Revision at which the rollout is halted."""
 
     completed: TargetRevision | None
-    """Revision that completed last, if any."""
+    """Revision that completed last, or None if none has completed."""
 
     waves: Sequence[WaveProgress]
     failing: Sequence[tuple[str, str]]
@@ -47,7 +47,7 @@ class RevertProposal:
 
     @property
     def impossible_message(self) -> str:
-        """Return why no revert is possible; empty if it is."""
+        """Return why no revert is possible, or an empty string if one is."""
         if self.completed is None:
             return f"nothing completed before {self.target}"
         if self.target.is_rollback:
@@ -87,8 +87,9 @@ class RevertProposal:
                 f"This reverts the commits after {format_code(self.completed.commit)} "
                 f"({self.completed}, which completed) up to {format_code(self.target.commit)} "
                 f"and changes {format_code(self.file)}. "
-                "Once it is merged, moved instances return to it, in order; the others are not changed. "
-                "To correct it by another commit, close this: it is not proposed again.",
+                f"After the merge, instances that have moved return to {self.completed} in order. "
+                "Other instances are not changed. "
+                "To correct the failure by another commit, close this pull request: it is not proposed again.",
             ]
         )
 
@@ -107,7 +108,7 @@ def pending_reverts(result: ReconcileResult) -> Iterator[tuple[str, Halt]]:
 
 
 def make_proposal(result: ReconcileResult, rollout: str, halt: Halt) -> RevertProposal | None:
-    """Return the proposal for a halt; None if the definition is unknown or the rollout has another target by now."""
+    """Return the proposal for a halt, or None if its definition is unknown or its target is outdated."""
     state = result.propagation.states[rollout]
     kind = _rollout_kind(result.bundle.definitions, rollout)
     target = next((candidate for candidate in state.targets.values() if candidate.revision == halt.target), None)
@@ -139,7 +140,7 @@ def _failing_instances(result: ReconcileResult, definition: str) -> Iterator[tup
 def _rollout_kind(definitions: Mapping[GroupKind, Definition], rollout: str) -> GroupKind | None:
     """Return the kind whose definition has this rollout, named `DEFINITION` or `DEFINITION.POLICY`.
 
-    The longest matching name counts, since names of definitions contain dots as well.
+    The longest matching name counts, since names of definitions may contain dots too.
     """
     matches = [
         (len(definition.name), kind)

@@ -1,7 +1,7 @@
 """Proposals of reverts for halted rollouts: one branch and one pull request for each halt.
 
-The name of the branch identifies a proposal. So a restarted process finds an existing branch and pull request and makes
-no second one. The result is stored in the record of the rollout and nowhere else.
+The name of the branch identifies a proposal. So a restarted process finds an existing branch and pull request, and does
+not make them twice. The result is stored only in the record of the rollout.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 MIN_RETRY_DELAY: Final = timedelta(minutes=1)
 MAX_RETRY_DELAY: Final = timedelta(minutes=30)
-"""Delay between two attempts; it starts at `MIN_RETRY_DELAY` and doubles up to this."""
+"""Longest delay between two attempts. The delay starts at `MIN_RETRY_DELAY` and doubles up to this limit."""
 
 _FINAL_ERRORS = (ForgeRefused, RevertError, Unauthorized, RevisionNotFound)
-"""Errors that last until a person changes something. The next start, or a changed configuration, tries again."""
+"""Errors that last until a person acts. The next start or a changed configuration leads to another attempt."""
 
 _HaltKey = tuple[str, int, datetime]
 """Rollout, its halted revision, and the time of the halt."""
@@ -44,8 +44,8 @@ _HaltKey = tuple[str, int, datetime]
 class RevertProposer:
     """Proposer of reverts for the configured sources.
 
-    `notice` gets the name of a source and a text about each attempt. `hint` requests a reconciliation, which reads the
-    outcome from the record of the rollout.
+    `notice` is called after each attempt, with the name of the source and a text. `hint` requests a reconciliation,
+    which reads the outcome from the record of the rollout.
     """
 
     cluster: Cluster
@@ -58,14 +58,14 @@ class RevertProposer:
     _tasks: dict[_HaltKey, asyncio.Task[None]] = field(default_factory=dict)
 
     def configure(self, configs: Iterable[SourceConfig], mirrors: Mapping[str, Mirror]) -> None:
-        """Use these sources from now on. Failed proposals of a source whose configuration changed are tried again."""
+        """Use the sources in `configs` from now on. Retry failed proposals of sources with a changed configuration."""
         old_configs, self._mirrors = self._configs, mirrors
         self._configs = {config.name: config for config in configs}
         unchanged_names = {name for name, config in self._configs.items() if old_configs.get(name) == config}
         self._tried = {key: source for key, source in self._tried.items() if source in unchanged_names}
 
     def propose_pending(self, result: ReconcileResult) -> None:
-        """Start the proposals that a reconciliation asks for, in the background. Cancel those of resumed rollouts."""
+        """Start the pending proposals of `result` in the background, and cancel proposals of resumed rollouts."""
         pending = {(rollout, halt.target, halt.since): halt for rollout, halt in pending_reverts(result)}
         for key in [key for key, task in self._tasks.items() if task.done() or key not in pending]:
             self._tasks.pop(key).cancel()
@@ -160,9 +160,11 @@ class RevertProposer:
             raise
 
     def _push(self, revert_proposal: RevertProposal, config: SourceConfig, project: ForgeProject, base: str) -> None:
-        """Push the revert as a new branch; blocks. An existing branch is left as it is: it may have commits of people.
+        """Push the revert as a new branch. This method blocks.
 
-        Raises: RevertError if the history of *base* no longer contains both commits.
+        An existing branch stays as it is, because it may have commits of people.
+
+        Raises: RevertError if `base` no longer contains both the completed and the halted commit.
         """
         assert revert_proposal.completed is not None
         mirror, target = self._mirrors[revert_proposal.source], f"refs/heads/{base}"
@@ -170,7 +172,7 @@ class RevertProposer:
         if f"refs/heads/{revert_proposal.branch}" in refs:
             return
         if target not in refs:
-            raise RevertError(f"branch {base} does not exist")
+            raise RevertError(f"branch {base} does not exist; push it, or change `ref`")
         onto = mirror.fetch(Tip(target, refs[target]))
         try:
             settled, halted = (
@@ -181,7 +183,7 @@ class RevertProposer:
         except RevisionNotFound:
             is_one_history = False
         if not is_one_history:
-            raise RevertError(f"the history of {base} was rewritten since")
+            raise RevertError(f"the history of {base} was rewritten and lacks the commits; revert them by hand")
         path = config.target.path
         file = f"{path}/{revert_proposal.file}" if path else revert_proposal.file
         message = revert_proposal.commit_message(self.cluster.name)
@@ -190,7 +192,7 @@ class RevertProposer:
 
 
 def _push_credentials(config: SourceConfig, project: ForgeProject) -> Credentials:
-    """Return the credentials for a push. By HTTP the forge's token is used: that of the source may only read."""
+    """Return the credentials for a push. HTTP takes the token of the forge, as that of the source may only read."""
     source_credentials = config.credentials
     if config.target.scheme not in {"https", "http"}:
         return source_credentials

@@ -46,7 +46,7 @@ from renderer.frozen import dataclass
 
 STATUS_NAME: Final = "levelgate/plan"
 _SHORTENING_FACTOR: Final = 4
-"""Factor by which a refused comment is shortened for the next attempt, twice."""
+"""Divisor of the length of a refused comment for the next attempt. Two shorter texts are tried."""
 
 _Written = TypeVar("_Written")
 
@@ -55,8 +55,8 @@ _Written = TypeVar("_Written")
 class Reviewer:
     """Reviewer of the pull requests of one repository, planned as one source.
 
-    `notice` gets the number of a pull request and the result of its review; 0 stands for all. `triggered` starts the
-    next review at once, `stop` ends the loop.
+    `notice` is called with the number of a pull request and the result of its review. The number 0 stands for all pull
+    requests. `triggered` starts the next review at once, and `stop` ends the loop.
     """
 
     forge: Forge
@@ -81,9 +81,11 @@ class Reviewer:
         return await self._review(pull, (await self._target_tips([pull]))[pull.base])
 
     async def review_all(self) -> bool:
-        """Review all open pull requests and close the comments of ended ones; return whether all reviews succeeded.
+        """Review all open pull requests, and return whether all reviews succeeded.
 
-        Raises: RateLimited, and ForgeError if the open pull requests cannot be listed.
+        The comments of closed and merged pull requests are completed with a note.
+
+        Raises: RateLimited if the forge permits no request, ForgeError if the open pull requests cannot be listed.
         """
         succeeded = True
         try:
@@ -124,7 +126,7 @@ class Reviewer:
             return False
 
     async def _target_tips(self, pulls: Sequence[PullRequest]) -> dict[str, str]:
-        """Return the tips of the target branches, by name; empty for a branch that does not exist."""
+        """Return the tips of the target branches, by name, or an empty string for a branch that does not exist."""
         names = sorted({pull.base for pull in pulls})
         refs = (
             await asyncio.to_thread(self.mirror.list_refs, *(f"refs/heads/{name}" for name in names)) if names else {}
@@ -141,7 +143,7 @@ class Reviewer:
     async def _review(self, pull: PullRequest, tip: str) -> bool:
         """Review a pull request, unless its comment already holds the verdict of the same commits."""
         if not tip:
-            raise ForgeError(f"pull request {pull.number}: its target {pull.base!r} does not exist")
+            raise ForgeError(f"pull request {pull.number}: its target branch {pull.base!r} does not exist; change it")
         refusal: RefusedContent | None = None
         try:
             commits = await asyncio.to_thread(self._resolve_commits, pull)
@@ -176,7 +178,7 @@ class Reviewer:
         return new_verdict is ReviewVerdict.SUCCESS
 
     def _resolve_commits(self, pull: PullRequest) -> ReviewedCommits:
-        """Fetch the commits of a review from Git, which may be newer than the forge's answer. Blocks."""
+        """Fetch the commits of a review from Git, which may be newer than the forge's answer. This method blocks."""
         target, source = f"refs/heads/{pull.base}", self.forge.head_ref(pull.number)
         refs = self.mirror.list_refs(target, source)
         if missing := {target, source} - refs.keys():
@@ -197,7 +199,7 @@ class Reviewer:
 
     @property
     def _limits(self) -> Sequence[int]:
-        """Return the sizes in which a comment is tried, in bytes, longest first."""
+        """Return the sizes in bytes of UTF-8 at which a comment is tried, largest first."""
         limit = self.forge.max_comment_bytes
         return limit, limit // _SHORTENING_FACTOR, limit // _SHORTENING_FACTOR**2
 
@@ -220,7 +222,7 @@ class Reviewer:
             await self.forge.delete_comment(number, duplicate)
 
     async def _edit(self, number: int, comment: Comment, body: str) -> bool:
-        """Edit a comment; return False if it was deleted meanwhile."""
+        """Edit a comment, and return whether it still existed."""
         try:
             await self.forge.edit_comment(number, comment, body)
         except ForgeNotFound:

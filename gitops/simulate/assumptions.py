@@ -22,18 +22,18 @@ _HASH_RANGE: Final = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """Assumed behaviour of all workloads: each is ready between two times after each change."""
+    """Assumed behaviour of workloads: after a change, each is ready between `min_ready_time` and `max_ready_time`."""
 
     min_ready_time: timedelta = timedelta(minutes=1)
     max_ready_time: timedelta = timedelta(minutes=1)
     rules: tuple[tuple[Outcome, str], ...] = ()
-    """Other outcomes by name pattern; the first match counts."""
+    """Other outcomes, each with its name pattern. The first match counts."""
 
     seed: int = 0
 
     @classmethod
     def parse(cls, text: str, *, seed: int = 0) -> Assumptions:
-        """Parse text such as `ready=1m..5m,hang=prod/db-*`. Raises: ValueError, which says what would be valid."""
+        """Parse text such as `ready=1m..5m,hang=prod/db-*`. Raises: ValueError, which says what to write."""
         assumptions = cls(seed=seed)
         for part in filter(None, (item.strip() for item in text.split(","))):
             word, separator, value = part.partition("=")

@@ -21,7 +21,7 @@ from renderer.render.render import render
 
 
 class RulesError(GitopsError):
-    """An unusable file of windows and policies; the text has a line for each mistake."""
+    """Rejection of a file of windows and policies. Its text has a line for each mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class CommitSeries:
     problems: tuple[Problem, ...]
 
     def with_rules(self, rules: Catalog) -> CommitSeries:
-        """Return the series with these windows and policies instead of those of each commit."""
+        """Return the series with `rules` instead of the windows and policies of each commit."""
         base = _with_rules(self.base, rules)
         return replace(
             self, base=base, pushes=tuple(replace(push, state=_with_rules(push.state, rules)) for push in self.pushes)
@@ -51,9 +51,9 @@ class HistoryReader:
 
     @classmethod
     def open(cls, location: str, name: str = "") -> HistoryReader:
-        """Open the repository or directory at *location* as source *name*, by default named after it.
+        """Open the repository or directory at `location` as source `name`, by default named after `location`.
 
-        Raises: SourceError if it is not a local repository.
+        Raises: SourceError if `location` is not a local repository.
         """
         if is_url(location):
             raise SourceError(location, "is a URL; history is read from a local repository", advice="clone it")
@@ -62,7 +62,7 @@ class HistoryReader:
         return cls(location, config.name, local, SourceTarget(config.target.url, path=local.path))
 
     def read_step(self, base: str, head: str, start: datetime) -> CommitSeries:
-        """Return the series in which *head* arrives at *start*. An empty *head* is the working tree."""
+        """Return the series in which `head` arrives at `start`. An empty `head` is the working tree."""
         base_state = self._make_state(self.repository.read_snapshot(self.repository.resolve(base)))
         snapshot = (
             self.repository.read_snapshot(self.repository.resolve(head))
@@ -74,16 +74,16 @@ class HistoryReader:
         return CommitSeries(base_state, (push,), collect_problems(head_state.catalog))
 
     def read_history(self, base: str, head: str, start: datetime | None) -> CommitSeries:
-        """Return the first-parent history after *base* up to *head*, each commit at its committer's time.
+        """Return the first-parent history after `base` up to `head`, each commit at its committer's time.
 
-        With *start*, all times are shifted so that the first commit arrives then. A commit never arrives before its
-        parent, whatever its committer's clock showed.
+        If `start` is given, all times are shifted so that the first commit arrives at `start`. A commit never arrives
+        before its parent, even if its committer's clock was wrong.
         """
         first, last = self.repository.resolve(base), self.repository.resolve(head or "HEAD")
         ids = self.repository.list_first_parents(first, last)
         if not ids:
             raise SourceError(
-                self.location, f"no commit between {base} and {head or 'HEAD'}", advice="name an older --base"
+                self.location, f"has no commit between {base} and {head or 'HEAD'}", advice="name an older --base"
             )
         state = base_state = self._make_state(self.repository.read_snapshot(first))
         pushes: list[CommitPush] = []
@@ -103,14 +103,14 @@ class HistoryReader:
 
 
 def _as_commit(snapshot: SourceSnapshot) -> SourceSnapshot:
-    """Return a working tree with an id of its own: its differences from HEAD are a change, not drift."""
+    """Return a working tree with its own id, so that its differences from HEAD count as a change and not as drift."""
     content = repr(sorted((name, file.blob) for name, file in snapshot.files.items()))
     revision = hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()
     return replace(snapshot, revision=revision, is_dirty=False)
 
 
 def read_rules(file: Path) -> Catalog:
-    """Read a file of windows and policies that replace those of a repository. Raises: RulesError."""
+    """Read a file of windows and policies for use instead of a repository's own. Raises: RulesError."""
     try:
         data = file.read_bytes()
     except OSError as error:

@@ -20,7 +20,7 @@ from renderer.frozen import dataclass
 from renderer.phrasing import suggestion_or_names
 
 States = Mapping[ClusterName, SourceState]
-"""A commit, as each declared cluster gets it."""
+"""One commit as each declared cluster gets it, by the name of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ClusterSeries:
 class FleetSeries:
     """Commits of all clusters of a fleet.
 
-    `not_simulated` names clusters that are not simulated, or not to the end, with the reason. `problems` are those of
+    `not_simulated` gives the reason for each cluster that is not simulated, or not to the end. `problems` are those of
     the last commit.
     """
 
@@ -48,12 +48,12 @@ class FleetSeries:
 def project_series(
     commits: CommitSeries, *, fleet_source: str, hub_name: str, tested_rules: Catalog | None, wanted: str
 ) -> FleetSeries:
-    """Return the commits as each cluster gets them. *hub_name* is the name of the hub's own cluster in windows.
+    """Return the commits as each cluster gets them. `hub_name` is the name of the hub's own cluster in windows.
 
-    *tested_rules* replace the windows of the commits, so that they also decide whether windows select by cluster.
-    *wanted* is the only cluster, empty for all.
+    `tested_rules` replace the windows of the commits, so that they also decide whether windows select by cluster. If
+    `wanted` is not empty, only that cluster is simulated.
 
-    Raises: SourceError if another source declares the clusters, or none declares the wanted one.
+    Raises: SourceError if another source declares the clusters, or no commit declares the cluster `wanted`.
     """
     source = commits.base.catalog.source
     if source != fleet_source:
@@ -91,7 +91,7 @@ def project_series(
 
 
 def _choose_clusters(states: Sequence[States], source: str, wanted: str) -> list[ClusterName]:
-    """Return the clusters to simulate, `local` first. Raises: SourceError if the wanted cluster is not declared."""
+    """Return the clusters to simulate, `local` first. Raises: SourceError if `wanted` is not declared."""
     names = dict.fromkeys(name for declared in states for name in declared)
     if wanted and wanted not in names:
         raise SourceError(
@@ -111,7 +111,7 @@ def _with_states(commits: CommitSeries, cluster_states: Sequence[SourceState]) -
 
 
 def _collect_problems(states: States) -> tuple[Problem, ...]:
-    """Return the problems of a commit in all clusters; clusters may share a catalog, which is examined once."""
+    """Return the problems of a commit in all clusters. A catalog that clusters share is examined once."""
     catalogs = {id(state.catalog): state.catalog for state in states.values()}.values()
     return tuple(sorted({problem for catalog in catalogs for problem in collect_problems(catalog)}))
 
@@ -137,7 +137,11 @@ def _count_declared(states: Sequence[States], name: ClusterName) -> int:
 
 
 def _states_of(states: Sequence[States], name: ClusterName, commits: CommitSeries) -> list[SourceState]:
-    """Return each commit as a cluster gets it: empty before it is declared, unchanged while it is not declared."""
+    """Return each commit as the cluster `name` gets it.
+
+    Before the cluster is first declared, the commit is empty. If the cluster is no longer declared, its last commit
+    stays.
+    """
     found: list[SourceState] = []
     is_known = False
     for declared, whole in zip(states, (commits.base, *(push.state for push in commits.pushes)), strict=False):

@@ -50,7 +50,7 @@ class Recorder:
         return self.clock.now()
 
     def record_commit(self, commit: str, subject: str) -> None:
-        """Record that a commit arrives, and supersedes the commit before if that has not settled."""
+        """Record the arrival of a commit, which supersedes the previous commit if that has not settled."""
         if self.arrivals and self.arrivals[-1].settled is None:
             self.arrivals[-1] = replace(self.arrivals[-1], is_superseded=True)
         self.arrivals.append(CommitArrival(self.now, commit, subject))
@@ -72,7 +72,7 @@ class Recorder:
             self._tracks[result.set] = replace(track, written=True)
 
     def record_pass(self, result: ReconcileResult) -> None:
-        """Record the states after the reconciliations of a moment, and whether the commit has settled."""
+        """Record the states after the reconciliations at one moment, and whether the commit has settled."""
         result = replace(
             result, ledger=SetSummaries.of(result.plan, self._last_result.ledger if self._last_result else None)
         )
@@ -98,12 +98,12 @@ class Recorder:
         return bool(self.arrivals) and self.arrivals[-1].settled is not None
 
     def states(self) -> Hashable:
-        """Return the states of all instances, comparable: times and messages are left out."""
+        """Return the states of all instances as a comparable value, without times and messages."""
         states = {key: track.spans[-1].state for key, track in self._tracks.items()}
         return tuple((key, state.word, state.reason, state.node) for key, state in states.items())
 
     def build_timeline(self, windows: Iterable[Window], end_reason: str, warnings: Iterable[str]) -> Timeline:
-        """Return the timeline up to now. *end_reason* says why the simulation ends."""
+        """Return the timeline up to now. `end_reason` says why the simulation ends."""
         simulated_windows = tuple(_simulated_window(window, self.begins, self.now) for window in windows)
         edges = [
             event
@@ -192,7 +192,7 @@ class Recorder:
 
 
 def instance_state(account: SetSummary, owner: Cause | None) -> TrackState:
-    """Return the state of an instance. *owner* is the cause for which its own object may not be written, if any."""
+    """Return the state of an instance. `owner` is the cause for which its own object may not be written, if any."""
     parent = account.plan.parent
     if parent is None and owner:
         return _state_of_cause(owner)

@@ -21,7 +21,7 @@ from gitops.windows import zones
 from renderer.frozen import dataclass
 
 MAX_GAP_RATIO: Final = 8
-"""Longest stretch without an event, as drawn, in multiples of the first quartile of all stretches."""
+"""Longest drawn stretch without an event, in multiples of the first quartile of all stretches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Axis:
 
     @classmethod
     def from_events(cls, events: Iterable[datetime], width: float) -> Axis:
-        """Return an axis of *width* pixels, from the first moment to the last."""
+        """Return an axis of `width` pixels, from the first moment to the last."""
         moments = tuple(sorted(set(events)))
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
         max_gap = MAX_GAP_RATIO * sorted(gaps)[len(gaps) // 4] if gaps else 0.0
@@ -49,7 +49,7 @@ class Axis:
         return cls(moments, positions, breaks)
 
     def position_of(self, moment: datetime) -> float:
-        """Return the position of a moment; a moment outside of the axis stands at its nearer end."""
+        """Return the position of `moment` in pixels. A moment outside of the axis stands at its nearer end."""
         if moment <= self.moments[0]:
             return 0.0
         if moment >= self.moments[-1]:
@@ -150,12 +150,12 @@ class _TimelinePicture:
 
     @property
     def rows(self) -> int:
-        """Return the distance of the first track from the top."""
+        """Return the distance of the first track from the top in pixels."""
         return _TOP + _STRIP * len(self.timeline.windows) + 30
 
     @property
     def bottom(self) -> int:
-        """Return the distance of the end of the tracks from the top."""
+        """Return the distance of the end of the tracks from the top in pixels."""
         headings = {(track.rollout, track.wave) for track in self.tracks}
         return self.rows + _ROW * len(self.tracks) + 20 * len(headings)
 
@@ -287,5 +287,5 @@ def _text_element(x: float, y: float, text: str, style: str) -> str:
 
 
 def _escape_text(text: str) -> str:
-    """Escape a text for XML, which forbids control characters."""
+    """Escape `text` for XML, which forbids control characters."""
     return escape("".join(letter if letter.isprintable() else " " for letter in text))

@@ -16,7 +16,7 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 SIMULATED_STATES: Final = ("settled", "progressing", "baking", "waiting", "held", "failed", "deleted")
-"""States in a simulation. Baking is distinct from progressing; suspended and halted count as held."""
+"""States in a simulation. Baking is distinct from progressing. Suspended and halted count as held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """Event of a simulation. `subject` is a source, rollout, instance or window; `fields` are for programs."""
+    """Event of a simulation. `subject` is a source, rollout, instance or window. `fields` are for programs."""
 
     at: datetime
     kind: str
@@ -96,7 +96,7 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Time in which a window is active. None means: outside of the simulated time."""
+    """Time in which a window is active. An end outside of the simulated time is None."""
 
     begins: datetime | None
     ends: datetime | None
@@ -158,7 +158,7 @@ class BacktestResult:
 
     @property
     def delay(self) -> timedelta | None:
-        """Return how much later the commit settles under the tested rules; None if it does not settle under both."""
+        """Return how much later the commit settles under the tested rules, or None unless it settles under both."""
         if self.actual.settled is None or self.tested.settled is None:
             return None
         return self.tested.settled - self.actual.settled

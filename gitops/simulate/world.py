@@ -89,7 +89,7 @@ class SimulatedCluster:
 
     @property
     def unmatched_patterns(self) -> list[str]:
-        """Return the rules of the assumptions whose pattern matched no object."""
+        """Return the rules of the assumptions whose patterns have not matched an object."""
         if self._behaviour is None:
             return []
         return [
@@ -100,7 +100,7 @@ class SimulatedCluster:
 
     @property
     def next_workload_change(self) -> datetime | None:
-        """Return the time of the next change of a workload; None without one."""
+        """Return the time of the next change of a workload, or None if no change is due."""
         assert self.sandbox.workloads
         moment = self.sandbox.workloads.next_change_time()
         return None if moment is None else datetime.fromtimestamp(moment, UTC)
@@ -126,13 +126,13 @@ class SimulatedCluster:
                 self._watches.notify(WatchEvent({**typed, **event.after.to_object()}, event.type == "DELETED"))
 
     def get(self, key: ObjectKey) -> Object | None:
-        """Return the live object, without apiVersion and kind; None if it does not exist."""
+        """Return the live object, without apiVersion and kind, or None if it does not exist."""
         kind = self._find_served_kind(key.group_kind)
         stored = self.sandbox.state.store.get(kind.key(key.namespace, key.name)) if kind else None
         return stored.to_object() if stored else None
 
     def serve(self, catalog: Catalog) -> None:
-        """Serve the kinds that a commit uses and neither it nor Kubernetes describes.
+        """Serve the kinds that a commit uses, but that neither the commit nor Kubernetes describes.
 
         Such kinds belong to operators that are installed otherwise. They are served without a schema.
         """
@@ -160,9 +160,9 @@ class SimulatedCluster:
         return response or self.sandbox.handle(request)
 
     def _replace_status(self, request: Request) -> Response | None:
-        """Replace a status and return the response. An apply would do the same, as no other manager owns a status.
+        """Replace a status and return the response, or None if the object is missing or the status invalid.
 
-        Return None if the object is missing or the status invalid: then the server answers with the reason.
+        An apply would do the same, as no other manager owns a status. For None, the server answers with the reason.
         """
         request_path, state = parse_request_path(request), self.sandbox.state
         kind = state.kinds.find(request_path.group, request_path.version, request_path.plural)

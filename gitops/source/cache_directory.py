@@ -1,10 +1,11 @@
 """The cache directory of one mirror: its layout, its lock, and the exchange of a damaged copy.
 
-Layout: `repository.git`, the copy; `lock`; `gitconfig` and `askpass`, for Git to read; `fresh.git` and `damaged.git`
-during an exchange. A crash at any point leaves one copy or none; a missing copy is fetched again.
+Layout: `repository.git` is the copy. Git reads `gitconfig` and `askpass`. `lock` is the lock file. During an exchange
+there are also `fresh.git` and `damaged.git`. A crash at any point leaves one copy or none, and a missing copy is
+fetched again.
 
-One writer or several readers use a copy, also across processes. The lock is the kernel's (flock). It ends with the
-last process that holds the descriptor, also with a Git process that outlives its parent.
+Across all processes, one writer or several readers use a copy. The lock is the kernel's (flock). It ends with the last
+process that holds the descriptor, which may be a Git process that outlives its parent.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def hold_lock(file: Path, *, shared: bool, timeout: float, tick: Callable[[], No
 
     `tick` is called every 20 ms while the lock is taken by another process.
 
-    Raises: CacheUnavailable after `timeout` seconds, and what `tick` raises.
+    Raises: CacheUnavailable after `timeout` seconds, or what `tick` raises.
     """
     access = os.O_RDONLY if shared else os.O_RDWR  # a cache on a read-only disk can still be read
     descriptor = os.open(file, access | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -60,8 +61,9 @@ def _acquire(descriptor: int, kind: int, file: Path, timeout: float, tick: Calla
 class CacheDirectory:
     """The directory for the repository at `location`, below `cache`. It is created before its first use.
 
-    Methods raise CacheUnavailable if the disk refuses, or if the lock is not free within `lock_timeout` seconds.
-    While they wait for the lock they call `tick`, and pass on what it raises.
+    While a method waits for the lock, it calls `tick` and passes on what `tick` raises.
+
+    Raises: CacheUnavailable if the disk refuses, or if the lock is not free within `lock_timeout` seconds.
     """
 
     def __init__(self, cache: Path, location: str, *, lock_timeout: float, tick: Callable[[], None]) -> None:
@@ -92,12 +94,12 @@ class CacheDirectory:
 
     @contextmanager
     def lock_exclusively(self) -> Iterator[int]:
-        """Keep all others out of the copy during the block, and yield the lock's descriptor for Git to hold as well."""
+        """Keep all others out of the copy during the block, and yield the descriptor of the lock for Git to inherit."""
         with self.prepare(), self._lock(shared=False) as descriptor:
             yield descriptor
 
     def replace_repository(self, build: Callable[[Path], None]) -> None:
-        """Let `build` create a repository in a new directory, and put that in the place of the copy.
+        """Let `build` create a repository in a new directory, and replace the copy by that repository.
 
         If `build` raises, the copy stays. Requires the exclusive lock.
         """

@@ -33,20 +33,20 @@ _SSH = (
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The paths of files that hold secrets, never the secrets.
+    """Paths of files that hold secrets, but never the secrets.
 
-    An unknown host key and an untrusted certificate are always refused.
+    An unknown host key and an untrusted certificate are always rejected.
     """
 
     token_file: Path | None = None
     username: str = "git"
-    """Name that the server expects beside a token; most servers accept any."""
+    """User name that the server expects beside a token. Most servers accept any name."""
     ssh_key_file: Path | None = None
-    """The only key that ssh offers; with it, ssh ignores the user's configuration and agent."""
+    """The only key that ssh offers. If it is set, ssh ignores the user's configuration and agent."""
     known_hosts_file: Path | None = None
-    """Host keys that ssh accepts; without it, those of the system and of the user."""
+    """Host keys that ssh accepts. If it is None, ssh accepts those of the system and of the user."""
     ca_file: Path | None = None
-    """Authorities whose certificates https accepts; without it, those that the system trusts."""
+    """Authorities whose certificates https accepts. If it is None, https accepts those that the system trusts."""
 
     def environment(self, target: SourceTarget, directory: Path) -> dict[str, str]:
         """Return the variables that let Git reach `target`, and write the script that answers Git into `directory`.
@@ -76,7 +76,7 @@ class Credentials:
         return tuple(filter(None, (self.token_file, self.ssh_key_file, self.known_hosts_file, self.ca_file)))
 
     def redact(self, text: str) -> str:
-        """Return `text` without the token, also where a server sent it back escaped or in base64."""
+        """Return `text` without the token, even if a server escaped the token or encoded it in base64."""
         for form in sorted(self._token_forms(), key=len, reverse=True):
             text = text.replace(form, "***")
         return text
@@ -84,7 +84,7 @@ class Credentials:
     def _ssh_command(self) -> list[str]:
         """Return the ssh command.
 
-        With a key file, ssh reads neither configuration nor agent, so no other key is offered.
+        If a key file is set, ssh reads neither configuration nor agent, so that it offers no other key.
         """
         command = list(_SSH)
         if self.ssh_key_file is not None:
@@ -104,7 +104,9 @@ class Credentials:
     def _check_usable(self, target: SourceTarget) -> None:
         """Check that every file can be read and none is empty.
 
-        Only the file of known hosts may be empty. Raises: Unauthorized.
+        Only the file of known hosts may be empty.
+
+        Raises: Unauthorized if a file fails the check.
         """
         for file in self._files:
             if not os.access(file, os.R_OK):
@@ -132,7 +134,7 @@ class Credentials:
 
 
 def _file_state(file: Path) -> tuple[int, ...]:
-    """Return inode, size and time of the last change; empty if the file is missing."""
+    """Return inode, size and time of the last change, or an empty tuple if the file is missing."""
     try:
         status = file.stat()
     except OSError:
@@ -141,7 +143,7 @@ def _file_state(file: Path) -> tuple[int, ...]:
 
 
 def _write_askpass(directory: Path) -> Path:
-    """Write the script if needed, and replace it atomically: another process may be running it."""
+    """Write the script if needed, by an atomic exchange, because another process may be running the script."""
     script = directory / "askpass"
     if not script.exists() or script.read_text() != _ASKPASS:
         fresh = script.with_suffix(f".{os.getpid()}")

@@ -1,6 +1,6 @@
 """Git processes, in an environment that files and variables of the machine cannot change.
 
-This is the only module that imports GitPython; its command runner starts each process. Options are fixed. Values
+Only this module imports GitPython, whose command runner starts each process. Options are fixed. Values
 from outside follow `--` or `--end-of-options`, or are full ref names. Each process has its own session: a timeout
 ends all its children, and none of them can ask on a terminal. A `tick` ends a process whose result is not needed.
 """
@@ -32,8 +32,8 @@ _FOREIGN_PREFIXES = ("GIT_", "SSH_ASKPASS", "GCM_")
 _TICK_SECONDS = 0.5
 _CHUNK_BYTES = 1 << 20
 
-# All access is denied here: no prompt, no configuration of system or user, no transport. `Remote` allows the transport
-# and the credentials of its target.
+# These variables deny all access: no prompt, no configuration of system or user, no transport. `Remote` allows the
+# transport and the credentials of its target.
 _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -79,7 +79,7 @@ _SETTINGS = {
 
 
 class GitError(Exception):
-    """Git ended with an error. It stays inside this package, because `stderr` may quote anything a server sent."""
+    """Failure of Git. It never leaves this package, because `stderr` may quote any text that a server sent."""
 
     def __init__(self, status: int, stderr: str) -> None:
         self.status = status
@@ -88,11 +88,11 @@ class GitError(Exception):
 
 
 class GitTimeoutError(GitError):
-    """Git was killed because it took too long."""
+    """End of Git by a kill after `Git.timeout` seconds."""
 
 
 class OutputTooLargeError(GitError):
-    """Git was killed because its output passed the limit."""
+    """End of Git by a kill because its output passed the limit."""
 
 
 @dataclass(slots=True)
@@ -106,14 +106,14 @@ class Git:
     timeout: float = 120.0
     """Seconds after which a command is killed."""
     tick: Callable[[], None] = lambda: None
-    """Called about twice a second during a command; an exception from it kills the command."""
+    """Function that is called about twice a second during a command. An exception from it kills the command."""
     lock_descriptors: tuple[int, ...] = ()
-    """File descriptors of locks, which child processes inherit: the lock lasts as long as they do."""
+    """File descriptors of locks. Child processes inherit them, so that a lock lasts as long as its last process."""
 
     def run(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
         """Return the standard output of `git ARGUMENTS`, of at most `limit` bytes.
 
-        Raises: GitError if the exit status is not 0, GitTimeoutError, OutputTooLargeError, and what `tick` raises.
+        Raises: GitError if the exit status is not 0, GitTimeoutError, OutputTooLargeError, or what `tick` raises.
         """
         return self.run_with_stderr(*arguments, stdin=stdin, limit=limit)[0]
 
@@ -198,8 +198,8 @@ class Git:
 def _load_runner() -> Any:
     """Import `git.cmd` without the rest of GitPython.
 
-    The whole package takes four times as long to import, and starts two processes to ask Git for its version. Another
-    module that reads further names of the package gets all of it.
+    The whole package takes four times as long to import, and starts two processes to ask Git for its version. If
+    another module reads further names of the package, the whole package is imported.
     """
     if "git" not in sys.modules and (spec := find_spec("git")) and (loader := spec.loader):
         package = module_from_spec(spec)
@@ -259,7 +259,8 @@ def make_stop_tick(has_ended: Callable[[], bool]) -> Callable[[], None]:
 def stop_tick_on_exit() -> Iterator[Callable[[], None]]:
     """Yield a tick that raises Stopped after the block is left.
 
-    The tick is for a thread that the leaving task waits for: its Git process is killed instead of finished.
+    A task that leaves the block may still wait for a thread. With this tick, the Git process of the thread is killed
+    instead of finished.
     """
     exited = threading.Event()
     try:

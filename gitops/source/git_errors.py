@@ -111,7 +111,7 @@ _RULES = (
 def classify_error(stderr: str, where: str, cache: str) -> SourceError | None:
     """Return the error that Git's messages stand for, or None if no row of the table matches.
 
-    Args: `stderr` without secrets; `where`, the server; `cache`, the directory of the copy.
+    `stderr` must not contain secrets. `where` names the server, and `cache` the directory of the copy.
     """
     complaint = _TRACE.sub("", stderr)
     rule = next((rule for rule in _RULES if rule.pattern.search(complaint)), None)

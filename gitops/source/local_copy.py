@@ -1,11 +1,11 @@
 """The copy of a repository in the cache: updated from the server, checked before use, replaced when damaged.
 
 Invariant: a ref below `refs/levelgate/current/` points only to a commit whose whole tree is in the copy. A fetch
-that breaks off changes no such ref. Commits that were current or searched for stay, so that rewritten history can
-be compared.
+that breaks off changes no such ref. Commits that were once current or searched for are kept, so that rewritten history
+can be compared.
 
-A *temporary* commit (a pull request's, below `refs/levelgate/lent/`) stays until it is released, its ref moves, or
-a fetch needs its room.
+A `temporary` commit belongs to a pull request and has a ref below `refs/levelgate/lent/`. The commit is kept until it
+is released, its ref moves, or a fetch needs its room.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _GC_COMMAND = (
 class LocalCopy:
     """The copy of one remote repository, in its cache directory. Methods raise the errors that `Mirror` lists.
 
-    Args: `name` is the repository's name in messages.
+    `name` is the repository's name in messages.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class LocalCopy:
     def is_known_descendant(self, old: str, new: str) -> bool:
         """Return whether the last fetch proved that `new` contains `old`.
 
-        Both are ids, and the history of an id never changes, so the answer stays true.
+        `old` and `new` are ids. The history of an id never changes, so that the answer stays true.
         """
         return self._known_descent == (old, new)
 
     def obtain(self, remote_name: str, commit: str, *, temporary: bool = False) -> str:
         """Fetch the commit of a ref, unless the copy has it, and return its id.
 
-        `commit` is the id that the ref had a moment ago; the result differs if the ref has moved since.
+        `commit` is the id that the ref had a moment ago. If the ref has moved since, the result is another id.
         """
 
         def bring() -> str:
@@ -101,9 +101,9 @@ class LocalCopy:
         return self.retry_after_repair(bring, remote_name)
 
     def release_temporary(self, keep: Collection[str]) -> None:
-        """Drop all temporary commits except those of the refs `keep`, given by their remote names.
+        """Drop all temporary commits except the commits of `keep`, which are remote ref names.
 
-        The disk space is freed only once the copy is large.
+        The disk space is freed only if the copy takes more than half of its limit.
         """
         if self._cache_directory.repository.exists():
             with self.open_for_writing(sha256=False) as git:
@@ -129,7 +129,7 @@ class LocalCopy:
         return self.retry_after_repair(look, fallback)
 
     def retry_after_repair(self, operation: Callable[[], T], remote_name: str) -> T:
-        """Run `operation`; if the copy is damaged, replace it by a fetch of `remote_name` and retry once."""
+        """Run `operation`. If the copy is damaged, replace it by a fetch of `remote_name` and retry once."""
         try:
             return operation()
         except DamagedCache:
@@ -152,7 +152,7 @@ class LocalCopy:
                 raise self._classify_failure(git, failure) from None
 
     def _download(self, git: Git, remote_name: str, previous: str | None = None, *, temporary: bool = False) -> str:
-        """Fetch a commit, check that it is complete, and only then let the ref of `remote_name` point to it."""
+        """Fetch a commit, check that it is complete, and then let the ref of `remote_name` point to it."""
         repository = Repository(git, self._name, limits=self._limits)
         try:
             self._sweep(git)
@@ -175,7 +175,7 @@ class LocalCopy:
         return commit
 
     def _delete_temporary_refs(self, git: Git, keep: Collection[str]) -> bool:
-        """Delete all temporary refs except those of `keep`. Return whether there were any."""
+        """Delete all temporary refs except those of `keep`, and return whether a ref was deleted."""
         names = git.run("for-each-ref", "--format=%(refname)", _TEMPORARY_REFS).decode().split()
         unused = sorted(set(names) - {_local_ref(name, temporary=True) for name in keep})
         for name in unused:
@@ -197,7 +197,7 @@ class LocalCopy:
     def _transfer(self, git: Git, repository: Repository, remote_name: str) -> str | None:
         """Fetch a commit into the incoming ref, and return its id.
 
-        Return None if the remote name is not that of a commit.
+        Return None if the object with the remote name is not a commit.
         """
         try:
             self._remote.transfer(git, f"+{remote_name}:{_INCOMING}")
@@ -234,7 +234,7 @@ class LocalCopy:
         return self._remote.failure_error(failure)
 
     def _replace(self, remote_name: str) -> None:
-        """Fetch into a new directory, and put that in the place of the damaged copy if the fetch succeeds."""
+        """Fetch into a new directory, and replace the damaged copy by that directory if the fetch succeeds."""
         try:
             head = self._remote.find_first_ref(["HEAD"])
             sha256 = len(head[1] if head else remote_name) == 64

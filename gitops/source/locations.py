@@ -19,8 +19,8 @@ from gitops.source.worktree import LocalRepository, read_working_tree
 class ComparedCommits(NamedTuple):
     """The two commits that a plan compares.
 
-    `base` is the commit where the head left its base; None without a base. `tip` is the newest commit of the base,
-    empty if that is `base` itself. `path` is the directory inside the repository.
+    `base` is the commit where the head left its base, or None without a base. `tip` is the newest commit of the base.
+    It is empty if that is `base` itself. `path` is the directory inside the repository.
     """
 
     head: SourceSnapshot
@@ -36,10 +36,10 @@ def read_location(
     known_snapshot: SourceSnapshot | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> SourceSnapshot:
-    """Return the files of a directory as it lies, or those of a commit of it, or those of a commit of a URL.
+    """Return the files of a directory as it lies, or the files of a commit.
 
-    In a local repository, files of `known_snapshot` are not read again. `tick` is called about twice a second during
-    requests to a server.
+    If `revision` is given or `location` is a URL, the files are those of a commit. In a local repository, files of
+    `known_snapshot` are not read again. `tick` is called about twice a second during requests to a server.
 
     Raises: SourceError.
     """
@@ -58,11 +58,11 @@ def read_location(
 
 
 def read_comparison(location: str, base: str, head: str, tick: Callable[[], None]) -> ComparedCommits:
-    """Read the commit `head` and, if `base` is not empty, the commit where the two parted.
+    """Read the commit `head` and, if `base` is not empty, the commit where both histories parted.
 
     An empty `head` is the directory as it lies.
 
-    Raises: RevisionNotFound, and RefusedContent in a shallow clone that lacks the commit where the two parted.
+    Raises: RevisionNotFound, or RefusedContent in a shallow clone that lacks the commit where both histories parted.
     """
     read_head = read_location(location, revision=head, tick=tick)
     path = path_in_repository(location)
@@ -76,8 +76,8 @@ def read_comparison(location: str, base: str, head: str, tick: Callable[[], None
 def _find_fork_point(location: str, base: str, head: str) -> tuple[str, str]:
     """Return the commit where `head` left `base`, and the commit of `base`.
 
-    A plan compares with the first, because later commits of the base do not belong to the head. For a URL without
-    a local history, both are `base`.
+    A plan compares with the first commit, because later commits of the base do not belong to the head. For a URL
+    without a local history, both commits are `base`.
     """
     if is_url(location):
         return base, base
@@ -87,7 +87,7 @@ def _find_fork_point(location: str, base: str, head: str) -> tuple[str, str]:
 
 
 def is_descendant(location: str, ancestor: str, commit: str) -> bool:
-    """Return whether the history of `commit` contains `ancestor`; True as well where no local history can tell."""
+    """Return whether the history of `commit` contains `ancestor`, or True if no local history can tell."""
     repository = _open_local(location) if commit else None
     return repository is None or repository.is_ancestor(ancestor, commit)
 
@@ -95,7 +95,7 @@ def is_descendant(location: str, ancestor: str, commit: str) -> bool:
 def list_identities(location: str) -> tuple[frozenset[str], str]:
     """Return every identity (`target.identity`) of the repository at `location`, and the path of `location` in it.
 
-    A source with any of these identities follows this repository.
+    If a source has one of these identities, it follows this repository.
     """
     if is_url(location):
         return frozenset({identity(location)}), ""
@@ -104,13 +104,13 @@ def list_identities(location: str) -> tuple[frozenset[str], str]:
 
 
 def path_in_repository(location: str) -> str:
-    """Return the path of `location` inside its repository; empty for a URL or outside of a repository."""
+    """Return the path of `location` inside its repository, or an empty string for a URL or outside of a repository."""
     repository = _open_local(location)
     return repository.path if repository else ""
 
 
 def _open_local(location: str) -> LocalRepository | None:
-    """Return the repository that a directory is in; None for a URL or outside of a repository."""
+    """Return the repository that a directory is in, or None for a URL or outside of a repository."""
     try:
         return None if is_url(location) else LocalRepository.open(Path(location))
     except SourceError:

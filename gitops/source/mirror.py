@@ -46,7 +46,7 @@ def default_cache() -> Path:
 class Tip(NamedTuple):
     """The commit that a target points to on the server.
 
-    `name` is the full name of the ref; for a target that is a commit, its id.
+    `name` is the full name of the ref. If the target is a commit, `name` is its id.
     """
 
     name: str
@@ -54,18 +54,19 @@ class Tip(NamedTuple):
 
     @property
     def version(self) -> str:
-        """Return the name of the tag; for any other ref, its full name."""
+        """Return the name of the tag, or the full name of any other ref."""
         return self.name.removeprefix("refs/tags/")
 
 
 class Mirror:
     """The copy of one repository below `cache`. Sources with the same URL share it.
 
-    Methods block, and may be called from several threads. Those that need the server raise Unreachable, Unauthorized,
-    RevisionNotFound, RefusedUrl (for a redirect) or RefusedContent. All raise CacheUnavailable if the disk refuses,
-    and DamagedCache if the copy is damaged and cannot be fetched again. All are subclasses of SourceError.
+    Methods block, and may be called from several threads. `tick` is called about twice a second during a Git command.
+    An exception from `tick` ends the command.
 
-    `tick` is called about twice a second during a Git command; an exception from it ends the command.
+    All methods raise CacheUnavailable if the disk refuses, and DamagedCache if the copy is damaged and cannot be
+    fetched again. Methods that need the server also raise Unreachable, Unauthorized, RevisionNotFound, RefusedContent,
+    or RefusedUrl for a redirect. All these errors are subclasses of SourceError.
     """
 
     def __init__(
@@ -91,20 +92,20 @@ class Mirror:
 
     @property
     def server(self) -> tuple[str, Credentials]:
-        """Return the location and the credentials: targets with equal values can share one answer of the server."""
+        """Return the location and credentials. Targets with equal values can share one answer of the server."""
         return self.target.location, self._credentials
 
     @property
     def credential_states(self) -> tuple[object, ...]:
         """Return a value that differs once a credentials file has changed.
 
-        A refused request is then worth another try.
+        If it differs, a request that the server refused before may succeed.
         """
         return self._credentials.file_states
 
     @property
     def ref_names(self) -> tuple[str, ...]:
-        """Return the refs to pass to `list_refs` to find the target's commit; none if the target is a commit."""
+        """Return the refs that `list_refs` needs to find the target's commit, or an empty tuple if it is a commit."""
         match self.target.ref:
             case CommitRef():
                 return ()
@@ -113,16 +114,16 @@ class Mirror:
         return with_peeled([_remote_name(self.target)])
 
     def list_refs(self, *names: str) -> Mapping[str, str]:
-        """Return the server's commits by ref name, for refs that match `names`. Fetches no objects.
+        """Return the server's commits by ref name, for refs that match `names`. Fetch no objects.
 
-        The names may include those of other targets at the same server.
+        `names` may include the names of other targets at the same server.
         """
         return self._remote.list_refs("--quiet", *names) if names else {}
 
     def find_tip(self, refs: Mapping[str, str] | None = None) -> Tip:
-        """Return where the target points, according to `refs`; without them, ask the server.
+        """Return where the target points, according to `refs`. If `refs` is None, ask the server.
 
-        Raises: RevisionNotFound.
+        Raises: RevisionNotFound if the target does not exist.
         """
         refs = self.list_refs(*self.ref_names) if refs is None else refs
         match self.target.ref:
@@ -144,14 +145,13 @@ class Mirror:
     def fetch(self, tip: Tip | None = None, *, temporary: bool = False) -> str:
         """Fetch the commit of the target, and return its id.
 
-        Without `tip` the server is asked where the target points; that is the only request if the copy has the
-        commit. A commit fetched with `temporary` may be gone after the next fetch, and otherwise stays until
-        `release_temporary`.
+        If `tip` is None, the server is asked where the target points. That is the only request if the copy has the
+        commit. A commit fetched with `temporary` is kept until `release_temporary`, or until a later fetch needs room.
         """
         return self._copy.obtain(*(tip or self.find_tip()), temporary=temporary)
 
     def release_temporary(self, keep: Collection[str]) -> None:
-        """Drop all temporary commits except those of the refs `keep`, given by their full names. Sends no request."""
+        """Drop all temporary commits except the commits of `keep`, which are full ref names. Send no request."""
         self._copy.release_temporary(keep)
 
     def read_snapshot(self, revision: str) -> SourceSnapshot:
@@ -168,7 +168,7 @@ class Mirror:
         return self.find_copied_commit(commit) is not None
 
     def find_copied_commit(self, prefix: str) -> str | None:
-        """Return the full id of the commit whose id begins with `prefix`; None if the copy does not hold all of it."""
+        """Return the full id of the commit whose id begins with `prefix`, or None if it is not whole in the copy."""
         with self._copy.open_for_reading() as repository:
             try:
                 commit = repository.parse(prefix)
@@ -180,7 +180,7 @@ class Mirror:
     def is_ancestor(self, old: str, new: str) -> bool:
         """Return whether the history of `new` contains `old`.
 
-        False after a force push that dropped `old`, also if `old` was never in the copy.
+        Return False after a force push that dropped `old`, or if `old` was never in the copy.
         """
 
         def compare() -> bool:
@@ -192,7 +192,7 @@ class Mirror:
         return self._copy.retry_after_repair(compare, self._fallback(new))
 
     def find_unsigned(self, verification: Verification, previous_commit: str, commit: str) -> str:
-        """Return why the signatures forbid that `commit` follows `previous_commit`; empty if they allow it.
+        """Return why the signatures forbid that `commit` follows `previous_commit`, or an empty string.
 
         The last answer is reused until the files of keys change.
         """
@@ -216,14 +216,16 @@ class Mirror:
         return self.find_copied_commit(prefix) or self.resolve(prefix)
 
     def find_merge_base(self, first: str, second: str) -> str | None:
-        """Return the newest common ancestor of two commits in the copy; None if they share no history."""
+        """Return the newest common ancestor of two commits in the copy, or None if they share no history."""
         with self._copy.open_for_reading() as repository:
             return repository.find_merge_base(first, second)
 
     def create_revert(self, request: RevertRequest) -> str:
         """Create a commit in the copy that reverts others, and return its id. No ref points to it.
 
-        All commits of the request must be in the copy. Raises: RevertError.
+        All commits of the request must be in the copy.
+
+        Raises: RevertError if the revert is not possible.
         """
         with self._copy.open_for_writing(sha256=len(request.onto) == 64) as git:
             return revert.create_revert(git, request)
@@ -242,7 +244,7 @@ class Mirror:
     def resolve(self, rev: str) -> str:
         """Return the full id of a commit that a person names, and fetch it if needed.
 
-        `rev` is a branch, a tag, an id or its beginning, or `HEAD`, each with `~2` or `^` behind it.
+        `rev` is a branch, a tag, an id, the beginning of an id, or `HEAD`. It may end with steps such as `~2` or `^`.
         """
         match = _REVISION.fullmatch(rev)
         if not match or rev.startswith("-"):
@@ -260,9 +262,9 @@ class Mirror:
         return Remote(self.target, self._cache_directory, credentials=credentials, limits=self._limits, tick=self._tick)
 
     def _fallback(self, default: str) -> str:
-        """Return what to fetch if the copy is damaged.
+        """Return the remote name to fetch if the copy is damaged: that of the target, or `default`.
 
-        A range of versions names no ref without the server's list of tags.
+        `default` is used for a range of versions, whose ref is unknown without the server's list of tags.
         """
         return default if isinstance(self.target.ref, VersionRef) else _remote_name(self.target)
 

@@ -27,9 +27,9 @@ UNSHALLOW_ADVICE = (
 )
 _LIST_TIMEOUT_SECONDS = 60.0
 _TRACE_HEADERS = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1", "GIT_TRACE_REDACT": "1"}
-"""Git ignores `Retry-After`, and reports response headers only in its trace.
+"""Variables for a trace of responses. Git reports the header `Retry-After` only there.
 
-Git redacts credentials in the trace, and no message shows any of it.
+Git redacts credentials in the trace, and no message shows the trace.
 """
 
 
@@ -57,8 +57,8 @@ class Remote:
     def list_refs(self, option: str, *names: str) -> dict[str, str]:
         """Return commit ids by full ref name, of the refs that match `names` (git-ls-remote(1)).
 
-        A name matches the end of a ref, and `*` matches anything. The name of an annotated tag with `^{}` behind it
-        gives the commit that the tag points to.
+        A name matches the end of a ref, and `*` matches any text. If `^{}` follows the name of an annotated tag, the
+        result is the commit that the tag points to.
         """
         timeout = min(_LIST_TIMEOUT_SECONDS, self._limits.network_timeout_seconds)
         with self._cache_directory.prepare():
@@ -80,9 +80,9 @@ class Remote:
     def transfer(self, git: Git, *refspecs: str, prune: bool = False) -> None:
         """Fetch into the repository of `git`.
 
-        With `prune`, local refs that the server no longer has are deleted first: `a` would be in the way of `a/b`.
+        With `prune`, local refs that the server no longer has are deleted first, because `a` would prevent `a/b`.
 
-        Raises: GitError, and RefusedContent if the repository is too large or a shallow clone.
+        Raises: GitError, or RefusedContent if the repository is too large or a shallow clone.
         """
         objects = (git.git_dir or self._cache_directory.path) / "objects"
         fetch_git = replace(git, timeout=self._limits.network_timeout_seconds, tick=lambda: self._check_quota(objects))
@@ -101,7 +101,7 @@ class Remote:
         return classify_error(self._redacted_stderr(failure), str(self._target), str(self._cache_directory.path))
 
     def failure_error(self, failure: GitError) -> SourceError:
-        """Return the error of a failed command. An unknown failure is Unreachable: it may pass."""
+        """Return the error of a failed command. An unknown failure is Unreachable, because a retry may succeed."""
         summary = summarize_stderr(self._redacted_stderr(failure))
         return self.classify_failure(failure) or Unreachable(str(self._target), f"Git could not read it ({summary})")
 
@@ -134,7 +134,7 @@ class Remote:
 
 
 def with_peeled(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names, with `NAME^{}` after each tag: only that gives the commit of an annotated tag."""
+    """Return the names, with `NAME^{}` after each tag, because only `NAME^{}` gives the commit of an annotated tag."""
     return tuple(ref for name in names for ref in (name, *([f"{name}^{{}}"] if name.startswith("refs/tags/") else ())))
 
 

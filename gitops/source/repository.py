@@ -35,10 +35,10 @@ _LIST_OBJECTS = (
     "--end-of-options",
 )
 _MAX_DIFF_BYTES = 1 << 16
-"""Limit of the differences between two commits in bytes; above it, the newer commit is read in full."""
+"""Limit in bytes of the differences between two commits. Above it, the newer commit is read in full."""
 
 _MAX_MESSAGE_CHARACTERS = 16_384
-"""Limit of a commit message, which is stored with each revision of a definition."""
+"""Limit of a commit message in characters. It is stored with each revision of a definition."""
 
 _ENCODING = re.compile(rb"^encoding ([\w-]+)$", re.MULTILINE)
 
@@ -60,10 +60,10 @@ class _Content(NamedTuple):
     commit: _Commit
     listing: tree.Listing
     files: dict[str, File]
-    """Files by path; those with problems are left out."""
+    """Files by path. Files with problems are left out."""
     problems: list[SourceProblem]
     changed: frozenset[str]
-    """Paths whose content differs from the last snapshot; empty after a full read."""
+    """Paths whose content differs from the last snapshot. It is empty after a full read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class _LastRead:
 class Repository:
     """The commits of one Git directory, called `name` in messages.
 
-    It keeps the files of the last snapshot, and reads only those that differ from them.
+    The repository keeps the files of the last snapshot, and reads only files that differ.
     """
 
     def __init__(self, git: Git, name: str, *, limits: ReadLimits) -> None:
@@ -101,7 +101,7 @@ class Repository:
     def parse(self, expression: str) -> str | None:
         """Return the id of the commit that an expression names, or None.
 
-        `expression` is a full ref name or an id, each with `~2` or `^` behind it.
+        `expression` is a full ref name or an id. It may end with steps such as `~2` or `^`.
         """
         try:
             return self._git.run_text(
@@ -113,7 +113,7 @@ class Repository:
     def is_ancestor(self, old: str, new: str) -> bool:
         """Return whether `new` contains `old`.
 
-        False if `old` is unknown: the whole history of `new` is here, so `old` is not part of it.
+        Return False if `old` is unknown. The whole history of `new` is here, so that `old` is not part of it.
 
         Raises: RevisionNotFound if `new` is unknown.
         """
@@ -123,21 +123,21 @@ class Repository:
         return has_old and self.contains(new, old)
 
     def contains(self, new: str, old: str) -> bool:
-        """Return whether `new` contains `old`; both commits must be here."""
+        """Return whether `new` contains `old`. Both commits must be here."""
         try:
             return self._git.succeeds("merge-base", "--is-ancestor", old, new)
         except GitError as failure:
             raise self._damaged_error(failure) from None
 
     def find_merge_base(self, first: str, second: str) -> str | None:
-        """Return the newest commit that both histories contain; None if there is none. Both arguments are full ids."""
+        """Return the newest commit that both histories contain, or None. `first` and `second` are full ids."""
         try:
             return self._git.run_text("merge-base", "--end-of-options", first, second) or None
         except GitError:
             return None
 
     def list_first_parents(self, old: str, new: str) -> list[str]:
-        """Return the commits after `old` up to `new`, oldest first, along first parents. Both are full ids."""
+        """Return the commits after `old` up to `new` along first parents, oldest first. Both are full ids."""
         listing = self._run("rev-list", "--first-parent", "--reverse", "--end-of-options", new, f"^{old}")
         return listing.decode().split()
 
@@ -149,7 +149,7 @@ class Repository:
     def read_snapshot(self, revision: str, path: str, *, known_files: Iterable[File] = ()) -> SourceSnapshot:
         """Return the manifests of a commit below `path`. `revision` is a full id. `known_files` are not read again.
 
-        Raises: RevisionNotFound, DamagedCache, and RefusedContent if a limit of the whole commit is passed.
+        Raises: RevisionNotFound, DamagedCache, or RefusedContent if the commit passes a limit.
         """
         last = self._last_read
         incremental = self._read_changes(revision, path)
@@ -172,7 +172,7 @@ class Repository:
         )
 
     def _read_fully(self, revision: str, path: str, known_files: Iterable[File]) -> _Content:
-        """Read the whole tree below `path`; blobs of the last snapshot and of `known_files` are not read again."""
+        """Read the whole tree below `path`. Blobs of the last snapshot and of `known_files` are not read again."""
         files_by_blob = {
             file.blob: file for file in (*(self._last_read.files.values() if self._last_read else ()), *known_files)
         }
@@ -187,10 +187,10 @@ class Repository:
         return _Content(commit, listing, files, problems, frozenset())
 
     def _read_changes(self, revision: str, path: str) -> _Content | None:
-        """Read only what differs from the last snapshot; None where the commit has to be read in full.
+        """Read only the differences from the last snapshot, or return None if the commit has to be read in full.
 
-        That is the case if more than the content of a few known files differs, or if a file of either commit is
-        refused.
+        A commit is read in full if more than the content of a few known files differs. It is also read in full if a
+        file of either commit is rejected.
         """
         last = self._last_read
         if not (last and last.files and last.path == path and len(last.files) == len(last.listing.blobs)):
@@ -234,7 +234,7 @@ class Repository:
         }
 
     def _list_entries(self, revision: str, path: str) -> list[tree.TreeEntry]:
-        """List the tree without sizes: to report a size, Git opens each blob, also those that are known."""
+        """List the tree without sizes, because Git opens even known blobs to report their sizes."""
         if not _FULL_ID.fullmatch(revision):
             raise self._not_found_error(revision)
         arguments = ["ls-tree", "-r", "-z", "--full-tree", revision, "--", *([path] if path else [])]
@@ -249,7 +249,7 @@ class Repository:
         return list(tree.parse(listing, path=path))
 
     def _read_sizes(self, blobs: Collection[str]) -> dict[str, int]:
-        """Return sizes in bytes by blob id. A missing blob is left out; reading it later reports the damage."""
+        """Return sizes in bytes by blob id. A missing blob is left out, because a later read reports the damage."""
         if not blobs:
             return {}
         query = "\n".join([*blobs, ""]).encode()
@@ -310,7 +310,7 @@ def hash_object(kind: bytes, data: bytes, *, sha256: bool) -> str:
 
 
 def _accept(candidates: Iterable[tuple[str, File]]) -> tuple[dict[str, File], list[SourceProblem]]:
-    """Split files into those that are read and those whose content is refused."""
+    """Split files into those that are read and those whose content is rejected."""
     files: dict[str, File] = {}
     problems: list[SourceProblem] = []
     for name, file in candidates:
@@ -322,7 +322,7 @@ def _accept(candidates: Iterable[tuple[str, File]]) -> tuple[dict[str, File], li
 
 
 def _parse_commit(data: bytes) -> _Commit:
-    """Return the metadata of a commit object. A missing field is empty, a missing time is 1970."""
+    """Return the metadata of a commit object. A missing field is empty. A missing time is 1970-01-01 00:00 UTC."""
     header, _, message = data.partition(b"\n\n")
     encoding = _ENCODING.search(header)
     codec = encoding[1].decode() if encoding else "utf-8"
@@ -347,7 +347,7 @@ def _printable_line(data: bytes, codec: str) -> str:
 
 
 def _printable_text(data: bytes, codec: str) -> str:
-    """Return a message as lines. A long message keeps its beginning and its end: the subject and the trailers."""
+    """Return a message as lines. A long message is cut in its middle, to keep the subject and the trailers."""
     text = "\n".join(map(_printable, _decode(data, codec).strip().splitlines()))
     if len(text) <= _MAX_MESSAGE_CHARACTERS:
         return text
@@ -360,7 +360,7 @@ def _printable(text: str) -> str:
 
 
 def _decode(data: bytes, codec: str) -> str:
-    """Return text in the commit's own encoding, or in UTF-8 if that is unknown; invalid bytes are replaced."""
+    """Return `data` as text in the encoding `codec`, or UTF-8 if that is unknown. Invalid bytes are replaced."""
     try:
         return data.decode(codec, "replace")
     except (LookupError, UnicodeError):

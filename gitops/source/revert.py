@@ -1,6 +1,6 @@
 """A commit that reverts others, as git-revert(1) does, without a work tree: file by file, in a temporary index.
 
-Only files below one directory change. If a later commit changed the same lines, no commit is made.
+Only files below the directory `RevertRequest.path` change. If a later commit changed the same lines, no commit is made.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _IDENTITY: Final = ("levelgate", "levelgate@localhost")
 
 
 class RevertError(GitopsError):
-    """These commits cannot be reverted; the text says why."""
+    """Failure to revert commits, with the reason in its text."""
 
 
 class Blob(NamedTuple):
@@ -36,9 +36,9 @@ class Blob(NamedTuple):
 class RevertRequest:
     """The commits to revert, and the commit to make.
 
-    Reverted are the commits after `settled` up to `halted`, along first parents, that change `file`; of each, its
-    changes below the directory `path`. A merge counts with all that it merged. Equal requests give the same commit
-    id, because time and author are fixed.
+    The commits after `settled` up to `halted`, along first parents, are reverted if they change `file`. Of each such
+    commit, all changes below the directory `path` are reverted. A merge counts with all that it merged. Equal requests
+    give the same commit id, because time and author are fixed.
     """
 
     onto: str
@@ -75,7 +75,7 @@ def create_revert(git: Git, request: RevertRequest) -> str:
             new_blobs[name] = _revert_file(git, name, current=new_blobs.get(name), old=old, new=new)
     changed = {name: blob for name, blob in new_blobs.items() if blob != old_blobs.get(name)}
     if not changed:
-        raise RevertError("nothing of it is left to revert")
+        raise RevertError("its changes are already undone in the branch")
     _check_paths_free(
         {name for name, blob in new_blobs.items() if blob}, {name for name, blob in changed.items() if blob}
     )
@@ -83,7 +83,7 @@ def create_revert(git: Git, request: RevertRequest) -> str:
 
 
 def _revert_file(git: Git, name: bytes, *, current: Blob | None, old: Blob | None, new: Blob | None) -> Blob | None:
-    """Return the content of a file after the step from `old` to `new` is reverted in `current`.
+    """Return the file `current` after the step from `old` to `new` is reverted in it, or None if the file goes away.
 
     Raises: RevertError on a conflict.
     """
@@ -106,16 +106,16 @@ def _revert_file(git: Git, name: bytes, *, current: Blob | None, old: Blob | Non
 
 
 def _check_paths_free(names: set[bytes], new: set[bytes]) -> None:
-    """Refuse to restore a file whose path is a directory today, or the reverse.
+    """Reject the revert if a restored file would replace a directory, or its directory would replace a file.
 
-    Git would delete the current content.
+    Git would delete the current content without a warning.
 
     Raises: RevertError.
     """
     directories = {parent for name in names for parent in _parent_directories(name)}
     for name in sorted(new):
         if name in directories or any(parent in names for parent in _parent_directories(name)):
-            raise RevertError(f"{_printable_name(name)} cannot be restored: its path is in use")
+            raise RevertError(f"{_printable_name(name)} cannot be restored: its path is in use; revert it by hand")
 
 
 def _parent_directories(name: bytes) -> Iterator[bytes]:
@@ -149,7 +149,7 @@ def _signature_fields(moment: datetime) -> Iterable[tuple[str, str]]:
 
 
 def _list_tree(git: Git, commit: str, path: str) -> Iterator[tuple[bytes, Blob]]:
-    """Yield all files below a directory, with their paths from the top of the repository."""
+    """Yield all files below the directory `path`, with their paths from the top of the repository."""
     listing = git.run("ls-tree", "-r", "-z", "--full-tree", commit, *_path_arguments(path))
     for line in listing.split(b"\0")[:-1]:
         metadata, _, name = line.partition(b"\t")
@@ -178,7 +178,7 @@ def _path_arguments(path: str) -> tuple[str, ...]:
 
 
 def _conflict_error(name: bytes) -> RevertError:
-    return RevertError(f"{_printable_name(name)} was changed again since, in the same lines")
+    return RevertError(f"{_printable_name(name)} was changed in the same lines by a later commit; revert it by hand")
 
 
 def _printable_name(name: bytes) -> str:

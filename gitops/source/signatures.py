@@ -24,7 +24,7 @@ from gitops.source.git import Git, GitError
 from renderer.frozen import dataclass
 
 MAX_COMMITS: Final = 10_000
-"""Commits that are checked at once; a person has to approve a longer history."""
+"""Largest number of commits that are checked at once. A person has to approve a longer history."""
 
 _TIMEOUT_SECONDS: Final = 60.0
 _SIGNATURE_HEADER: Final = re.compile(rb"^gpgsig(-sha256)? ", re.MULTILINE)
@@ -46,7 +46,7 @@ class Verification:
     """The commits that have to be signed, and the files with the keys that may sign them."""
 
     every_commit: bool = False
-    """Check every commit since the last accepted one, instead of the newest alone."""
+    """True if every commit since the last accepted one is checked, instead of only the newest."""
     allowed_signers_file: Path | None = None
     keyring_file: Path | None = None
 
@@ -58,11 +58,11 @@ class Verification:
 
 
 def find_unsigned_commit(git: Git, verification: Verification, *, previous_commit: str, commit: str) -> str:
-    """Return why the signatures forbid that `commit` follows `previous_commit`; empty if they allow it.
+    """Return why the signatures forbid that `commit` follows `previous_commit`, or an empty string if they allow it.
 
-    Without a previous commit (empty) only `commit` is checked. Both are in the repository of `git`.
+    If `previous_commit` is empty, only `commit` is checked. Both commits are in the repository of `git`.
 
-    Raises: SourceError if GnuPG is needed and not installed.
+    Raises: SourceError if GnuPG is needed but not installed.
     """
     commits = [commit]
     if verification.every_commit and previous_commit:
@@ -81,7 +81,7 @@ def find_unsigned_commit(git: Git, verification: Verification, *, previous_commi
 
 
 def _signature_problem(git: Git, verification: Verification, home: Path, commit: str) -> str:
-    """Return why the signature of one commit does not count; empty if it does."""
+    """Return why the signature of one commit does not count, or an empty string if it does."""
     if not _SIGNATURE_HEADER.search(git.run("cat-file", "commit", commit).partition(b"\n\n")[0]):
         return "it is not signed"
     settings = {

@@ -27,7 +27,7 @@ class File(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceProblem:
-    """A file that is refused, and the reason. Other files are read all the same."""
+    """Rejection of one file, with the reason. Other files are still read."""
 
     path: str
     message: str
@@ -40,7 +40,7 @@ class SourceProblem:
 class ReadLimits:
     """Limits of reading, in bytes and seconds.
 
-    `max_file_bytes` refuses one file; every other limit refuses the commit.
+    A file above `max_file_bytes` is rejected alone. Above any other limit, the whole commit is rejected.
     """
 
     max_file_bytes: int = 1 << 20
@@ -61,7 +61,7 @@ class SourceSnapshot:
     """The files below a path of a repository."""
 
     revision: str
-    """Commit id; of a working tree that of its HEAD, empty if there is none."""
+    """Id of the commit, or of the HEAD of a working tree. It is empty if no commit exists."""
     description: str
     """Subject of the commit, or a phrase about the working tree."""
     files: Mapping[str, File]
@@ -74,17 +74,17 @@ class SourceSnapshot:
     message: str
     """The whole commit message."""
     time: datetime | None
-    """Time of the committer in UTC; None without a commit."""
+    """Time of the committer in UTC. None without a commit."""
     plan: str = ""
-    """Hash from the trailer `Levelgate-Plan`, which names the plan that the commit was made for; empty without it."""
+    """Hash from the trailer `Levelgate-Plan`, which names the plan of the commit. It is empty without a trailer."""
     is_dirty: bool = False
     """True if the files of a working tree differ from its HEAD."""
     since: str = field(default="", compare=False)
-    """Id of an earlier commit from which only the content of the files `changed` differs; empty if unknown."""
+    """Id of an earlier commit that differs only in the content of the files `changed`. It is empty if unknown."""
     changed: frozenset[str] = field(default=frozenset(), compare=False)
 
     def describe(self, ref: str) -> str:
-        """Return a phrase for messages: the working tree, or the commit that *ref* names (empty: the head)."""
+        """Return a phrase for messages: the working tree, or the commit `ref`, or the head if `ref` is empty."""
         if not ref and self.time is None:
             return self.description
         return f"{ref} {self.revision[:7]} ({self.subject})".strip()
@@ -98,12 +98,12 @@ def is_hidden(path: str) -> bool:
 
 
 def content_problem(data: bytes) -> str:
-    """Return why these bytes are not the file's content; empty if they are."""
+    """Return why these bytes are not the file's content, or an empty string if they are."""
     if data.startswith(_LFS_POINTER):
         return "is a Git LFS pointer, not the content; store manifests in Git itself"
     return ""
 
 
 def size_problem(size: int, limits: ReadLimits) -> str:
-    """Return why a file of `size` bytes is refused; empty if it is not."""
+    """Return why a file of `size` bytes is rejected, or an empty string if it is accepted."""
     return f"has {size} bytes, more than {limits.max_file_bytes}" if size > limits.max_file_bytes else ""

@@ -1,7 +1,8 @@
 """The address of a source: a repository, a ref, and a path inside it.
 
-Invariant: a SourceTarget is safe to pass to Git. Its URL uses an allowed transport and holds no password, its ref
-obeys git-check-ref-format(1), and its path stays inside the repository. Git takes none of them for an option.
+Invariant: a SourceTarget is safe to pass to Git. Its URL uses a permitted transport and holds no password. Its ref
+obeys git-check-ref-format(1). Its path stays inside the repository. Git cannot mistake any of these values for an
+option.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\.?")
 _TRANSPORT_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
 _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(?:/|$)|(?:^|/)\.|\.$|/$|^/|^-|^@$")
 _USERINFO = re.compile(r"//(?:[^/\s:@]*:(?!\d+/)\S*|[^/\s]*)@")
-"""The user information of a URL, up to the last `@`.
+"""Pattern of the user information in a URL, up to the last `@`.
 
 An unescaped password may contain any character, so all text after a colon that is not a port counts as one.
 """
@@ -122,7 +123,9 @@ class SourceTarget:
     """A repository, the ref to follow, and the directory to read.
 
     `url` is https, ssh, `user@host:path`, file or a local path. `path` is relative to the top, without leading or
-    trailing slash; empty means the whole repository. Raises: RefusedUrl if any of them is not allowed.
+    trailing slash. An empty path means the whole repository.
+
+    Raises: RefusedUrl if `url`, `ref` or `path` is rejected.
     """
 
     url: str
@@ -142,7 +145,7 @@ class SourceTarget:
 
     @property
     def location(self) -> str:
-        """Return the URL for Git; a local repository as an absolute path, which Git takes for nothing else."""
+        """Return the URL for Git. A local repository has an absolute path, which Git cannot mistake for an option."""
         return self.url if self.scheme != "file" else _local_path(self.url)
 
     def __str__(self) -> str:
@@ -153,7 +156,9 @@ def parse_ref(text: str) -> Ref:
     """Read a ref as a person writes it.
 
     `main`, `refs/heads/main`, `refs/tags/v1`, `refs/pull/7/head` and a full commit id are valid. An empty text or
-    `HEAD` is the default branch. Raises: RefusedUrl if Git does not allow the name.
+    `HEAD` is the default branch.
+
+    Raises: RefusedUrl if Git does not allow the name.
     """
     match text.partition("/tags/" if text.startswith("refs/tags/") else "/heads/"):
         case ["refs", "/tags/", name]:
@@ -170,14 +175,14 @@ def parse_ref(text: str) -> Ref:
 
 
 def parse_full_ref(text: str) -> Ref:
-    """Read the full name of a ref, also that of a branch or tag. Raises: RefusedUrl for anything else."""
+    """Read the full name of a ref, branch or tag. Raises: RefusedUrl if `text` is not such a name."""
     return parse_ref(text) if text.startswith("refs/") else FullRef(text)
 
 
 def is_url(text: str) -> bool:
-    """Return whether `text` has the form of a URL, allowed or not, and not of a local path.
+    """Return whether `text` has the form of a URL, not that of a local path.
 
-    Forms of a URL are `https://...` and `git@host:path`.
+    The URL itself may be invalid. Forms of a URL are `https://...` and `git@host:path`.
     """
     return "://" in text or bool(_TRANSPORT_HELPER.match(text)) or bool(_SCP.fullmatch(text))
 
@@ -190,8 +195,8 @@ def redact(text: str) -> str:
 class RepositoryAddress(NamedTuple):
     """The host, port and path of a repository's URL.
 
-    `host` is empty for this machine. `port` is None for ssh: the forge's web API is not at that port. `path` has no
-    slash around it and no `.git`.
+    `host` is empty for this machine. `port` is None for ssh, because the forge's web API is not at that port. `path`
+    has no leading or trailing slash, and does not end with `.git`.
     """
 
     host: str
@@ -200,7 +205,7 @@ class RepositoryAddress(NamedTuple):
 
     @classmethod
     def from_url(cls, url: str) -> RepositoryAddress:
-        """Read a URL. Raises: ValueError if that fails; its text may repeat the URL."""
+        """Read a URL. Raises: ValueError, whose text may repeat the URL."""
         if match := _SCP.fullmatch(url):
             host, port, path = match["host"], None, match["path"]
         else:
@@ -211,7 +216,10 @@ class RepositoryAddress(NamedTuple):
 
 
 def canonical_name(url: str) -> str:
-    """Return `git.example.com/shop/deploy`, regardless of transport, user and case; empty for a local path."""
+    """Return text such as `git.example.com/shop/deploy`, or an empty string for a local path.
+
+    The text is equal for all transports, users and cases of letters.
+    """
     try:
         server = RepositoryAddress.from_url(url)
     except ValueError:
@@ -225,7 +233,7 @@ def identity(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """Check that Git may be sent to this URL. Raises: RefusedUrl."""
+    """Check that Git may be sent to `url`. Raises: RefusedUrl if not."""
     if not url or url.startswith("-") or not url.isprintable() or _TRANSPORT_HELPER.match(url):
         raise _refused_url(url, "is not the URL of a repository")
     if _SCP.fullmatch(url):
@@ -236,7 +244,7 @@ def check_url(url: str) -> None:
 
 
 def _check_parts(url: str) -> None:
-    """Check a URL with `://`. Raises: RefusedUrl."""
+    """Check a URL that contains `://`. Raises: RefusedUrl if it is rejected."""
     try:
         parts = split_url(url)
     except ValueError:
@@ -267,7 +275,7 @@ def _check_userinfo(url: str, parts: SplitResult) -> None:
 
 
 def _check_host(url: str, host: str) -> None:
-    """Refuse hosts that no repository has: link-local and multicast addresses, and metadata services of clouds."""
+    """Reject hosts without repositories: link-local and multicast addresses, and metadata services of clouds."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -279,7 +287,7 @@ def _check_host(url: str, host: str) -> None:
 
 
 def split_url(url: str) -> SplitResult:
-    """Split a URL, and check that its port and host can exist. Raises: ValueError; its text may repeat the URL."""
+    """Split a URL, and check that its port and host can exist. Raises: ValueError, whose text may repeat the URL."""
     parts = urlsplit(url)
     _ = parts.port, (parts.hostname or "").encode("idna")
     return parts

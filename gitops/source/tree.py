@@ -25,7 +25,7 @@ _SUFFIXES = tuple(suffix.encode() for suffix in MANIFEST_SUFFIXES)
 
 
 class TreeEntry(NamedTuple):
-    """An entry of a tree; `path` is relative to the directory that is read.
+    """An entry of a tree. `path` is relative to the directory that is read.
 
     `size` is 0 if the listing does not report it.
     """
@@ -38,7 +38,7 @@ class TreeEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The manifests of a tree, and the entries that are refused."""
+    """The manifests of a tree, and the rejected entries."""
 
     blobs: dict[str, tuple[str, int]]
     """Blob id and size in bytes by path, sorted."""
@@ -49,7 +49,7 @@ class Listing:
     """Sum of the sizes in bytes."""
 
     def with_blobs(self, blobs: Mapping[str, tuple[str, int]]) -> Listing:
-        """Return the listing with the blobs of these paths, all of which it has, replaced."""
+        """Return the listing with the given blobs. It must contain all paths in `blobs`."""
         growth = sum(size - self.blobs[name][1] for name, (_, size) in blobs.items())
         return replace(self, blobs={**self.blobs, **blobs}, total=self.total + growth)
 
@@ -57,7 +57,9 @@ class Listing:
 def parse(listing: bytes, *, path: str) -> Iterator[TreeEntry]:
     """Read the output of `ls-tree -r -z --full-tree`, which has no sizes.
 
-    Entries outside of `path` are left out; an entry at `path` itself has an empty name. Raises: ValueError.
+    Entries outside of `path` are left out. An entry at `path` itself has an empty name.
+
+    Raises: ValueError if `listing` has another form.
     """
     top = path.encode()
     prefix = top + b"/" if top else b""
@@ -73,8 +75,8 @@ def parse(listing: bytes, *, path: str) -> Iterator[TreeEntry]:
 def parse_content_changes(differences: bytes, *, path: str, known_paths: Container[str]) -> dict[str, str] | None:
     """Return the new blob ids by path from the output of `diff-tree -r -z`.
 
-    None if more than the content of files in `known_paths` differs. Files that are not manifests may differ in any
-    way.
+    Return None if more than the content of files in `known_paths` differs. Files that are not manifests may differ in
+    any way.
     """
     prefix = f"{path}/" if path else ""
     fields = differences.decode("utf-8", "surrogateescape").split("\0")
@@ -90,14 +92,14 @@ def parse_content_changes(differences: bytes, *, path: str, known_paths: Contain
 
 
 def is_candidate(entry: TreeEntry) -> bool:
-    """Return whether mode and name are those of a manifest. `judge` may still refuse the entry."""
+    """Return whether `entry` has the mode and name of a manifest. `judge` may still reject the entry."""
     return entry.mode in _REGULAR and entry.path.endswith(_SUFFIXES)
 
 
 def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, int] = MappingProxyType({})) -> Listing:
-    """Sort entries into those that are read and those that are refused, with the reason.
+    """Sort entries into those that are read and those that are rejected, with the reason.
 
-    `sizes` adds sizes by blob id for entries whose own is unknown.
+    For entries without a known size, `sizes` has the size in bytes by blob id.
     """
     blobs: dict[str, tuple[str, int]] = {}
     problems: list[SourceProblem] = []
@@ -123,7 +125,7 @@ def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, 
 
 
 def describe_excess(listing: Listing, limits: ReadLimits) -> str:
-    """Return which limit of a whole commit the listing exceeds; empty if it exceeds none."""
+    """Return which limit of a whole commit the listing exceeds, or an empty string if it exceeds none."""
     if len(listing.blobs) > limits.max_files:
         return f"holds {len(listing.blobs)} manifests, more than {limits.max_files}"
     return (
@@ -134,7 +136,7 @@ def describe_excess(listing: Listing, limits: ReadLimits) -> str:
 
 
 def find_case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the paths that a file system without case takes for the same, each with the names of the others."""
+    """Return the paths that differ only in case from other paths, each with the names of those others."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
         groups[path.lower() if path.isascii() else unicodedata.normalize("NFC", path).casefold()].append(path)
@@ -147,7 +149,7 @@ def find_case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def name_problem(path: bytes) -> str:
-    """Return why a path is refused for its name; empty if it is not."""
+    """Return why a path is rejected for its name, or an empty string if it is accepted."""
     try:
         text = path.decode()
     except UnicodeDecodeError:
@@ -164,7 +166,7 @@ def _path_refusal(path: bytes) -> str:
 
 
 def _refusal(mode: bytes, size: int, limits: ReadLimits) -> str:
-    """Return why an entry is refused by its mode or size; empty if it is not."""
+    """Return why an entry is rejected for its mode or size, or an empty string if it is accepted."""
     if mode in _REGULAR:
         return size_problem(size, limits)
     if mode == _SYMLINK:

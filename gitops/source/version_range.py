@@ -1,6 +1,6 @@
 """Ranges of semantic versions for the tags of a repository.
 
-Versions follow semver.org 2.0.0, ranges the grammar of Masterminds/semver and npm.
+Versions follow semver.org 2.0.0. Ranges follow the grammar of Masterminds/semver and npm.
 
     >=1.0.0 <2.0.0      both                    ~1.4    >=1.4.0 <1.5.0          1.4.x   equal to ~1.4
     ^1.2 || ^2          one of them             ^0.3.1  >=0.3.1 <0.4.0          *       every release
@@ -51,15 +51,15 @@ class _Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """A set of versions. A version is in it if all bounds of at least one alternative admit it."""
+    """A set of versions. A version belongs to the set if all bounds of at least one alternative admit it."""
 
     text: str
     alternatives: tuple[tuple[tuple[_Bound, ...], bool], ...]
-    """For each alternative its bounds, and True if it names a pre-release."""
+    """For each alternative, its bounds, and whether the alternative names a pre-release."""
 
     @classmethod
     def parse(cls, text: str) -> VersionRange:
-        """Read a range. Raises: ValueError that says what to write."""
+        """Read a range. Raises: ValueError, whose text says what to write."""
         try:
             return cls(text, tuple(_parse_alternative(text, part) for part in text.split("||")))
         except EvaluationError:
@@ -73,7 +73,10 @@ class VersionRange:
         )
 
     def highest_tag(self, tags: Iterable[str]) -> str:
-        """Return the tag with the highest admitted version, of equal ones the last by name; empty if there is none."""
+        """Return the tag with the highest admitted version, or an empty string if no tag has one.
+
+        Of tags with equal versions, the last by name is returned.
+        """
         versions = {tag: semver(tag, True) for tag in tags if is_semver(tag, True)}
         admitted = [tag for tag, version in versions.items() if self.admits(version)]
         return max(admitted, key=lambda tag: (versions[tag].sort_key, tag), default="")
@@ -83,7 +86,7 @@ class VersionRange:
 
 
 def _parse_alternative(text: str, part: str) -> tuple[tuple[_Bound, ...], bool]:
-    """Return the bounds of one alternative of *text*, and whether it names a pre-release. Raises: ValueError."""
+    """Return the bounds of one alternative of `text`, and whether it names a pre-release. Raises: ValueError."""
     bounds: list[_Bound] = []
     takes_pre, position = False, 0
     while position < len(part.rstrip()):
@@ -133,9 +136,9 @@ def _bounds(sign: str, numbers: list[int], pre: str) -> Iterator[_Bound]:
 
 
 def _fixed_number_count(sign: str, numbers: list[int]) -> int:
-    """Return how many leading numbers bound the range; the last of them is increased for the upper bound.
+    """Return how many leading numbers are fixed. The last of them is increased for the upper bound.
 
-    `~` fixes major and minor, `^` everything up to the first number that is not 0.
+    `~` fixes major and minor. `^` fixes all numbers up to the first that is not 0.
     """
     if sign == "^":
         return next((position for position, number in enumerate(numbers, start=1) if number), len(numbers))

@@ -35,7 +35,7 @@ _LIST_COMMAND = ("ls-files", "-z", "--cached", "--others", "--exclude-standard",
 def read_working_tree(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> SourceSnapshot:
     """Return the manifests below `path`, uncommitted changes included. `path` may be outside of a repository.
 
-    Raises: SourceError if `path` is a file or lies in a bare repository, RefusedContent if it holds too much.
+    Raises: SourceError if `path` is a file or lies in a bare repository, RefusedContent if it passes a limit.
     """
     root = path.resolve()
     if not root.exists():
@@ -56,7 +56,7 @@ def read_working_tree(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> Sou
 
 
 class _DirectoryInfo(NamedTuple):
-    """Git's description of a directory in a repository; `prefix` is its path from the top."""
+    """Git's description of a directory in a repository. `prefix` is its path from the top of the repository."""
 
     is_work_tree: bool
     is_sha256: bool
@@ -66,7 +66,7 @@ class _DirectoryInfo(NamedTuple):
 class LocalRepository:
     """The commits of a local repository. Snapshots hold the files below the directory `path`. No server is asked.
 
-    Args: `name` is the repository's name in messages, `path` is relative to its top.
+    `name` is the repository's name in messages. `path` is relative to the top of the repository.
     """
 
     def __init__(self, git: Git, name: str, path: str, *, limits: ReadLimits = DEFAULT_LIMITS) -> None:
@@ -85,7 +85,7 @@ class LocalRepository:
         return cls(git, str(path), info.prefix)
 
     def resolve_head(self) -> str:
-        """Return the id of the commit that is checked out; empty before the first one."""
+        """Return the id of the commit that is checked out, or an empty string before the first commit."""
         return self._repository.parse("HEAD") or ""
 
     def resolve(self, rev: str) -> str:
@@ -109,7 +109,7 @@ class LocalRepository:
         return self._repository.list_first_parents(old, new)
 
     def find_fork_point(self, first: str, second: str) -> str:
-        """Return the newest common commit of two histories; empty if there is none.
+        """Return the newest common commit of two histories, or an empty string if there is none.
 
         Raises: RefusedContent in a shallow clone, whose history may be cut off before that commit.
         """
@@ -142,7 +142,7 @@ class LocalRepository:
 
 
 def _read_directory_info(git: Git) -> _DirectoryInfo | None:
-    """Return None for a directory that does not exist or is in no repository."""
+    """Return Git's description of a directory, or None if it does not exist or is not in a repository."""
     try:
         output = git.run("rev-parse", "--is-inside-work-tree", "--show-object-format", "--show-prefix")
     except (GitError, OSError):
@@ -152,14 +152,14 @@ def _read_directory_info(git: Git) -> _DirectoryInfo | None:
 
 
 def _list_files(git: Git, path: Path, info: _DirectoryInfo) -> list[bytes] | None:
-    """Return the files of the directory that Git does not ignore; None if the directory as a whole is ignored."""
+    """Return the files of the directory that Git does not ignore, or None if the directory as a whole is ignored."""
     if not info.is_work_tree:
         raise SourceError(
             str(path), "is a bare repository, without a working tree", advice="name a commit with --revision"
         )
     names = [name for name in git.run(*_LIST_COMMAND).split(b"\0") if name]
-    # A directory that is ignored as a whole lists no files, as an empty one does. check-ignore tells them apart. It is
-    # the one command that refuses to take its arguments literally.
+    # A directory that is ignored as a whole lists no files, as an empty one does. check-ignore tells them apart. Only
+    # this command refuses literal arguments.
     literal_git = replace(git, environment={"GIT_LITERAL_PATHSPECS": "0"})
     if not names and literal_git.succeeds("check-ignore", "--quiet", "--", "."):
         return None
@@ -176,7 +176,7 @@ def _walk(root: Path) -> Iterator[bytes]:
 
 
 def _raise_unreadable(error: OSError) -> None:
-    """Raise for a directory that cannot be read: left out, it would look empty."""
+    """Raise SourceError for a directory that cannot be read, because it would otherwise look empty."""
     message = f"cannot be read ({error.strerror})"
     raise SourceError(os.fsdecode(error.filename), message, advice="check permissions") from None
 
@@ -209,7 +209,7 @@ def _is_under_link(top: bytes, directory: bytes, cache: dict[bytes, bool]) -> bo
 
 
 def _git_mode(mode: int) -> bytes:
-    """Return the mode that Git gives to a file; for a special file, a text that is not a mode."""
+    """Return the mode that Git gives to a file. For a special file, the text is not a mode."""
     if stat.S_ISREG(mode):
         return b"100644"
     if stat.S_ISLNK(mode):
@@ -220,7 +220,7 @@ def _git_mode(mode: int) -> bytes:
 def _read_files(
     root: Path, listing: tree.Listing, limits: ReadLimits, *, sha256: bool
 ) -> tuple[dict[str, File], list[SourceProblem]]:
-    """Return the manifests with their content, and a problem for each that is refused."""
+    """Return the manifests with their content, and a problem for each rejected manifest."""
     files: dict[str, File] = {}
     problems: list[SourceProblem] = []
     for name in listing.blobs:
@@ -237,7 +237,7 @@ def _read_files(
 
 
 def _read_bytes(file: str, limit: int) -> bytes:
-    """Return at most `limit` bytes. Flags: no link is followed, and opening a pipe does not block."""
+    """Return at most `limit` bytes of `file`. Links are not followed, and opening a pipe does not block."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         data = os.read(descriptor, limit)

@@ -197,7 +197,7 @@ def test_wrong_usage_is_told(
 def test_a_cluster_that_nobody_declares_is_told(typed: Typed, hub: LinkPlatform, place: Path) -> None:
     arguments = ("--config", str(place / "levelgate.yaml"), "--source", "platform", "--cluster", "us-3")
     told = typed(hub, "plan", str(place / "platform"), *arguments, code=1)
-    assert "no cluster 'us-3'; did you mean" in told
+    assert "cluster 'us-3' is not declared; did you mean" in told
 
 
 def test_a_plan_between_commits_says_that_placements_are_not_in_it(

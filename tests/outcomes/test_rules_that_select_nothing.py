@@ -229,7 +229,8 @@ def test_a_receiver_of_a_source_that_does_not_exist(sample: Repository, levelgat
     config.write_text(CONFIG.format(url=sample.path, governs="Own") + notified)
     said = levelgate("lint", str(sample.path), "--strict", "--config", str(config), code=1)
     assert (
-        "levelgate.yaml:12: warning: notifications[0].sources[0]: no source 'plaform'; did you mean 'platform'?" in said
+        "levelgate.yaml:12: warning: notifications[0].sources[0]: source 'plaform' is not configured; did you mean 'platform'?"
+        in said
     )
 
 

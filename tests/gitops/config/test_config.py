@@ -182,7 +182,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
     [
         ("interval: 30", "sources[0].interval: 30 is not text; put it in quotes"),
         ('interval: "30"', "sources[0].interval: '30' is not a duration; write for example 90s, 30m, 1h30m or 2d"),
-        ("interval: 0s", "sources[0].interval: '0s' is shorter than 1s"),
+        ("interval: 0s", "sources[0].interval: '0s' is shorter than 1s; write a longer time"),
         ("intervall: 30s", "sources[0].intervall: no field 'intervall'; did you mean 'interval'?"),
         ("ref: main", "sources[0].ref: 'main' is not an object"),
         ("ref: {branch: main, tag: v1}", "sources[0].ref: must be exactly one of branch, tag, name, semver, commit, such as {branch: main}"),
@@ -191,7 +191,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("ref: {commit: abc}", "sources[0].ref.commit: 'abc': is not a full commit id; write all 40 hexadecimal digits"),
         ("path: ../up", "sources[0].path: '../up': is not a path inside the repository; write it relative to the top"),
         ("policies: Some", "sources[0].policies: 'Some' is not one of Own, All"),
-        ("dependsOn: [b]", "sources[0].dependsOn[0]: no source 'b'; there are a"),
+        ("dependsOn: [b]", "sources[0].dependsOn[0]: source 'b' is not configured; there are a"),
         ("dependsOn: [a]", "sources[0].dependsOn: waits for itself: a <- a"),
         ("conflicts: heal", "sources[0].conflicts: 'heal' is not one of Heal, Report, Force; did you mean 'Heal'?"),
         ("adopt: Always", "sources[0].adopt: 'Always' is not one of Never, IfEqual, IfUnowned"),
@@ -241,7 +241,7 @@ def test_where_reverts_are_proposed(tmp_path: Path, said: str, api: str, project
         ('{maxAge: 1m, http: {url: "https://x/y"}}', "4: externals[0].http.expect: is required and not given"),
         ('{maxAge: 1m, http: {url: "https://x/y", expect: true}}', "4: externals[0].http.expect: true is not text; put it in quotes"),
         ('{maxAge: 60, http: {url: "https://x/y", expect: "y"}}', "4: externals[0].maxAge: 60 is not text; put it in quotes"),
-        ('{maxAge: 2s, http: {url: "https://x/y", expect: "y"}}', "4: externals[0].maxAge: '2s' is shorter than 3s"),
+        ('{maxAge: 2s, http: {url: "https://x/y", expect: "y"}}', "4: externals[0].maxAge: '2s' is shorter than 3s; write a longer time"),
         ('{maxAge: 1m, http: {url: "ftp://x/y", expect: "y"}}', "4: externals[0].http.url: is not the URL of a web server; write https://HOST/PATH"),
         ('{maxAge: 1m, http: {url: "https://x:99999/y", expect: "y"}}', "4: externals[0].http.url: is not the URL of a web server; write https://HOST/PATH"),
         ('{maxAge: 1m, http: {url: "https://[x/y", expect: "y"}}', "4: externals[0].http.url: is not the URL of a web server; write https://HOST/PATH"),
@@ -432,7 +432,7 @@ def test_a_fleet_names_the_source_of_its_clusters_and_where_credentials_are(tmp_
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ("source: platfrom", "fleet.source: no source 'platfrom'; did you mean 'platform'?"),
+        ("source: platfrom", "fleet.source: source 'platfrom' is not configured; did you mean 'platform'?"),
         ("directory: x", "fleet.source: is required"),
         (
             "source: platform, directory: none",

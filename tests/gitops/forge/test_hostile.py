@@ -142,7 +142,7 @@ def test_a_redirect_to_another_host_is_told_and_gets_no_token(token: Path) -> No
         async with listening(app) as elsewhere:
             for status in (301, 302, 307, 308):
                 answer.status, answer.headers = status, {"Location": f"{elsewhere}/repos/acme/platform/pulls"}
-                with pytest.raises(ForgeRefused, match="it has moved: set the new address"):
+                with pytest.raises(ForgeRefused, match="it has moved: set the new URL of the API"):
                     await forge.list_open_pulls()
                 with pytest.raises(ForgeRefused, match="it has moved"):
                     await forge.create_comment(1, "text")

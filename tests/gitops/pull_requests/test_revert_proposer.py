@@ -269,7 +269,9 @@ def test_somebody_has_mended_it_since_in_the_same_lines(story: HaltedRollout) ->
     file.write_text(file.read_text().replace('"bad"', '"mended"'))
     story.work.commit("mended")
     assert (
-        story.propose(found) == "no revert is proposed: platform/link.json was changed again since, in the same lines"
+        story.propose(found)
+        == "no revert is proposed: platform/link.json was changed in the same lines by a later commit; "
+        "revert it by hand"
     )
     assert story.branch not in story.work.git("branch", "--list")
     assert story.forge.pulls == {}
@@ -295,7 +297,10 @@ def test_a_history_that_was_rewritten(story: HaltedRollout, since: bool, is_know
         if is_known:
             story.work.git("branch", "alone", alone)
             story._mirror.fetch(Tip("refs/heads/alone", alone))
-    assert story.propose(found) == "no revert is proposed: the history of main was rewritten since"
+    assert (
+        story.propose(found)
+        == "no revert is proposed: the history of main was rewritten and lacks the commits; revert them by hand"
+    )
 
 
 def test_a_source_that_follows_no_branch(story: HaltedRollout) -> None:
@@ -311,7 +316,7 @@ def test_a_token_that_is_refused(story: HaltedRollout) -> None:
     found = story.halt()
     story.token.write_text("gu3ssed\n")
     told = story.propose(found)
-    assert "is not accepted: renew it" in told
+    assert "is invalid: renew it" in told
     assert "gu3ssed" not in str((told, story.notices))
 
 

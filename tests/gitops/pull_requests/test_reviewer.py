@@ -432,7 +432,7 @@ def test_one_that_cannot_be_planned_is_told_so_and_keeps_no_other_waiting(on_git
         assert not await reviewer.review_all()
 
     on_github.run(reviewed)
-    assert "its target 'gone' does not exist" in dict(on_github.notices)[1]
+    assert "its target branch 'gone' does not exist" in dict(on_github.notices)[1]
     assert "### Levelgate plan: cannot be made · `platform`" in on_github.forge.bodies(2)[0]
     assert [one["state"] for one in on_github.forge.states] == ["error", "success"]
 
@@ -579,7 +579,7 @@ def test_a_plan_that_waits_for_ever_is_given_up(on_github: Review) -> None:
         assert not await reviewer.review_all()
 
     on_github.run(reviewed)
-    assert "no plan after 0.5 s" in on_github.forge.bodies(1)[0]
+    assert "the plan takes more than 0.5 s" in on_github.forge.bodies(1)[0]
     assert [one["state"] for one in on_github.forge.states] == ["error"]
     assert not multiprocessing.active_children()
 
@@ -625,7 +625,7 @@ def test_a_token_that_is_refused_is_named_by_its_file_and_never_told(on_github: 
     on_github.token.write_text("wrong-s3cret")
 
     async def refused(reviewer: Reviewer) -> None:
-        with pytest.raises(ForgeRefused, match=r"the token in .* is not accepted") as error:
+        with pytest.raises(ForgeRefused, match=r"the token in .* is invalid") as error:
             await reviewer.review_all()
         assert "s3cret" not in str(error.value)
 

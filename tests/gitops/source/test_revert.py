@@ -117,8 +117,11 @@ def test_the_same_reversal_is_the_same_commit(story: RevertedRepository) -> None
 @pytest.mark.parametrize(
     ("later", "why"),
     [
-        ({"apps/web": TEN.replace("line 2", "mended 2")}, "apps/web.yaml was changed again since, in the same lines"),
-        ({"apps/web": TEN}, "nothing of it is left to revert"),
+        (
+            {"apps/web": TEN.replace("line 2", "mended 2")},
+            "apps/web.yaml was changed in the same lines by a later commit",
+        ),
+        ({"apps/web": TEN}, "its changes are already undone"),
     ],
 )
 def test_what_cannot_be_taken_back(story: RevertedRepository, later: dict[str, str], why: str) -> None:
