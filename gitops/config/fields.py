@@ -37,7 +37,7 @@ class FieldReader:
         return {name: self.resolve_file(f"{path}.{name}", text) for name, text in value.items() if name != "username"}
 
     def resolve_file(self, path: str, text: str) -> Path:
-        """Return the path of a file, and add a problem if it cannot be read."""
+        """Return the path that `text` names, and add a problem if the file cannot be read."""
         file = self.directory / text
         if not file.is_file():
             self.problems.add_problem(path, f"file {file} does not exist; relative paths begin at {self.directory}")

@@ -45,7 +45,7 @@ class RateLimited(ForgeError):
 
 
 class PullState(StrEnum):
-    """State of a pull request."""
+    """States of a pull request, as all forges tell them apart."""
 
     OPEN = "open"
     MERGED = "merged"

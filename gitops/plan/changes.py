@@ -279,7 +279,7 @@ class ChangeCollector:
         return (*diff, *removal_diff(masked_live, removed_paths.difference(field_diff.path for field_diff in diff)))
 
     def _handovers(self, set_plan: ApplySetPlan) -> Iterator[PlannedChange]:
-        """Yield the members that this set no longer wants and another source waits for."""
+        """Yield the members of `set_plan` that its set no longer wants and another source waits for."""
         wanted_keys, live = {node_plan.node.key for node_plan in set_plan.nodes}, self._observed.objects
         for key, name in self.neighbours.claims.items():
             if key not in wanted_keys and label(live.get(key, {}), well_known.PART_OF) == set_plan.rendered.id:
@@ -391,7 +391,7 @@ def _join_notes(*notes: str) -> str:
 
 
 def _describe_lost_fields(node_plan: NodePlan) -> str:
-    """Return a phrase that names the healed fields and those that remain in conflict with another field manager."""
+    """Return a phrase that names the healed fields, and the fields still in conflict with another field manager."""
     healed = join_names(node_plan.lost_fields, limit=3, separator="; ")
     contested = join_names(node_plan.contested_fields, limit=3, separator="; ")
     return f"{healed}; {Reason.CONFLICT}: {contested}, and stays so" if contested else healed

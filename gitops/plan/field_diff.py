@@ -65,7 +65,7 @@ def removal_diff(masked_live: Any, paths: Iterable[str]) -> Iterator[FieldDiff]:
 
 
 def field_value(obj: Any, path: str) -> Any:
-    """Return the value at a path through maps only, or None if the path is absent.
+    """Return the value in `obj` at `path`, which leads through maps only, or None if `path` is absent.
 
     An example is `metadata.labels.app.kubernetes.io/name`. Field names may contain dots, so that every prefix of the
     path is tried as a name.
@@ -98,7 +98,7 @@ def diff_lines(difference: FieldDiff) -> Iterator[str]:
 
 
 def format_value(value: Any) -> str:
-    """Return a value on one line. Printable text stays as it is, other values become JSON, and long text is cut."""
+    """Return `value` on one line. Printable text stays as it is, other values become JSON, and long text is cut."""
     is_printable = isinstance(value, str) and value.isprintable()
     text = value if is_printable else orjson.dumps(value).decode()
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}... ({len(text)} characters)"

@@ -84,7 +84,7 @@ class PlacedSource:
         return f"removed by this commit; {self.in_force[cluster].on_remove.outcome}"
 
     def state_of(self, cluster: ClusterName) -> SourceState:
-        """Return the source as this cluster gets it."""
+        """Return the source with only the objects that `cluster` gets, in their form for `cluster`."""
         states = self.projections.states_of(cluster)
         return next(state for state in states if state.catalog.source == self.source)
 
@@ -130,7 +130,7 @@ class _StillClock:
 
 @dataclass
 class FleetPlanner:
-    """Planner of one commit for the clusters of a fleet.
+    """Planning of one commit against the live state of each cluster of a fleet.
 
     Windows select the hub's own cluster by `hub_name`, other clusters by their own names.
     """

@@ -73,7 +73,7 @@ class PlanRequest:
 
 
 async def compute_plan(request: PlanRequest) -> Report:
-    """Plan in this process. Raises: PlanError."""
+    """Plan in this process. Raises: PlanError if the plan fails, Defect if Levelgate is at fault or lacks memory."""
     try:
         base = source_config.load_catalog(request.base, source=request.source)
         head = state_of(request.source, request.target, request.head, base)
@@ -99,7 +99,7 @@ async def compute_plan(request: PlanRequest) -> Report:
 
 
 def _defect_of(error: BaseException) -> Defect:
-    """Return the failure for an unexpected error, without its text, which may quote a secret of the commit."""
+    """Return the failure for an unexpected error. The text of `error` is left out, as it may quote a secret."""
     return Defect(f"Levelgate itself failed ({type(error).__name__}): please report it")
 
 

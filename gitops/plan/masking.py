@@ -24,7 +24,7 @@ _MASK_PATTERN = re.compile(rf"\((?:{SNAPSHOT_LABEL}|secret) #\d+\)")
 
 
 def may_be_equal(old: object, new: object) -> bool:
-    """Return whether two masked texts differ only in masked values, and those in `old` are masks of a snapshot."""
+    """Return whether two masked texts differ only in masked values, and `old` has masks of a snapshot."""
     if not isinstance(old, str) or not isinstance(new, str) or not has_snapshot_masks(old):
         return False
     return _MASK_PATTERN.sub("", old) == _MASK_PATTERN.sub("", new)
@@ -53,7 +53,7 @@ class SecretMasks:
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Mask the values of the Secrets among these objects from now on, wherever they occur."""
+        """Mask the values of all Secrets in `objects` from now on, wherever the values occur."""
         for obj in objects:
             if group_kind(obj) == SECRET:
                 for _, plain in secret_entries(obj):

@@ -74,7 +74,7 @@ def _describe_selector(selector: Mapping[str, Any]) -> str:
 
 
 def _aggregation_targets(role: Mapping[str, Any] | None) -> set[str]:
-    """Return the roles of Kubernetes that aggregate the rules of this role."""
+    """Return the roles of Kubernetes that aggregate the rules of `role`."""
     labels = ((role or {}).get("metadata") or {}).get("labels")
     label_items = labels.items() if isinstance(labels, dict) else ()
     return {

@@ -102,7 +102,7 @@ class InterimChange:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """Planned change of one object."""
+    """Outcome for one object, with its obstacles and, if it changes in several steps, the earlier steps."""
 
     action: PlannedAction
     """Final outcome. In a change of two steps, the outcome after both steps."""

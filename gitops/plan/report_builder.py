@@ -61,7 +61,7 @@ async def make_report(
 
 
 def _learn_secrets(preview: Preview, masks: SecretMasks) -> None:
-    """Learn the Secrets of the cluster, and those that the commit renders before and after instances move."""
+    """Learn the Secrets of the cluster, and the Secrets that the commit renders before and after instances move."""
     masks.learn(preview.due.situation.observed.objects.values())
     for eventual_plan in filter(None, (preview.due, preview.staying)):
         masks.learn(rendered_manifests(eventual_plan.bundle))

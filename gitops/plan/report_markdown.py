@@ -248,7 +248,7 @@ def _validity(report: Report) -> str:
 
 
 def _sanitize(text: str) -> str:
-    """Return a text on one line, cut if long, with invisible and direction-changing characters replaced."""
+    """Return `text` on one line, cut if long, with invisible and direction-changing characters replaced."""
     more = f"... ({len(text)} characters)" if len(text) > _MAX_TEXT_CHARACTERS else ""
     return "".join(letter if _is_visible(letter) else "�" for letter in text[:_MAX_TEXT_CHARACTERS]) + more
 
@@ -266,7 +266,7 @@ def format_code(text: str) -> str:
 
 
 def _table_cell(text: str) -> str:
-    """Return a text as code in a table, with bars escaped: a bar ends the cell."""
+    """Return `text` as code in a table, with bars escaped, because a bar ends the cell."""
     return format_code(text).replace("|", "\\|") if text else ""
 
 

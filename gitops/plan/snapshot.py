@@ -111,7 +111,7 @@ def serialize(snapshot: ClusterSnapshot) -> bytes:
 
 
 def read_snapshot(file: Path) -> ClusterSnapshot:
-    """Read a file that `serialize` made. Raises: SnapshotError if it cannot be read, was changed or is too large."""
+    """Read a file that `serialize` made. Raises: SnapshotError if `file` is unreadable, changed or too large."""
     try:
         data = file.read_bytes()
     except OSError as error:

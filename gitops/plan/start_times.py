@@ -205,7 +205,7 @@ class _StartTimes:
     def _earliest_start(self, change: PlannedChange, turn: _WaveTurn | None) -> datetime | None:
         """Return the earliest time at which all obstacles can have ended, or None if that is unknown.
 
-        Obstacles of earlier waves delay the turn of this wave by the same time.
+        Obstacles of earlier waves delay the wave of `turn` by the same time.
         """
         earlier_ends = self._ends_before(turn)
         known_ends = [end for end in earlier_ends if end]

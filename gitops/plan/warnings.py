@@ -70,7 +70,7 @@ def _describe_field(field_diff: FieldDiff) -> str:
 
 
 def collect_warnings(preview: Preview, changes: Sequence[PlannedChange], masks: SecretMasks) -> Iterator[PlanWarning]:
-    """Yield all warnings of a preview, except those that compare it with other sources or with the base commit."""
+    """Yield all warnings of a preview, except warnings from a comparison with other sources or the base commit."""
     return chain(
         _mass_deletions(changes),
         _deleted_namespaces(changes),

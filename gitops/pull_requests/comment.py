@@ -91,7 +91,7 @@ def own_comments(comments: Iterable[Comment], source: str, author: str) -> list[
 
 
 def verdict_of(body: str, commits: ReviewedCommits, seal: Seal) -> ReviewVerdict | None:
-    """Return the verdict of these commits from a comment, or None if it names others or its seal is wrong."""
+    """Return the verdict in a comment, or None if the comment is about other commits or has a wrong seal."""
     state, _, given_seal = _state_text(body).partition(_SEAL_KEY)
     unsealed = _STATE.sub(f"<!-- levelgate:state {state} -->", body, count=1)
     if not hmac.compare_digest(given_seal, seal(_content(unsealed))):

@@ -138,7 +138,7 @@ def _failing_instances(result: ReconcileResult, definition: str) -> Iterator[tup
 
 
 def _rollout_kind(definitions: Mapping[GroupKind, Definition], rollout: str) -> GroupKind | None:
-    """Return the kind whose definition has this rollout, named `DEFINITION` or `DEFINITION.POLICY`.
+    """Return the kind whose definition has the rollout `rollout`, named `DEFINITION` or `DEFINITION.POLICY`.
 
     The longest matching name counts, since names of definitions may contain dots too.
     """

@@ -46,7 +46,7 @@ from renderer.frozen import dataclass
 
 STATUS_NAME: Final = "levelgate/plan"
 _SHORTENING_FACTOR: Final = 4
-"""Divisor of the length of a refused comment for the next attempt. Two shorter texts are tried."""
+"""Divisor for the length of a comment that the forge refused. It is used for at most two further attempts."""
 
 _Written = TypeVar("_Written")
 
@@ -141,7 +141,10 @@ class Reviewer:
         return await self._review(pull, tip)
 
     async def _review(self, pull: PullRequest, tip: str) -> bool:
-        """Review a pull request, unless its comment already holds the verdict of the same commits."""
+        """Review a pull request, unless its comment already holds the verdict of the same commits.
+
+        Raises: ForgeError if the target branch does not exist, SourceError if the commits cannot be fetched.
+        """
         if not tip:
             raise ForgeError(f"pull request {pull.number}: its target branch {pull.base!r} does not exist; change it")
         refusal: RefusedContent | None = None
@@ -178,7 +181,10 @@ class Reviewer:
         return new_verdict is ReviewVerdict.SUCCESS
 
     def _resolve_commits(self, pull: PullRequest) -> ReviewedCommits:
-        """Fetch the commits of a review from Git, which may be newer than the forge's answer. This method blocks."""
+        """Fetch the commits of a review from Git, which may be newer than the forge's answer. This method blocks.
+
+        Raises: ForgeError if the head or the target does not exist, SourceError if it cannot be fetched.
+        """
         target, source = f"refs/heads/{pull.base}", self.forge.head_ref(pull.number)
         refs = self.mirror.list_refs(target, source)
         if missing := {target, source} - refs.keys():

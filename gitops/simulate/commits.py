@@ -78,6 +78,8 @@ class HistoryReader:
 
         If `start` is given, all times are shifted so that the first commit arrives at `start`. A commit never arrives
         before its parent, even if its committer's clock was wrong.
+
+        Raises: SourceError if no commit lies between `base` and `head`.
         """
         first, last = self.repository.resolve(base), self.repository.resolve(head or "HEAD")
         ids = self.repository.list_first_parents(first, last)

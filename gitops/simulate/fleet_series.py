@@ -139,8 +139,8 @@ def _count_declared(states: Sequence[States], name: ClusterName) -> int:
 def _states_of(states: Sequence[States], name: ClusterName, commits: CommitSeries) -> list[SourceState]:
     """Return each commit as the cluster `name` gets it.
 
-    Before the cluster is first declared, the commit is empty. If the cluster is no longer declared, its last commit
-    stays.
+    Before the cluster is first declared, the commit is empty. If the cluster is later removed, it keeps its last
+    commit.
     """
     found: list[SourceState] = []
     is_known = False

@@ -43,7 +43,10 @@ def hold_lock(file: Path, *, shared: bool, timeout: float, tick: Callable[[], No
 
 
 def _acquire(descriptor: int, kind: int, file: Path, timeout: float, tick: Callable[[], None]) -> None:
-    """Try to take the lock until the deadline. Polling leaves room for `tick`, which a blocking flock does not."""
+    """Try to take the lock until the deadline. Polling leaves room for `tick`, which a blocking flock does not.
+
+    Raises: CacheUnavailable after `timeout` seconds.
+    """
     deadline = time.monotonic() + timeout
     while True:
         try:

@@ -118,7 +118,7 @@ class Git:
         return self.run_with_stderr(*arguments, stdin=stdin, limit=limit)[0]
 
     def run_with_stderr(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> tuple[bytes, str]:
-        """Return the standard output, as `run` does, and the standard error."""
+        """Return the standard output, as `run` does, and the standard error. Raises: the errors of `run`."""
         with _stdin_file(stdin) as input_file:
             process = self._start(arguments, input_file)
             try:
@@ -172,7 +172,10 @@ class Git:
         return process
 
     def _drain(self, process: subprocess.Popen[bytes], limit: int) -> tuple[bytes, bytes]:
-        """Return standard output and standard error. Both are read together: a full pipe would block Git."""
+        """Return standard output and standard error, read together because a full pipe would block Git.
+
+        Raises: GitTimeoutError, OutputTooLargeError.
+        """
         deadline = time.monotonic() + self.timeout
         streams: dict[int, bytearray] = {}
         with selectors.DefaultSelector() as selector:
@@ -215,7 +218,7 @@ def _load_runner() -> Any:
 
 
 def _stdin_file(stdin: bytes) -> AbstractContextManager[IO[bytes] | None]:
-    """Return a file that Git reads `stdin` from. With a pipe, Git and this process could wait for each other."""
+    """Return a file that Git reads `stdin` from. With a pipe, Git and Levelgate could wait for each other."""
     if not stdin:
         return nullcontext()
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller's `with`
@@ -259,7 +262,7 @@ def make_stop_tick(has_ended: Callable[[], bool]) -> Callable[[], None]:
 def stop_tick_on_exit() -> Iterator[Callable[[], None]]:
     """Yield a tick that raises Stopped after the block is left.
 
-    A task that leaves the block may still wait for a thread. With this tick, the Git process of the thread is killed
+    A task that leaves the block may still wait for a thread. If the thread uses the tick, its Git process is killed
     instead of finished.
     """
     exited = threading.Event()

@@ -82,7 +82,7 @@ _RULES = (
         "the server limits the rate of requests",
         "increase `interval`",
     ),
-    _rule("transport '[^']*' not allowed", RefusedUrl, "the transport is not allowed"),
+    _rule("transport '[^']*' not allowed", RefusedUrl, "the transport is rejected"),
     _rule(
         "couldn't find remote ref|not our ref|no such remote ref|unadvertised object",
         RevisionNotFound,

@@ -152,7 +152,10 @@ class LocalCopy:
                 raise self._classify_failure(git, failure) from None
 
     def _download(self, git: Git, remote_name: str, previous: str | None = None, *, temporary: bool = False) -> str:
-        """Fetch a commit, check that it is complete, and then let the ref of `remote_name` point to it."""
+        """Fetch a commit, check that it is complete, and then let the ref of `remote_name` point to it.
+
+        Raises: RevisionNotFound if `remote_name` does not name a commit.
+        """
         repository = Repository(git, self._name, limits=self._limits)
         try:
             self._sweep(git)
@@ -198,6 +201,8 @@ class LocalCopy:
         """Fetch a commit into the incoming ref, and return its id.
 
         Return None if the object with the remote name is not a commit.
+
+        Raises: RevisionNotFound if no branch or tag of the server has the commit.
         """
         try:
             self._remote.transfer(git, f"+{remote_name}:{_INCOMING}")
@@ -234,7 +239,10 @@ class LocalCopy:
         return self._remote.failure_error(failure)
 
     def _replace(self, remote_name: str) -> None:
-        """Fetch into a new directory, and replace the damaged copy by that directory if the fetch succeeds."""
+        """Fetch into a new directory, and replace the damaged copy by that directory if the fetch succeeds.
+
+        Raises: DamagedCache if the fetch fails.
+        """
         try:
             head = self._remote.find_first_ref(["HEAD"])
             sha256 = len(head[1] if head else remote_name) == 64
@@ -265,12 +273,12 @@ def _local_ref(remote_name: str, *, temporary: bool) -> str:
 
 
 def _keep_commit(git: Git, commit: str) -> None:
-    """Keep the commit in the copy even if no branch or tag contains it."""
+    """Keep `commit` in the copy even if no branch or tag contains the commit."""
     git.run(*_UPDATE_REF, f"refs/levelgate/kept/{commit}", commit)
 
 
 def _initialise(git: Git, *, sha256: bool) -> None:
-    """Create an empty bare repository with this object format, without templates and hooks."""
+    """Create an empty bare repository without templates and hooks. `sha256` selects its object format."""
     kind = "sha256" if sha256 else "sha1"
     options = ("--quiet", "--bare", "--template=", "--initial-branch=none", f"--object-format={kind}")
     replace(git, git_dir=None).run("init", *options, "--", str(git.git_dir))

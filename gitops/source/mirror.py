@@ -146,7 +146,8 @@ class Mirror:
         """Fetch the commit of the target, and return its id.
 
         If `tip` is None, the server is asked where the target points. That is the only request if the copy has the
-        commit. A commit fetched with `temporary` is kept until `release_temporary`, or until a later fetch needs room.
+        commit. A commit fetched with `temporary` is kept until `release_temporary`, or until its ref moves or a later
+        fetch needs room.
         """
         return self._copy.obtain(*(tip or self.find_tip()), temporary=temporary)
 
@@ -164,7 +165,7 @@ class Mirror:
         return self._copy.retry_after_repair(read, self._fallback(revision))
 
     def has_commit(self, commit: str) -> bool:
-        """Return whether the copy holds the whole commit with this full id. Sends no request."""
+        """Return whether the copy holds all of `commit`, which is a full id. Send no request."""
         return self.find_copied_commit(commit) is not None
 
     def find_copied_commit(self, prefix: str) -> str | None:
@@ -231,7 +232,10 @@ class Mirror:
             return revert.create_revert(git, request)
 
     def push(self, commit: str, branch: str, credentials: Credentials) -> None:
-        """Create `branch` at `commit` on the server, with `credentials`. The server must not have the branch yet."""
+        """Create `branch` at `commit` on the server, with `credentials`. The server must not have the branch yet.
+
+        Raises: Unauthorized, Unreachable, or another SourceError for a failure of the server.
+        """
         remote = self._create_remote(credentials)
         with self._cache_directory.lock_exclusively() as lock_descriptor:
             try:
@@ -245,6 +249,8 @@ class Mirror:
         """Return the full id of a commit that a person names, and fetch it if needed.
 
         `rev` is a branch, a tag, an id, the beginning of an id, or `HEAD`. It may end with steps such as `~2` or `^`.
+
+        Raises: RevisionNotFound if `rev` does not name a commit.
         """
         match = _REVISION.fullmatch(rev)
         if not match or rev.startswith("-"):
@@ -269,7 +275,10 @@ class Mirror:
         return default if isinstance(self.target.ref, VersionRef) else _remote_name(self.target)
 
     def _resolve_name(self, name: str) -> str:
-        """Return the id of a commit by its name alone. Tags come before branches, as in gitrevisions(7)."""
+        """Return the id of a commit by its name alone. Tags come before branches, as in gitrevisions(7).
+
+        Raises: RevisionNotFound if `name` does not exist.
+        """
         ref = parse_ref(name)
         match ref:
             case CommitRef(sha):

@@ -59,6 +59,8 @@ class Remote:
 
         A name matches the end of a ref, and `*` matches any text. If `^{}` follows the name of an annotated tag, the
         result is the commit that the tag points to.
+
+        Raises: SourceError if the server cannot be asked.
         """
         timeout = min(_LIST_TIMEOUT_SECONDS, self._limits.network_timeout_seconds)
         with self._cache_directory.prepare():
@@ -109,7 +111,7 @@ class Remote:
         return redact(self._credentials.redact(failure.stderr))
 
     def _with_access(self, git: Git) -> Git:
-        """Return `git` with credentials, and with the one transport of this target allowed."""
+        """Return `git` with the credentials, and with permission for only the transport of the target."""
         environment = {
             "GIT_ALLOW_PROTOCOL": self._target.scheme,
             "GIT_CEILING_DIRECTORIES": str(self._cache_directory.path.parent),
@@ -118,7 +120,7 @@ class Remote:
         if self._target.scheme == "file":
             environment["GIT_CONFIG_GLOBAL"] = str(self._cache_directory.config)
         elif self._target.scheme == "http":
-            environment["no_proxy"] = "*"  # http is allowed to this machine only
+            environment["no_proxy"] = "*"  # http is permitted only to this machine
         return replace(git, environment=environment)
 
     def _check_quota(self, objects: Path) -> None:

@@ -89,7 +89,7 @@ class Repository:
         self._last_read: _LastRead | None = None
 
     def has_commit(self, commit: str) -> bool:
-        """Return whether the commit object exists. Its files may still be missing."""
+        """Return whether the commit object exists. The files of the commit may still be missing."""
         return self._commits_exist(commit) == [True]
 
     def _commits_exist(self, *commits: str) -> list[bool]:
@@ -113,7 +113,8 @@ class Repository:
     def is_ancestor(self, old: str, new: str) -> bool:
         """Return whether `new` contains `old`.
 
-        Return False if `old` is unknown. The whole history of `new` is here, so that `old` is not part of it.
+        Return False if `old` is unknown. The repository has the whole history of `new`, so that `old` is not part of
+        it.
 
         Raises: RevisionNotFound if `new` is unknown.
         """
@@ -123,7 +124,7 @@ class Repository:
         return has_old and self.contains(new, old)
 
     def contains(self, new: str, old: str) -> bool:
-        """Return whether `new` contains `old`. Both commits must be here."""
+        """Return whether the history of `new` contains `old`. Both must exist here. Raises: DamagedCache."""
         try:
             return self._git.succeeds("merge-base", "--is-ancestor", old, new)
         except GitError as failure:
@@ -142,7 +143,7 @@ class Repository:
         return listing.decode().split()
 
     def is_complete(self, commit: str) -> bool:
-        """Return whether every object of the commit's tree is here."""
+        """Return whether the repository has every object of the commit's tree."""
         listing = self._run(*_LIST_OBJECTS, commit)
         return not listing.startswith(b"?") and b"\n?" not in listing
 
@@ -220,7 +221,10 @@ class Repository:
     def _read_commit_and_files(
         self, revision: str, blobs: list[str], *, limit: int = 1 << 30
     ) -> tuple[_Commit, list[File]]:
-        """Return the metadata of the commit, and the files with these blob ids."""
+        """Return the metadata of the commit `revision`, and the files whose blob ids are in `blobs`.
+
+        Raises: RevisionNotFound, DamagedCache.
+        """
         contents = self._read_objects([revision, *blobs], limit=limit)
         _, kind, data = next(contents)
         if kind != b"commit":
@@ -234,7 +238,10 @@ class Repository:
         }
 
     def _list_entries(self, revision: str, path: str) -> list[tree.TreeEntry]:
-        """List the tree without sizes, because Git opens even known blobs to report their sizes."""
+        """List the tree without sizes, because Git opens even known blobs to report their sizes.
+
+        Raises: RevisionNotFound, DamagedCache, or RefusedContent if the listing is too long.
+        """
         if not _FULL_ID.fullmatch(revision):
             raise self._not_found_error(revision)
         arguments = ["ls-tree", "-r", "-z", "--full-tree", revision, "--", *([path] if path else [])]
@@ -304,7 +311,7 @@ class Repository:
 
 
 def hash_object(kind: bytes, data: bytes, *, sha256: bool) -> str:
-    """Return the id that Git gives to an object with these bytes."""
+    """Return the id that Git gives to an object of type `kind` with the content `data`."""
     content = b"%b %d\0%b" % (kind, len(data), data)
     return (hashlib.sha256(content) if sha256 else hashlib.sha1(content, usedforsecurity=False)).hexdigest()
 

@@ -116,7 +116,10 @@ def _temporary_keyring(file: Path | None) -> Iterator[Path]:
 
 
 def _import_keys(file: Path, home: Path) -> None:
-    """Import the keys of `file`. A file without valid keys imports none, and every OpenPGP signature then fails."""
+    """Import the keys of `file`. Raises: SourceError if GnuPG is not installed.
+
+    If `file` has no valid key, no key is imported, and every OpenPGP signature fails.
+    """
     command = ("gpg", "--batch", "--quiet", "--no-autostart", "--homedir", str(home), "--import", "--", str(file))
     try:
         subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT_SECONDS)

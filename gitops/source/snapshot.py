@@ -91,14 +91,14 @@ class SourceSnapshot:
 
 
 def is_hidden(path: str) -> bool:
-    """Return whether a part of the path has a leading dot, except for `.` and `..`."""
+    """Return whether a part of `path` has a leading dot. The parts `.` and `..` do not count."""
     if not path.startswith(".") and "/." not in path:
         return False
     return any(part.startswith(".") and part not in {".", ".."} for part in PurePosixPath(path).parts)
 
 
 def content_problem(data: bytes) -> str:
-    """Return why these bytes are not the file's content, or an empty string if they are."""
+    """Return why `data` is not the content of a file, or an empty string if it is."""
     if data.startswith(_LFS_POINTER):
         return "is a Git LFS pointer, not the content; store manifests in Git itself"
     return ""

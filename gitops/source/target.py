@@ -250,9 +250,9 @@ def _check_parts(url: str) -> None:
     except ValueError:
         raise _refused_url(url, "cannot be read as a URL") from None
     if parts.scheme.lower() not in SCHEMES:
-        raise _refused_url(url, f"the transport {parts.scheme!r} is not allowed")
+        raise _refused_url(url, f"the transport {parts.scheme!r} is rejected")
     if parts.query or parts.fragment or " " in url:
-        raise _refused_url(url, "a query, a fragment or a blank is not allowed")
+        raise _refused_url(url, "a query, a fragment or a blank is rejected")
     if parts.scheme.lower() == "file":
         if parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
             raise _refused_url(url, "names another machine", "write file:///absolute/path")
@@ -262,32 +262,35 @@ def _check_parts(url: str) -> None:
     _check_userinfo(url, parts)
     _check_host(url, parts.hostname or "")
     if parts.port == 0 or parts.path in {"", "/"} or parts.path.startswith("/-"):
-        raise _refused_url(url, "names no repository")
+        raise _refused_url(url, "does not name a repository")
     if parts.scheme.lower() == "http" and not is_loopback(parts.hostname or ""):
-        raise _refused_url(url, "http is not encrypted and only allowed to this machine itself")
+        raise _refused_url(url, "http is not encrypted, and is rejected except for this machine itself")
 
 
 def _check_userinfo(url: str, parts: SplitResult) -> None:
     if parts.password is not None or (parts.username and parts.scheme.lower() != "ssh"):
         raise _refused_url(url, "holds a credential", "put it in a file and name that under `credentials` (tokenFile)")
     if parts.username is not None and not re.fullmatch(r"[A-Za-z0-9_.][\w.-]*", parts.username):
-        raise _refused_url(url, "the user name is not allowed")
+        raise _refused_url(url, "the user name is rejected")
 
 
 def _check_host(url: str, host: str) -> None:
-    """Reject hosts without repositories: link-local and multicast addresses, and metadata services of clouds."""
+    """Reject hosts without repositories: link-local and multicast addresses, and metadata services of clouds.
+
+    Raises: RefusedUrl if `host` is such a host.
+    """
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
         if not _HOST.fullmatch(host) or host.lower().rstrip(".") in _METADATA_HOSTS:
-            raise _refused_url(url, "the host is not allowed") from None
+            raise _refused_url(url, "the host is rejected") from None
         return
     if address.is_link_local or address.is_multicast or address.is_unspecified:
-        raise _refused_url(url, "the host is not allowed")
+        raise _refused_url(url, "the host is rejected")
 
 
 def split_url(url: str) -> SplitResult:
-    """Split a URL, and check that its port and host can exist. Raises: ValueError, whose text may repeat the URL."""
+    """Split `url`, and check that its port and host can exist. Raises: ValueError, whose text may repeat the URL."""
     parts = urlsplit(url)
     _ = parts.port, (parts.hostname or "").encode("idna")
     return parts
@@ -308,7 +311,7 @@ def _check_ref_name(name: str) -> None:
 
 
 def _normalise_path(path: str) -> str:
-    """Return the path without empty parts. Raises: RefusedUrl if it could leave the repository."""
+    """Return `path` without empty parts. Raises: RefusedUrl if `path` could leave the repository."""
     parts = [part for part in path.split("/") if part not in {"", "."}]
     if path.startswith("/") or ".." in parts or not path.isprintable() or "\\" in path:
         raise RefusedUrl(repr(path), "is not a path inside the repository", advice="write it relative to the top")

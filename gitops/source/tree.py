@@ -136,7 +136,7 @@ def describe_excess(listing: Listing, limits: ReadLimits) -> str:
 
 
 def find_case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the paths that differ only in case from other paths, each with the names of those others."""
+    """Return the paths that differ only in case from other paths, each with the names of the others."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
         groups[path.lower() if path.isascii() else unicodedata.normalize("NFC", path).casefold()].append(path)

@@ -89,7 +89,7 @@ class LocalRepository:
         return self._repository.parse("HEAD") or ""
 
     def resolve(self, rev: str) -> str:
-        """Return the full id of a commit that Git finds by this name. Raises: RevisionNotFound."""
+        """Return the full id of the commit that Git finds by the name `rev`. Raises: RevisionNotFound."""
         commit = self._repository.parse(rev) if rev.isprintable() else None
         if commit is None:
             advice = UNSHALLOW_ADVICE if self._is_shallow() else "check the name, or fetch it"
@@ -126,7 +126,7 @@ class LocalRepository:
         return self._git.run_text("rev-parse", "--is-shallow-repository").strip() == "true"
 
     def list_locations(self) -> frozenset[str]:
-        """Return the places of this repository: its own directory and the URLs of its remotes."""
+        """Return the locations of the repository: its own directory and the URLs of its remotes."""
         top = (
             self._git.run_text("rev-parse", "--path-format=absolute", "--git-common-dir").strip().removesuffix("/.git")
         )
@@ -152,7 +152,10 @@ def _read_directory_info(git: Git) -> _DirectoryInfo | None:
 
 
 def _list_files(git: Git, path: Path, info: _DirectoryInfo) -> list[bytes] | None:
-    """Return the files of the directory that Git does not ignore, or None if the directory as a whole is ignored."""
+    """Return the files of the directory that Git does not ignore, or None if the directory as a whole is ignored.
+
+    Raises: SourceError if the repository is bare.
+    """
     if not info.is_work_tree:
         raise SourceError(
             str(path), "is a bare repository, without a working tree", advice="name a commit with --revision"
@@ -167,7 +170,7 @@ def _list_files(git: Git, path: Path, info: _DirectoryInfo) -> list[bytes] | Non
 
 
 def _walk(root: Path) -> Iterator[bytes]:
-    """Yield the files below a directory outside of Git, without those in hidden directories."""
+    """Yield the files below `root`, a directory outside of Git. Files in hidden directories are left out."""
     for directory, children, files in os.walk(os.fsencode(root), onerror=_raise_unreadable):
         children[:] = sorted(child for child in children if not child.startswith(b"."))
         for file in files:
@@ -182,7 +185,7 @@ def _raise_unreadable(error: OSError) -> None:
 
 
 def _list_entries(root: Path, names: Iterable[bytes]) -> Iterator[tree.TreeEntry]:
-    """Yield the files on disk as entries of a Git tree, without those that were deleted."""
+    """Yield the files on disk as entries of a Git tree. Deleted files are left out."""
     top = os.fsencode(root)
     links: dict[bytes, bool] = {b"": False}
     for name in names:

@@ -312,7 +312,7 @@ sources:
         "7: resync: 90 is not text; put it in quotes",
         "8: logFormat: 'xml' is not one of text, json",
         "10: sources[0].name: 'Platform' cannot name a source; write small letters, digits and dashes",
-        "11: sources[0].url: 'git://x.example.com/a.git': the transport 'git' is not allowed; use https, ssh or user@host:path",
+        "11: sources[0].url: 'git://x.example.com/a.git': the transport 'git' is rejected; use https, ssh or user@host:path",
         "12: sources[0].interval: 5 is not text; put it in quotes",
         "13: sources[1].name: is required and not given",
         "14: sources[1].ref.semver: '>' is not a range of versions; write for example '>=1.0.0 <2.0.0', '~1.4' or '1.x'",
