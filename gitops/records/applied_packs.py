@@ -1,14 +1,23 @@
-"""Packs of applied snapshots: ControllerRevisions with the snapshots of a source that a reconciliation applied.
+"""Packs of applied snapshots.
 
-A pack never changes. An index in its metadata lists its entries, so contents are read only where an instance is
-rendered from them. The current entry of an instance is the one with the highest sequence in any pack. Of copies with
-equal sequences the one of the latest generation is current.
+An instance is an object of a kind that a definition declares. Its applied snapshot is the pair that its nodes were last
+brought to: the number of a definition revision, and the instance's manifest. A pack is a ControllerRevision with the
+applied snapshots of up to `MAX_ENTRIES` instances of one source.
 
-A pack is deleted when none of its entries is current, and after the entries that replace them are stored. So concurrent
-writers lose nothing, and a process that has seen only some packs deletes nothing that is needed.
+A pack never changes. An index in its metadata has one entry for each instance. So contents are read only where an
+instance is rendered from them.
 
-A deleted instance has an entry as well, a tombstone, while another pack holds an older entry of it. Without the
-tombstone that older entry would become current again.
+Each entry has a sequence. The process that notes a new snapshot of an instance counts it: 1 for the first, then 1 more
+than that of the instance's last known entry. The entry with the highest sequence is current. A merge copies entries
+with their sequences into a pack of a higher generation; of equal sequences, the highest generation is current.
+
+A pack is deleted when none of its entries is current. An entry stops being current only when a stored pack has a higher
+one. So a process that does not know the newest packs deletes no snapshot that is needed. A pack whose index cannot be
+read has no entries, so it is deleted too.
+
+A tombstone is the entry of a deleted instance. Without it, an older entry in another pack would be current again. The
+tombstone is current only while a known pack holds such an older entry. So a process that deletes tombstones has to know
+all packs that are older than they are, from a list of all ControllerRevisions.
 """
 
 from __future__ import annotations
@@ -30,28 +39,33 @@ from renderer.render.revisions import AppliedSnapshot
 
 KIND = GroupKind("apps", "ControllerRevision")
 APPLIED = "applied"
-"""Value of the label `internal.levelgate.dev/record`."""
+"""Value of the label `internal.levelgate.dev/record` on a pack."""
 
 MAX_ENTRIES: Final = 100
 MAX_PACK_BYTES: Final = 256 * 1024
-"""Limit for the manifests of a pack, unless it has a single entry.
+"""Limit in bytes for the sum of `PackEntry.size` in a pack. A pack with a single entry may exceed it.
 
-etcd accepts 1.5 MiB. Annotations may have 256 KiB, of which the index of 100 entries needs at most 70.
+etcd accepts objects of 1.5 MiB. Annotations may have 256 KiB, of which the index of 100 entries needs at most 70 KiB.
 """
 
 MIN_ENTRY_BYTES: Final = MAX_PACK_BYTES // MAX_ENTRIES
-"""Smallest size that an entry counts, so that one measure limits bytes and entries."""
+"""Smallest `PackEntry.size` of a snapshot in bytes.
+
+With it, `MAX_PACK_BYTES` also limits the number of snapshots in a pack.
+"""
 
 
 class PackEntry(NamedTuple):
-    """Entry of an index: an applied snapshot without its manifest."""
+    """Entry of an index: an applied snapshot without its manifest, or a tombstone."""
 
     sequence: int
+    """Order among the entries of the instance: the highest is current."""
     revision: int
-    """Revision of the definition; 0 for a tombstone."""
+    """Number of the definition revision; 0 for a tombstone."""
     digest: str
+    """Digest of the number of the definition revision and the manifest; empty for a tombstone."""
     size: int
-    """Bytes that the entry counts."""
+    """Size in bytes that counts towards `MAX_PACK_BYTES`: of the manifest as JSON, but at least `MIN_ENTRY_BYTES`."""
 
     @property
     def is_gone(self) -> bool:
@@ -61,18 +75,21 @@ class PackEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppliedPack:
-    """One pack. If its content was read, `entries` omits the ones whose manifest is missing there."""
+    """A pack with its parsed index."""
 
     name: str
+    """Name of the ControllerRevision."""
     source: str
     generation: int
-    """1 more than that of the packs whose entries were copied into this one."""
+    """1 more than the highest generation of the packs from which entries were copied, or 1 if no entry was copied."""
     entries: Mapping[ObjectKey, PackEntry]
+    """Entries by instance. If the content was read, entries whose manifest it lacks are omitted; tombstones stay."""
     record: Object
+    """ControllerRevision. It has no `data` while only its metadata was read."""
 
     @classmethod
     def from_record(cls, record: Object) -> AppliedPack:
-        """Return the pack of a record; without a readable index it has no entries."""
+        """Return the pack in the ControllerRevision `record`. A pack without a readable index has no entries."""
         entries, data = _read_index(annotation(record, well_known.PAIRS)), record.get("data")
         if isinstance(data, dict):
             entries = {key: entry for key, entry in entries.items() if entry.is_gone or key_hash(key) in data}
@@ -83,32 +100,38 @@ class AppliedPack:
 
     @property
     def size(self) -> int:
-        """Return the bytes that all entries count."""
+        """Return the sum of the sizes of all entries in bytes."""
         return sum(entry.size for entry in self.entries.values())
 
     @property
     def is_read(self) -> bool:
-        """Return whether its content was read, or has nothing to read."""
+        """Return whether the content of the pack was read. A pack of tombstones only has no content to read."""
         return "data" in self.record or all(entry.is_gone for entry in self.entries.values())
 
     def manifest(self, key: ObjectKey) -> Manifest | None:
-        """Return the manifest of an applied instance; None if it was not read, or the entry is a tombstone."""
+        """Return the manifest of the instance `key`, or None if it was not read or the entry is a tombstone."""
         manifest: Manifest | None = (self.record.get("data") or {}).get(key_hash(key))
         return manifest
 
     def snapshot(self, key: ObjectKey) -> AppliedSnapshot:
-        """Return the applied snapshot of an instance for the renderer."""
+        """Return the applied snapshot of the instance `key` for the renderer.
+
+        `key` has to be in `entries`.
+        """
         entry = self.entries[key]
         return AppliedSnapshot(entry.revision, entry.digest, self.name, self.source, self.manifest(key))
 
     def rank(self, key: ObjectKey) -> tuple[int, int, str]:
-        """Return a rank: of all entries of an instance, the highest is current."""
+        """Return the rank of the entry of `key` in this pack: sequence, generation, name of the pack.
+
+        Of the entries of an instance in all packs, the one with the highest rank is current.
+        """
         return self.entries[key].sequence, self.generation, self.name
 
 
 @lru_cache(maxsize=2048)
 def _read_index(text: str) -> Mapping[ObjectKey, PackEntry]:
-    """Return the entries of an index; an unreadable one is empty."""
+    """Return the entries of the index in `text` by instance, or an empty mapping if it is unreadable."""
     try:
         return {
             ObjectKey(*name.split("/")): PackEntry(int(sequence), int(revision), str(content), int(size))
@@ -120,22 +143,26 @@ def _read_index(text: str) -> Mapping[ObjectKey, PackEntry]:
 
 @dataclass(frozen=True, slots=True)
 class PendingSnapshot:
-    """An entry to store, with its manifest."""
+    """An entry that is to be stored in a pack."""
 
     entry: PackEntry
     source: str
     manifest: Manifest | None
     """Manifest of the instance; None for a tombstone."""
     record: str = ""
-    """Name of the pack in which the entry was sent last."""
+    """Name of the pack in which the entry was last sent to the API server; empty if it was not sent yet."""
 
 
 def pack_records(
     source: str, generation: int, snapshots: Mapping[ObjectKey, PendingSnapshot]
 ) -> Iterator[tuple[Object, list[ObjectKey]]]:
-    """Yield the manifests of packs for these entries of one source, each with its instances.
+    """Yield the manifests of the packs for `snapshots`, each with the instances that it contains.
 
-    Equal entries have equal packs, so a repeated write changes nothing.
+    Equal arguments give equal packs with equal names, so a repeated write changes nothing.
+
+    Args:
+        source: source that the instances belong to.
+        generation: generation of all packs that are yielded.
     """
     chunk: list[ObjectKey] = []
     size = 0
@@ -162,7 +189,14 @@ def _pack_record(source: str, generation: int, snapshots: Mapping[ObjectKey, Pen
 
 
 def record_body(name: str, record: str, annotations: Mapping[str, str], revision: int, data: object) -> Object:
-    """Return the manifest of a ControllerRevision in Levelgate's namespace."""
+    """Return the manifest of a ControllerRevision in Levelgate's namespace.
+
+    Args:
+        record: value of the label `internal.levelgate.dev/record`, such as `applied`.
+        revision: value of the field `revision` that each ControllerRevision needs. It is the generation of a pack, the
+            number of a definition revision, or the sequence of accepted rules.
+        data: content, which is not part of the metadata.
+    """
     return {
         "apiVersion": "apps/v1",
         "kind": KIND.kind,
@@ -178,7 +212,7 @@ def record_body(name: str, record: str, annotations: Mapping[str, str], revision
 
 
 def newest_packs(packs: Iterable[AppliedPack]) -> dict[ObjectKey, AppliedPack]:
-    """Return the pack with the current entry, by instance."""
+    """Return the pack with the current entry of each instance, by instance."""
     newest: dict[ObjectKey, AppliedPack] = {}
     for pack in packs:
         for key in pack.entries:
@@ -188,22 +222,23 @@ def newest_packs(packs: Iterable[AppliedPack]) -> dict[ObjectKey, AppliedPack]:
 
 
 def pending_snapshot(rendered: RenderedApplySet, sequence: int) -> PendingSnapshot:
-    """Return the entry of an instance to which its rendering was applied."""
+    """Return the entry with this `sequence` for the instance of `rendered`, whose nodes are all applied."""
     size = max(MIN_ENTRY_BYTES, len(orjson.dumps(rendered.manifest)))
     entry = PackEntry(sequence, rendered.revision, snapshot_digest(rendered), size)
     return PendingSnapshot(entry, rendered.source, rendered.manifest)
 
 
 def snapshot_digest(rendered: RenderedApplySet) -> str:
-    """Return the digest of a rendering's revision and manifest."""
+    """Return the digest of the number of the definition revision and the instance's manifest in `rendered`."""
     return digest([rendered.revision, rendered.manifest])
 
 
 def is_brought_about(set_plan: ApplySetPlan) -> bool:
-    """Return whether all nodes of this instance are applied.
+    """Return whether all nodes of an instance are applied, so that its snapshot can be stored.
 
-    A node that a gate of the former revision keeps from being pruned counts against it: only the former snapshot has
-    that gate.
+    Return False for the set of a source and for an instance that has no live object, is terminating, or has an error.
+    Also return False while a gate blocks the pruning of a node. That gate is in the definition revision that the stored
+    snapshot names, and a new snapshot would replace it.
     """
     if (
         set_plan.rendered.is_source
@@ -221,6 +256,6 @@ def is_brought_about(set_plan: ApplySetPlan) -> bool:
 
 
 def pack_entries(record: Object) -> Mapping[ObjectKey, PackEntry]:
-    """Return the entries of a pack; none for another record."""
+    """Return the entries by instance if the object `record` is a pack, or an empty mapping if it is not."""
     is_pack = label(record, well_known.RECORD) == APPLIED
     return _read_index(annotation(record, well_known.PAIRS)) if is_pack else {}

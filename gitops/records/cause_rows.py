@@ -16,12 +16,13 @@ from gitops.timestamps import parse_timestamp, timestamp
 from renderer.identity import ObjectKey
 
 MAX_ROWS = 50
-"""Causes that one status lists."""
+"""Limit of causes that one status, or the record of one source, lists."""
 
 MAX_CAUSE_REFS = 10
-"""References that one row lists."""
+"""Limit of references that one row lists in `blockedBy`."""
 
 MAX_MESSAGE_CHARACTERS = 1024
+"""Limit in characters for the message of a row or a condition. The rest of the message is cut off."""
 
 
 def format_rows(
@@ -30,13 +31,18 @@ def format_rows(
     previous_rows: Iterable[Mapping[str, Any]],
     now: str,
 ) -> list[dict[str, Any]]:
-    """Return the rows of at most `MAX_ROWS` causes; a cause that has a previous row keeps its `since`.
+    """Return one row for each cause in `causes`, at most `MAX_ROWS`.
+
+    If `previous_rows` has a row with the same node and reason, the new row keeps its `since`. Otherwise `since` is
+    `now`.
 
     Fields that a cause shares with other items of a wave are omitted, because they change whenever another item
     settles. The record of the rollout stores them once.
 
     Args:
-        objects: object by node id, for causes that name none.
+        objects: object by node id, for causes without an object of their own.
+        previous_rows: rows of the same status before this reconciliation.
+        now: current time in UTC, RFC 3339.
     """
     since_by_cause = {(row.get("node", ""), row.get("reason")): row.get("since", now) for row in previous_rows}
     return [
@@ -55,7 +61,7 @@ def format_rows(
 
 
 def _time_fields(cause: Cause) -> dict[str, Any]:
-    """Return the end of a cause and its references."""
+    """Return the fields `until` and `blockedBy` of a row, as far as `cause` has them."""
     return {
         **({"until": timestamp(cause.until)} if cause.until else {}),
         **({"blockedBy": [_format_ref(ref) for ref in cause.references[:MAX_CAUSE_REFS]]} if cause.references else {}),
@@ -73,9 +79,10 @@ def _format_ref(ref: CauseRef) -> dict[str, str]:
 
 
 def parse_row(row: Mapping[str, Any]) -> Cause:
-    """Return the cause of a row or a condition; missing fields are empty.
+    """Return the cause that `row`, a row or a condition, stores. Fields that `row` lacks are empty.
 
-    A reason that this version does not know, from another version of Levelgate, counts as `Progressing`.
+    If this version does not know the reason in `row`, the cause has the reason `Progressing`. Another version of
+    Levelgate may have written it.
     """
     return Cause(
         _parse_reason(row.get("reason")),
@@ -91,9 +98,13 @@ def parse_row(row: Mapping[str, Any]) -> Cause:
 
 
 def with_wave_progress(cause: Cause, progress: WaveProgress | None) -> Cause:
-    """Return the cause with the fields that it shares with its wave, from the record of the rollout."""
+    """Return `cause` with the fields that `format_rows` omits because all items of a wave share them.
+
+    `progress` is that of the wave, from the record of the rollout. Without it, or without a position, `cause` is
+    returned unchanged.
+    """
     position = cause.details.get("position")
-    # A position with a limit is that of a node in a collection, whose row is complete.
+    # Only the row of a node in a collection stores a position with a limit, and that row is complete.
     if progress is None or position is None or "limit" in position:
         return cause
     return replace(

@@ -11,7 +11,7 @@ from gitops.rollouts.state import WaveProgress
 
 
 class DisplayState(StrEnum):
-    """States, the worst first. Source: docs/reference.md, "States"."""
+    """State that a user sees, in the order from worst to best. Source: docs/reference.md, "States"."""
 
     FAILED = "Failed"
     """A person has to correct something."""
@@ -22,31 +22,32 @@ class DisplayState(StrEnum):
     HELD = "Held"
     """A person, a gate or a window has to let the change start."""
     WAITING = "Waiting"
-    """The change starts when others have proceeded."""
+    """The change starts after other changes have proceeded."""
     PROGRESSING = "Progressing"
     """The change is applied, and not settled yet."""
     SETTLED = "Settled"
+    """Everything matches Git and is healthy."""
     TERMINATING = "Terminating"
-    """The API server is deleting the object; only the object's own state, never that of a source or a rollout."""
+    """The API server is deleting the object. Sources and rollouts never have this state."""
 
     @classmethod
     def from_reason(cls, reason: Reason) -> DisplayState:
-        """Return the state that a reason gives."""
+        """Return the state of a node, instance or source that is blocked for `reason`."""
         return _STATE_OF_REASON[reason]
 
     @classmethod
     def from_reasons(cls, reasons: Iterable[Reason]) -> DisplayState:
-        """Return the worst state that these reasons give; Settled without any."""
+        """Return the worst state that any of `reasons` gives, or Settled if `reasons` is empty."""
         return cls.worst(map(cls.from_reason, reasons))
 
     @classmethod
     def worst(cls, states: Iterable[DisplayState]) -> DisplayState:
-        """Return the worst of these states; Settled without any."""
+        """Return the worst of `states`, or Settled if `states` is empty."""
         return min(states, key=lambda state: state.rank, default=cls.SETTLED)
 
     @property
     def rank(self) -> int:
-        """Return the place in the order of states, 0 for the worst."""
+        """Return the place in the order of states, where 0 is the worst."""
         return _RANKS[self]
 
     @property
@@ -100,7 +101,7 @@ _STATE_OF_REASON: Final[Mapping[Reason, DisplayState]] = {
 
 
 def count_states(waves: Sequence[WaveProgress]) -> dict[DisplayState, int]:
-    """Return the number of instances of these waves in each state that a wave counts."""
+    """Return the number of instances in `waves` that are Settled, Progressing, Waiting, Held and Failed."""
     return {
         DisplayState.SETTLED: sum(wave.settled for wave in waves),
         DisplayState.PROGRESSING: sum(wave.moving for wave in waves),

@@ -21,7 +21,10 @@ from renderer.identity import OWN_NAMESPACE, ObjectKey
 INSTALLATION: Final = ObjectKey("", "ConfigMap", OWN_NAMESPACE, "levelgate")
 
 HUB_FIELD: Final = "hub"
-"""Data field with the id of the hub of this cluster. It has a field manager of its own (`gitops.fleet.identity`)."""
+"""Data field with the id of the hub that reconciles this cluster.
+
+The field has a field manager of its own (`gitops.fleet.identity`).
+"""
 
 CLUSTER_RECORD: Final = "cluster"
 """Value of the label `internal.levelgate.dev/record` on a hub's record of a cluster (`gitops.fleet.cluster_record`)."""
@@ -36,7 +39,11 @@ def installation_body(
     """Return the manifest of the record, without the annotations, which belong to people.
 
     Args:
-        source_names: configured sources; None keeps those on the `live` record, for a process that only runs once.
+        version: version of Levelgate that writes the record.
+        cluster_name: name by which windows select the cluster.
+        source_names: configured sources. If it is None, the sources in `live` are kept: a process that runs only once
+            does not replace those of the daemon.
+        live: record in the cluster.
     """
     recorded_names = configured_sources(live) if source_names is None else source_names
     source_data = {} if recorded_names is None else {"sources": " ".join(sorted(recorded_names))}
@@ -53,33 +60,40 @@ def installation_body(
 
 
 def configured_sources(installed: Object | None) -> frozenset[str] | None:
-    """Return the names of the sources that the daemon is configured with; None if no daemon has recorded them."""
+    """Return the names of the sources that the daemon is configured with, or None if no daemon has recorded them."""
     names_text = ((installed or {}).get("data") or {}).get("sources")
     return None if names_text is None else frozenset(names_text.split())
 
 
 def is_recorded(body: Object, live: Object | None) -> bool:
-    """Return whether the live record has the data of `body`; the field of the hub is ignored."""
+    """Return whether `live` has the data of `body`. The field `HUB_FIELD` of `live` is ignored."""
     data: dict[str, str] = (live or {}).get("data") or {}
     return bool(body["data"] == {name: text for name, text in data.items() if name != HUB_FIELD})
 
 
 def claiming_hub(installed: Object | None) -> str:
-    """Return the id of the hub that reconciles this cluster; empty without one."""
+    """Return the id of the hub that reconciles this cluster, or an empty string if there is no hub."""
     return str(((installed or {}).get("data") or {}).get(HUB_FIELD, ""))
 
 
 def cluster_name(installed: Object | None) -> str:
-    """Return the name by which windows select this cluster, from the configuration of the last writer."""
+    """Return the name by which windows select this cluster, from the record `installed`.
+
+    The last process that wrote the record took the name from its configuration. Without a name in the record, the
+    name is `LOCAL`.
+    """
     return str(((installed or {}).get("data") or {}).get("cluster", LOCAL))
 
 
 async def find_sources_without_commit(
     cluster: Cluster, installed: Object | None, records: Sequence[tuple[str, SourceRecord]]
 ) -> list[tuple[str, SourceRecord]]:
-    """Return name and record of each source without an accepted commit, in order.
+    """Return name and record of each source without an accepted commit, ordered by name.
 
-    These are the configured sources, and others for which a process once recorded an error. Raises: ClusterError.
+    The sources are those configured in `installed`, and those for which a process once recorded an error, except the
+    sources in `records`.
+
+    Raises: ClusterError.
     """
     stored_records = await read_records_without_commit(cluster)
     names = {*(configured_sources(installed) or ()), *stored_records}.difference(name for name, _ in records)
@@ -87,7 +101,10 @@ async def find_sources_without_commit(
 
 
 def check_format(installed: Object | None) -> None:
-    """Check that this version can read the records of the cluster. Raises: NewerRecords if their format is newer."""
+    """Check that this version can read the records of the cluster.
+
+    Raises: NewerRecords if the format of the records is newer than `FORMAT`.
+    """
     data = (installed or {}).get("data") or {}
     recorded_format = str(data.get("format", FORMAT))
     if not recorded_format.isdigit() or int(recorded_format) > int(FORMAT):
@@ -99,7 +116,7 @@ def check_format(installed: Object | None) -> None:
 
 
 async def ensure_namespace(cluster: Cluster) -> bool:
-    """Create the namespace of the records if it is missing, and return whether it was. Raises: ClusterError."""
+    """Create the namespace of the records if it is missing, and return whether it was missing. Raises: ClusterError."""
     key = ObjectKey("", "Namespace", "", OWN_NAMESPACE)
     if await cluster.get(key, metadata_only=True) is not None:
         return False

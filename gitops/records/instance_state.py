@@ -1,4 +1,4 @@
-"""State of an instance as its own status tells it, for commands and pages that read only the cluster."""
+"""State of an instance according to its own status, for commands and pages that read only the cluster."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ _NO_ROLLOUTS: Final[Mapping[str, RolloutState]] = {}
 
 
 def _drop_repeated_failures(causes: Sequence[Cause]) -> tuple[Cause, ...]:
-    """Return the causes without failures of the whole instance that repeat the failure of a node.
+    """Return `causes` without those of the whole instance that repeat the failure of a node.
 
-    Only failures are dropped: a closed gate of the instance is that of its rollout, not that of the node.
+    A cause repeats a failure if it has the same reason and the same message. Only failures are dropped, because a
+    closed gate of the instance is a gate of its rollout, not of the node.
     """
     node_failures = {(cause.reason, cause.message) for cause in causes if cause.node and cause.reason.is_failure}
     return tuple(cause for cause in causes if cause.node or (cause.reason, cause.message) not in node_failures)
@@ -36,7 +37,7 @@ def _drop_repeated_failures(causes: Sequence[Cause]) -> tuple[Cause, ...]:
 
 @dataclass(frozen=True, slots=True)
 class InstanceState:
-    """State of one instance; fields that its status lacks are empty."""
+    """State of one instance, parsed from its status. Fields that the status lacks are empty or None."""
 
     key: ObjectKey
     reason: Reason
@@ -50,7 +51,7 @@ class InstanceState:
     rollout: str
     wave: str
     deadline: datetime | None
-    """Time at which the instance fails, while it moves and its clock runs."""
+    """Time in UTC at which the instance fails unless it settles before; None while it does not move."""
     nodes: Mapping[str, int] | None
     """Numbers of nodes: total, updated, healthy, blocked."""
     labels: Mapping[str, str] | None
@@ -65,9 +66,10 @@ class InstanceState:
 
     @classmethod
     def from_object(cls, instance: Object, rollouts: Mapping[str, RolloutState] = _NO_ROLLOUTS) -> InstanceState:
-        """Return the state of a live instance.
+        """Return the state of the live object `instance`.
 
-        `rollouts` by name add the forecasts of waves, which only the records of rollouts hold.
+        `rollouts` holds the states of rollouts by name. They add the forecasts of waves to the causes, because only the
+        records of rollouts store them.
         """
         status, own_status = instance.get("status") or {}, LevelgateStatus.from_instance(instance)
         conditions_by_type = {condition.get("type"): condition for condition in status.get("conditions") or ()}
@@ -101,19 +103,23 @@ class InstanceState:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether everything matches Git and is healthy."""
+        """Return whether all objects of the instance match Git and are healthy."""
         return self.reason is Reason.SETTLED
 
     @property
     def display_causes(self) -> tuple[Cause, ...]:
-        """Return the causes, the worst first; without any, the reason of the instance itself; none if it is settled."""
+        """Return the causes to display, the worst first.
+
+        If the instance is settled, return no cause. If no cause is recorded, return one with the reason of the
+        instance itself.
+        """
         if self.is_settled:
             return ()
         return self.causes or (Cause(self.reason, self.message, since=self.since),)
 
     @property
     def state(self) -> DisplayState:
-        """Return Terminating while the API server deletes it, else the worst state that its causes give."""
+        """Return Terminating while the API server deletes the instance, or else the worst state of its causes."""
         if self.is_terminating:
             return DisplayState.TERMINATING
         return DisplayState.from_reasons(cause.reason for cause in self.display_causes)
@@ -122,13 +128,15 @@ class InstanceState:
 async def list_instances(
     cluster: Cluster, kind: GroupKind, rollouts: Mapping[str, RolloutState]
 ) -> list[InstanceState]:
-    """Return the instances of one kind that Levelgate manages, in order. Raises: ClusterError."""
+    """Return the states of the instances of `kind` that Levelgate manages, ordered by key. Raises: ClusterError."""
     objects = await list_if_served(cluster, kind, selector=well_known.PARENT_ID)
     return sorted((InstanceState.from_object(instance, rollouts) for instance in objects), key=lambda state: state.key)
 
 
 async def describe_suspension(cluster: Cluster, now: datetime) -> str:
-    """Return a sentence if everything is suspended, so that statuses are not updated; else empty.
+    """Return a message that everything is suspended, or an empty string if it is not.
+
+    While everything is suspended, no status is updated.
 
     Raises: ClusterError.
     """
@@ -139,7 +147,7 @@ async def describe_suspension(cluster: Cluster, now: datetime) -> str:
 async def list_all_instances(
     cluster: Cluster, records: Iterable[SourceRecord], rollouts: Mapping[str, RolloutState]
 ) -> list[InstanceState]:
-    """Return the instances of all kinds in the records of sources, with one request for each kind.
+    """Return the states of all instances that `records` of sources name, with one request for each kind.
 
     Raises: ClusterError.
     """

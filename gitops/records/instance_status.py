@@ -1,7 +1,7 @@
 """Status of an instance: kro's state and conditions, the fields of the definition's author, and a row for each cause.
 
-The conditions `Ready` and `Healthy` describe the live objects, `Propagated` the way to the target. So a change that
-only waits makes neither of the first two false.
+The conditions `Ready` and `Healthy` describe the live objects. The condition `Propagated` describes the way to the
+target. So a change that only waits makes neither `Ready` nor `Healthy` false.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ from renderer.levelgate_status import LEVELGATE_KEY, LevelgateStatus, RevisionAt
 def instance_status(
     plan: ApplySetPlan, *, commit: str, now: str, rollout_fields: Mapping[str, Any] | None = None, synced: str = ""
 ) -> dict[str, Any]:
-    """Return the status of one instance.
+    """Return the status of the instance of `plan`.
 
     The author's fields and kro's state and conditions are at the top level, Levelgate's own fields under `levelgate`.
 
     Args:
+        commit: commit of the source that `plan` brings the instance to.
+        now: current time in UTC, RFC 3339.
         rollout_fields: fields of `LevelgateStatus` that store progress of the rollout and first observations of
-        directives.
-        synced: request to reconcile now that this status answers; empty keeps the last answer.
+            directives.
+        synced: value of the request to reconcile now that this status answers. If it is empty, the status keeps the
+            last answer.
     """
     assert plan.parent is not None
     previous_status: Mapping[str, Any] = plan.parent.get("status") or {}
@@ -58,7 +61,10 @@ def instance_status(
 
 
 def not_in_git_status(stray: Object, *, now: str) -> dict[str, Any]:
-    """Return the status of an instance that no source has in Git: only the condition that says so."""
+    """Return the status of the instance `stray`, which no source has in Git.
+
+    The status has only the condition `InstanceManaged` with the reason `NotInGit`.
+    """
     message = "no source holds this instance; commit it, or delete it"
     condition = _condition(
         "InstanceManaged", ok=False, true_reason="", false_reason=str(Reason.NOT_IN_GIT), false_message=message
@@ -67,15 +73,16 @@ def not_in_git_status(stray: Object, *, now: str) -> dict[str, Any]:
 
 
 def is_marked_not_in_git(stray: Object) -> bool:
-    """Return whether the status of an instance already says that it is not in Git."""
+    """Return whether the status of the instance `stray` already has a condition with the reason `NotInGit`."""
     conditions = (stray.get("status") or {}).get("conditions") or []
     return any(condition.get("reason") == Reason.NOT_IN_GIT for condition in conditions)
 
 
 def is_waiting(plan: ApplySetPlan) -> bool:
-    """Return whether a write or a recovery is still to come in this set.
+    """Return whether `plan` still expects a write, a deletion, or a node to become healthy.
 
-    A node that waits only for a held node counts as held, so a hold leaves its instance settled.
+    A held node expects nothing. A node that waits only for a held node counts as held. So a hold on a node leaves the
+    instance settled.
     """
     held = set[str]()
     for node in plan.nodes:
@@ -98,7 +105,7 @@ def is_waiting(plan: ApplySetPlan) -> bool:
 
 
 def _state(plan: ApplySetPlan, blocked: Iterable[Cause]) -> str:
-    """Return kro's `state`."""
+    """Return kro's field `state`: `DELETING`, `ERROR`, `ACTIVE` or `IN_PROGRESS`."""
     assert plan.parent is not None
     if is_terminating(plan.parent):
         return "DELETING"
@@ -175,9 +182,9 @@ def _conditions(plan: ApplySetPlan, blocked: list[Cause]) -> list[dict[str, str]
 def _custom_conditions(
     plan: ApplySetPlan, built_in: list[dict[str, str]], previous_status: Mapping[str, Any]
 ) -> tuple[list[dict[str, str]], str]:
-    """Return the conditions of the status, and an error of the author's conditions.
+    """Return the conditions of the status, and the message of an error in the author's conditions.
 
-    The author's conditions replace kro's, and Levelgate's own stay. Source: kro, "Custom conditions".
+    The author's conditions replace those of kro. Levelgate's own conditions stay. Source: kro, "Custom conditions".
     """
     if plan.rendered.conditions is None:
         return built_in, ""
@@ -197,7 +204,7 @@ def _condition(
 
 
 def _first_message(blocked: list[Cause]) -> str:
-    """Return the message of the first cause, with the number of the others."""
+    """Return the message of the first cause, with the number of the other causes."""
     if not blocked:
         return ""
     cause = blocked[0]
@@ -208,7 +215,7 @@ def _first_message(blocked: list[Cause]) -> str:
 def _with_times(
     conditions: list[dict[str, str]], previous: list[dict[str, Any]], parent: Object, now: str
 ) -> list[dict[str, Any]]:
-    """Return the conditions with the observed generation and the time of the last change of their status."""
+    """Return `conditions`, each with the observed generation and the time of the last change of its status."""
     previous_by_type = {condition.get("type"): condition for condition in previous}
     generation = parent["metadata"].get("generation", 0)
     result = []
@@ -261,9 +268,10 @@ def _levelgate_status(
 
 
 def _current_target(plan: ApplySetPlan, previous: LevelgateStatus, commit: str) -> RevisionAtCommit:
-    """Return the rendered revision with the commit that last changed its content.
+    """Return the revision that `plan` renders, with the commit that last changed the rendered objects.
 
-    A commit that renders the same objects is not a new target.
+    If `previous` has the same revision with the same rendered objects, its commit is kept. A commit that renders the
+    same objects is not a new target.
     """
     content = digest([[node.node.id, node.node.hash if node.node.manifest else ""] for node in plan.nodes])
     revision = plan.rendered.revision
@@ -274,12 +282,12 @@ def _current_target(plan: ApplySetPlan, previous: LevelgateStatus, commit: str) 
 
 
 def _pending_target(revision: int, previous: LevelgateStatus, commit: str) -> RevisionAtCommit:
-    """Return the revision that the instance waits for, with the first commit at which it did."""
+    """Return `revision`, which the instance waits for, with the commit at which it began to wait."""
     target = RevisionAtCommit.from_dict(previous.target)
     is_unchanged = target.revision == revision and not target.content
     return target if is_unchanged else RevisionAtCommit(revision, commit[:12])
 
 
 def _author_fields(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the author's fields of a status, which are kept when nothing could be rendered."""
+    """Return the author's fields of `status`. They are kept while the instance cannot be rendered."""
     return {name: value for name, value in status.items() if name not in {"state", "conditions", LEVELGATE_KEY}}

@@ -1,7 +1,7 @@
-"""Members left behind, as the record of a source keeps them.
+"""Members left behind, which the record of a source stores.
 
-Such a member is no longer in Git, and pruning misses it because a person removed its `part-of` label. Levelgate deletes
-none of them: it cannot tell a mistake from an intention. It offers commands to delete or keep each.
+A member left behind is no longer in Git, and pruning misses it because a person removed its `part-of` label. Levelgate
+does not delete it, because it cannot tell a mistake from an intention. It offers commands to delete or keep the member.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from renderer.kinds import CRD, NAMESPACE
 from renderer.phrasing import format_count, join_names
 
 MAX_LISTED: Final = 20
-"""Members that a record lists; further ones are counted."""
+"""Limit of members that a record lists. Further members are only counted."""
 
 _MAX_NAMED: Final = 5
-"""Members that a message lists."""
+"""Limit of members that a message names."""
 
 
 class Action(NamedTuple):
-    """A choice of a person, and the command for it."""
+    """Description of a choice that a person has, and the kubectl command that makes it."""
 
     description: str
     command: str
 
 
 class LeftBehindMember(NamedTuple):
-    """Member of a set that was left behind."""
+    """Key of a member left behind, and the facts that decide which actions a person has."""
 
     key: ObjectKey
     set_id: str
-    """Id of the set that would prune the member if it had its label; empty if no such set exists."""
+    """Id of the set that would prune the member if it had its `part-of` label; empty if no such set exists."""
     has_finalizer: bool = False
-    """An instance with Levelgate's finalizer: deleted by hand, it would wait for Levelgate for ever."""
+    """Whether the member is an instance with Levelgate's finalizer. If a person deleted it, it would never go."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -68,7 +68,7 @@ class LeftBehindMember(NamedTuple):
 
     @property
     def cause(self) -> Cause:
-        """Return the cause why the member remains."""
+        """Return the cause that explains why the member remains in the cluster."""
         message = (
             f"left behind: its label {well_known.PART_OF} was taken off, and Git no longer wants it; "
             "Levelgate wrote it, and does not delete it without the label"
@@ -78,30 +78,34 @@ class LeftBehindMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
-    """Members of one source left behind."""
+    """Number and list of the members of one source that were left behind, and the scope in which to search for them."""
 
     count: int = 0
+    """Number of all members left behind, listed or not."""
     members: tuple[LeftBehindMember, ...] = ()
-    """At most `MAX_LISTED` of the members, in order."""
+    """At most `MAX_LISTED` of the members, ordered by key."""
     scope: Scope = Scope()
-    """Kinds and namespaces to search: of all members left behind, and of candidates that are not decided yet.
+    """Kinds and namespaces of all members left behind, and of candidates that are not decided yet.
 
-    The inventory of the set may no longer include them.
+    Searches include this scope, because the inventory of the set may no longer cover it.
     """
 
     @classmethod
     def from_members(cls, members: Mapping[ObjectKey, LeftBehindMember]) -> LeftBehind:
-        """Return the record of these members."""
+        """Return the record that counts all of `members` and lists the first `MAX_LISTED`."""
         return cls(len(members), tuple(members[key] for key in sorted(members))[:MAX_LISTED], scope_covering(members))
 
     def keep(self, is_left: Callable[[ObjectKey], bool]) -> LeftBehind:
-        """Return the record without listed members that are no longer left behind; the unlisted ones stay counted."""
+        """Return the record without those listed members for which `is_left` is false.
+
+        Members that are not listed stay counted.
+        """
         members = tuple(member for member in self.members if is_left(member.key))
         count = self.count - len(self.members) + len(members)
         return replace(self, count=count, members=members)
 
     def joined(self, members: Mapping[ObjectKey, LeftBehindMember]) -> LeftBehind:
-        """Return the record with further members, as far as they are not listed yet."""
+        """Return the record with those of `members` added that are not listed yet."""
         new = {key: member for key, member in members.items() if self.find(key) is None}
         if not new:
             return self
@@ -110,16 +114,16 @@ class LeftBehind:
         return LeftBehind(self.count + added.count, listed, self.scope | added.scope)
 
     def searched_in(self, scope: Scope) -> LeftBehind:
-        """Return the record with a scope that also covers this one."""
+        """Return the record with `scope` added to its own scope."""
         return replace(self, scope=self.scope | scope)
 
     def find(self, key: ObjectKey) -> LeftBehindMember | None:
-        """Return the listed member with this key; None if it is not listed."""
+        """Return the listed member with this key, or None if it is not listed."""
         return next((member for member in self.members if member.key == key), None)
 
     @property
     def cause(self) -> Cause:
-        """Return one cause for all members."""
+        """Return one cause for all members left behind. It names at most `_MAX_NAMED`."""
         names = [str(member.key) for member in self.members[:_MAX_NAMED]]
         more = f" and {self.count - len(names)} more" if self.count > len(names) else ""
         verb = "is" if self.count == 1 else "are"
@@ -148,7 +152,10 @@ class LeftBehind:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> LeftBehind:
-        """Return the inverse of `to_json`; an unreadable value is empty, because the next search finds all members."""
+        """Return the record from which `to_json` made `value`.
+
+        If `value` is unreadable, return an empty record, because the next search finds all members.
+        """
         match value:
             case {"count": int(count), "members": list(rows), "kinds": list(kinds), "namespaces": list(namespaces)}:
                 scope = Scope(frozenset(map(GroupKind.parse, map(str, kinds))), frozenset(map(str, namespaces)))
@@ -162,5 +169,5 @@ class LeftBehind:
 
 
 def _kubectl_type(key: ObjectKey) -> str:
-    """Return the type as kubectl accepts it: `configmap`, `deployment.apps`."""
+    """Return the type of `key` in the form that kubectl accepts, such as `configmap` or `deployment.apps`."""
     return f"{key.kind.lower()}.{key.group}" if key.group else key.kind.lower()

@@ -32,38 +32,46 @@ from renderer.identity import ObjectKey
 from renderer.render.model import RenderedApplySet
 
 GONE_BYTES: Final = 64
-"""Size that a tombstone counts."""
+"""`PackEntry.size` of a tombstone in bytes."""
 
 SPARSE: Final = 4
-"""A pack is sparse if at most one in this many of its bytes is current; it is merged into the next pack."""
+"""A pack is sparse if at most one `SPARSE`th of its bytes belongs to current entries.
+
+The current entries of sparse packs are merged into the next pack.
+"""
 
 
 @dataclass(eq=False)
 class AppliedPacks:
-    """Packs in a cluster as one process knows them, and the entries that it has yet to store.
+    """Packs in a cluster that one process knows, and the entries that the process has yet to store.
 
-    The cost of a partial reconciliation depends on its own instances only. An entry that could not be stored stays
-    pending, and the next reconciliation that stores entries includes it.
+    The cost of a partial reconciliation depends only on the instances that it reconciles. An entry that could not be
+    stored stays pending, and the next reconciliation that stores entries includes it.
     """
 
     pending: dict[ObjectKey, PendingSnapshot] = field(default_factory=dict)
+    """Entries to store, by instance."""
     _packs: dict[str, AppliedPack] = field(default_factory=dict)
     _newest: dict[ObjectKey, str] = field(default_factory=dict)
     """Name of the pack with the current entry, by instance."""
     _holders: dict[ObjectKey, set[str]] = field(default_factory=dict)
     """Names of all packs with an entry of an instance."""
     _current_bytes: dict[str, int] = field(default_factory=dict)
-    """Bytes of current entries by pack."""
+    """Sum of the sizes of the current entries in bytes, by name of the pack."""
     _dead: set[str] = field(default_factory=set)
-    """Packs without a current entry that are not deleted yet."""
+    """Names of packs without a current entry that `take_dead` has not returned yet."""
     _sparse: set[str] = field(default_factory=set)
+    """Names of sparse packs."""
     _rewritten: set[str] = field(default_factory=set)
-    """Sparse packs that a reconciliation is merging."""
+    """Names of packs that a reconciliation is merging, from `take_sparse` until `release`."""
 
     # ---- stored packs
 
     def observe(self, records: Iterable[Object]) -> None:
-        """Replace the known packs with those among all records of the cluster."""
+        """Replace the known packs with those in `records`, which must be all ControllerRevisions of Levelgate.
+
+        Pending entries that are stored are dropped.
+        """
         packs = [AppliedPack.from_record(obj) for obj in records if label(obj, well_known.RECORD) == APPLIED]
         self._packs = {pack.name: pack for pack in packs}
         self._newest = {key: pack.name for key, pack in newest_packs(packs).items()}
@@ -78,7 +86,7 @@ class AppliedPacks:
             self._confirm(key)
 
     def add(self, record: Object) -> None:
-        """Add a record that was stored; one that is not a pack is ignored."""
+        """Add the pack `record`, which was stored. A `record` that is not a pack is ignored."""
         if label(record, well_known.RECORD) != APPLIED or self._keep_content(record):
             return
         pack = AppliedPack.from_record(record)
@@ -96,12 +104,12 @@ class AppliedPacks:
             self._classify(name)
 
     def keep_contents(self, records: Iterable[Object]) -> None:
-        """Keep the contents of known packs that were read."""
+        """Keep the contents in `records` for the packs that are known."""
         for record in records:
             self._keep_content(record)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Forget packs that were deleted."""
+        """Forget the packs with these `names`, which were deleted."""
         changed: set[str] = set()
         for name in names:
             pack = self._packs.pop(name, None)
@@ -120,12 +128,12 @@ class AppliedPacks:
             self._classify(name)
 
     def records_of(self, instances: Collection[ObjectKey]) -> dict[str, Object]:
-        """Return the packs, by name, with the current entries of these instances."""
+        """Return the ControllerRevisions of the packs that hold the current entries of `instances`, by name."""
         names = {name for key in instances if (name := self._newest.get(key))}
         return {name: self._packs[name].record for name in sorted(names)}
 
     def _keep_content(self, record: Object) -> bool:
-        """Keep the content of a record if its pack is known; return whether it is."""
+        """Keep the content of `record` if its pack is known, and return whether the pack is known."""
         name = record["metadata"]["name"]
         if (known := self._packs.get(name)) is None:
             return False
@@ -134,7 +142,7 @@ class AppliedPacks:
         return True
 
     def _confirm(self, key: ObjectKey) -> None:
-        """Drop the pending entry of an instance if it, or a newer one, is stored."""
+        """Drop the pending entry of the instance `key` if an entry with the same or a higher sequence is stored."""
         pending, stored = self.pending.get(key), self._entry(key)
         if pending and stored and stored.sequence >= pending.entry.sequence:
             del self.pending[key]
@@ -144,7 +152,10 @@ class AppliedPacks:
         return self._packs[name].entries[key] if name else None
 
     def _is_current(self, pack: AppliedPack, key: ObjectKey) -> bool:
-        """Return whether a pack has the current entry; a tombstone only while another pack has an entry."""
+        """Return whether `pack` holds the current entry of the instance `key`.
+
+        A tombstone is current only while another known pack holds an entry of the instance.
+        """
         is_needed = not pack.entries[key].is_gone or len(self._holders[key]) > 1
         return is_needed and self._newest.get(key) == pack.name
 
@@ -152,7 +163,7 @@ class AppliedPacks:
         return (key for key in pack.entries if self._is_current(pack, key))
 
     def _classify(self, name: str) -> None:
-        """Update the size of a pack's current entries, and whether it is dead or sparse."""
+        """Update the size of the current entries of the pack `name`, and whether the pack is dead or sparse."""
         pack = self._packs[name]
         current_size = self._current_bytes[name] = sum(pack.entries[key].size for key in self._current_keys(pack))
         for names, belongs in ((self._dead, not current_size), (self._sparse, 0 < current_size * SPARSE <= pack.size)):
@@ -161,13 +172,19 @@ class AppliedPacks:
     # ---- entries to store
 
     def note(self, plans: Iterable[ApplySetPlan]) -> None:
-        """Make an entry pending for each instance whose nodes are all applied, unless it is stored already."""
+        """Make an entry pending for each instance in `plans` whose nodes are all applied.
+
+        An instance whose last known entry has the same digest gets no new entry.
+        """
         for plan in plans:
             if is_brought_about(plan):
                 self.note_applied(plan.rendered)
 
     def note_applied(self, rendered: RenderedApplySet) -> None:
-        """Make an entry pending for an instance to which this rendering was applied, unless it is stored already."""
+        """Make an entry pending for the instance to which `rendered` was applied.
+
+        If the last known entry of the instance, pending or stored, has the same digest, nothing changes.
+        """
         key = rendered.parent
         pending, stored = self.pending.get(key), self._entry(key)
         last = pending.entry if pending else stored
@@ -175,10 +192,11 @@ class AppliedPacks:
             self.pending[key] = pending_snapshot(rendered, last.sequence + 1 if last else 1)
 
     def note_gone(self, gone: Collection[ObjectKey], wanted: Collection[ObjectKey]) -> None:
-        """Make tombstones pending for deleted instances, and drop pending entries of instances that are not wanted.
+        """Make tombstones pending for the deleted instances in `gone`.
 
-        No tombstone is needed for the only entry of an instance in a pack without other current entries: that pack is
-        deleted as a whole.
+        Pending entries of instances that are not in `wanted` are dropped, except tombstones. An instance needs no
+        tombstone if no other pack has an entry of it, and all current entries of its pack are of instances in `gone`.
+        That pack is deleted as a whole.
         """
         before = self.pending
         self.pending = {key: pending for key, pending in before.items() if key in wanted or pending.entry.is_gone}
@@ -201,17 +219,20 @@ class AppliedPacks:
             self._classify(name)
 
     def take_sparse(self, sources: Collection[str]) -> list[AppliedPack]:
-        """Return the packs of these sources to merge into the next ones, and reserve them until `release`.
+        """Return the packs of `sources` to merge into new packs, and reserve them until `release`.
 
-        These are sparse packs, once their obsolete entries would fill a whole pack, and packs with only a few
-        tombstones.
+        Sparse packs are returned once their obsolete entries would fill a whole pack. Packs of tombstones are returned
+        if they are not full and further tombstones of their source are pending.
         """
         names = self._find_wasteful(sources) | self._find_tombstone_packs(sources)
         self._rewritten |= names
         return [self._packs[name] for name in sorted(names)]
 
     def _find_wasteful(self, sources: Collection[str]) -> set[str]:
-        """Return packs that are sparse once the pending entries are stored; none if they waste less than a pack."""
+        """Return the names of packs of `sources` that will be sparse once the pending entries are stored.
+
+        If the obsolete entries of those packs are smaller than a full pack, return no name.
+        """
         replaced: Counter[str] = Counter()
         for key in self.pending:
             if (name := self._newest.get(key)) and self._is_current(self._packs[name], key):
@@ -225,9 +246,9 @@ class AppliedPacks:
         return found if waste >= MAX_ENTRIES * MIN_ENTRY_BYTES else set()
 
     def _find_tombstone_packs(self, sources: Collection[str]) -> set[str]:
-        """Return packs of tombstones that are not full, of sources with pending tombstones.
+        """Return the names of packs that hold only tombstones and are not full, if their source has pending tombstones.
 
-        Instances are often deleted a few at a time. Without the merge each time would leave a small pack behind.
+        Instances are often deleted a few at a time. Without a merge, each deletion would leave a small pack behind.
         """
         merged = {pending.source for pending in self.pending.values() if pending.entry.is_gone}.intersection(sources)
         return {
@@ -241,15 +262,17 @@ class AppliedPacks:
         }
 
     def release(self, packs: Iterable[AppliedPack]) -> None:
-        """End the reservation of packs from `take_sparse`."""
+        """End the reservation of `packs`, which `take_sparse` has returned."""
         self._rewritten.difference_update(pack.name for pack in packs)
 
     def compose(self, sparse: Iterable[AppliedPack], unwritable: Collection[str]) -> list[Object]:
-        """Return the manifests of packs to store: with the pending entries and the current ones of `sparse` packs.
+        """Return the manifests of packs with the pending entries and the current entries of `sparse`.
+
+        The caller stores the packs. Each pending entry remembers the name of the pack in which it is sent.
 
         Args:
             sparse: packs from `take_sparse`, whose contents were read.
-            unwritable: names of packs that are being written; pending entries in them are not sent again.
+            unwritable: names of packs that are being written. Pending entries in them are not sent again.
         """
         snapshots: dict[str, dict[ObjectKey, PendingSnapshot]] = defaultdict(dict)
         generations: Counter[str] = Counter()
@@ -274,6 +297,9 @@ class AppliedPacks:
         return bodies
 
     def take_dead(self) -> Sequence[Object]:
-        """Return the packs without a current entry, each once: the caller deletes them."""
+        """Return the ControllerRevisions of packs without a current entry, for the caller to delete.
+
+        Each pack is returned once.
+        """
         dead, self._dead = self._dead, set()
         return [self._packs[name].record for name in sorted(dead)]

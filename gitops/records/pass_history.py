@@ -1,4 +1,4 @@
-"""History of a source: the latest reconciliations with actions, obstacles and requests, as its record keeps them.
+"""History of a source in its record: the latest reconciliations with actions, obstacles and requests.
 
 A reconciliation without an action, a new obstacle or a new request adds nothing, so that a cluster at rest causes no
 write. Pure.
@@ -24,30 +24,35 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 MAX_PASSES: Final = 50
+"""Limit of entries in a history. The oldest entries are dropped first."""
 MAX_TOTAL_BYTES: Final = 256 * 1024
-"""Limit in bytes for all entries together; the oldest are dropped first."""
+"""Limit in bytes of UTF-8 for all entries of a history. The oldest entries are dropped first."""
 
 MAX_LISTED_PER_PASS: Final = 300
-"""Actions, and obstacles, that one entry lists; further actions are counted."""
+"""Limit of actions, and of obstacles, that one entry lists. Further actions are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedAction:
-    """An action on an object of a set; with an `error` it failed. `level` is None for the parent of a set."""
+    """Successful or failed action on an object of a set."""
 
     set: str
+    """Key of the set's parent."""
     object: str
     action: str
     level: int | None = None
+    """Level of the object's node; None for the parent of a set."""
     node: str = ""
     error: str = ""
+    """Message of the error with which the action failed; empty if it succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedObstacle:
-    """A closed gate or a directive that blocks a set or one of its nodes."""
+    """Closed gate or directive that blocks a set or one of its nodes."""
 
     set: str
+    """Key of the set's parent."""
     reason: str
     message: str = ""
     node: str = ""
@@ -60,7 +65,7 @@ class PassRecord:
     at: datetime
     commit: str = ""
     state: str = ""
-    """State of the source afterwards."""
+    """State of the source after the reconciliation."""
     deeds: tuple[RecordedAction, ...] = ()
     """Actions, at most `MAX_LISTED_PER_PASS`."""
     more: int = 0
@@ -72,7 +77,7 @@ class PassRecord:
 
 
 SetObstacle = tuple[ObjectKey, Cause]
-"""A set, and a cause that blocks it or one of its nodes."""
+"""Key of a set's parent, and a cause that blocks the set or one of its nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,10 @@ class PassActivity:
 
 
 def parse_passes(text: str) -> tuple[PassRecord, ...]:
-    """Return the stored entries, oldest first; unreadable text counts as empty, since no decision depends on it."""
+    """Return the entries that `text` stores, oldest first.
+
+    If `text` is unreadable, return no entry, since no decision depends on it.
+    """
     try:
         return msgspec.json.decode(text, type=tuple[PassRecord, ...]) if text else ()
     except msgspec.DecodeError:
@@ -98,10 +106,16 @@ def parse_passes(text: str) -> tuple[PassRecord, ...]:
 def append_pass(
     text: str, activity: PassActivity, *, commit: str, state: str, now: datetime, max_bytes: int = MAX_TOTAL_BYTES
 ) -> str:
-    """Return the stored entries with one for this reconciliation, if it has anything new.
+    """Return the stored entries in `text`, with an entry for this reconciliation if it has anything new.
 
-    Old entries are dropped to keep within `MAX_PASSES` and `max_bytes`. The new entry repeats obstacles and requests of
-    dropped entries that still apply. Otherwise the next reconciliation would find them new, and write each time.
+    Old entries are dropped to keep within `MAX_PASSES` and `max_bytes`. If an obstacle or request of a dropped entry
+    still applies, the new entry repeats it. Otherwise the next reconciliation would count it as new and write an entry.
+
+    Args:
+        text: JSON of the stored entries.
+        commit: commit that was reconciled.
+        state: state of the source after the reconciliation.
+        max_bytes: limit in bytes of UTF-8 for the returned text.
     """
     passes = parse_passes(text)
     last = passes[-1] if passes else None
@@ -131,7 +145,10 @@ def _make_record(
     state: str,
     now: datetime,
 ) -> PassRecord:
-    """Return the entry of this reconciliation, with everything that the kept entries of its commit do not list."""
+    """Return the entry of this reconciliation.
+
+    The entry omits obstacles, failures and decisions that entries of the same commit in `kept_passes` list.
+    """
     same_commit_passes = [kept_pass for kept_pass in kept_passes if kept_pass.commit == commit]
     actions = list(_new_actions(activity, passes, same_commit_passes))
     recorded = {
@@ -159,9 +176,10 @@ def _make_record(
 def _new_actions(
     activity: PassActivity, passes: Sequence[PassRecord], same_commit_passes: Sequence[PassRecord]
 ) -> Iterator[RecordedAction]:
-    """Yield the actions of this source, without failures that an earlier entry of the commit lists.
+    """Yield the actions on the source's own sets, without failures that an entry in `same_commit_passes` lists.
 
-    Actions on members of an instance that the source has deleted count as well, though their set is no longer its own.
+    After the source has deleted an instance, the instance's set is no longer its own. Actions on members of that set
+    are yielded too.
     """
     deleted_objects: set[str] = set()
     if not all(activity.is_own(result.set) for result in activity.results):
@@ -188,7 +206,10 @@ def _new_actions(
 def _new_decisions(
     activity: PassActivity, passes: Sequence[PassRecord], same_commit_passes: Sequence[PassRecord]
 ) -> Iterator[DecisionRecord]:
-    """Yield each decision since the last entry that concerns people: requests, halts, proposed reverts, break-glass."""
+    """Yield the decisions since the last entry that concern people: requests, halts, proposed reverts, break-glass.
+
+    Decisions that an entry in `same_commit_passes` lists are omitted.
+    """
     recorded = {
         (decision.what, decision.subject, decision.by, decision.why)
         for pass_record in same_commit_passes

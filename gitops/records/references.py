@@ -1,7 +1,8 @@
 """References as people type them: `TYPE/NAME[/NODE[/INDEX]]`, or `TYPE NAME` as with kubectl.
 
-TYPE is one of Levelgate's own types: `source`, `rollout`, `rgd`, `window`. Or it is a kind, plural or short name that
-the cluster serves, if necessary with its group after a dot. Own types win, so they mean the same in every cluster.
+`TYPE` is one of Levelgate's own types `source`, `rollout`, `rgd` and `window`. Any other `TYPE` is a kind, plural or
+short name that the cluster serves. If several groups serve it, the group follows after a dot. An own type wins over a
+kind with the same name, so a reference means the same in every cluster.
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ _OWN_TYPES: Final = {
 
 
 class RefError(GitopsError):
-    """An invalid reference, or one whose type is unknown or ambiguous; the text says what to write."""
+    """Failure to parse or resolve a reference. The text says what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A reference to an object or a node: `webapp/shop`, `webapp.kro.run/shop/workers/2`, `source/platform`."""
+    """Parsed reference to an object or a node.
+
+    Examples: `webapp/shop`, `webapp.kro.run/shop/workers/2`, `source/platform`.
+    """
 
     type: str
     name: str
@@ -48,7 +52,10 @@ class Ref:
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> Ref:
-        """Return the reference of one word, or of TYPE and the rest as two words. Raises: RefError."""
+        """Return the reference in `words`: one word `TYPE/NAME`, or two words `TYPE` and `NAME`.
+
+        Raises: RefError if `words` are not a reference.
+        """
         text = " ".join(words)
         parts = "/".join(words).split("/")
         if not 1 <= len(words) <= 2 or (len(words) == 2 and "/" in words[0]) or len(parts) < 2 or not all(parts):
@@ -64,16 +71,18 @@ class Ref:
 
     @property
     def own_type(self) -> str:
-        """Return the own type `source`, `rollout`, `rgd` or `window`; empty for a kind of the cluster."""
+        """Return `source`, `rollout`, `rgd` or `window`, or an empty string if the type is a kind of the cluster."""
         return _OWN_TYPES.get(self.type.lower(), "")
 
     def __str__(self) -> str:
         return "/".join(filter(None, (self.own_type or self.type, self.name, self.node)))
 
     def resolve_key(self, discovery: Discovery, namespace: str) -> ObjectKey:
-        """Return the key of the object, for a node that of its instance; `namespace` applies to namespaced kinds.
+        """Return the key of the object. For a node, return the key of its instance.
 
-        Raises: RefError, also for a window or a definition; `find_key` resolves a definition.
+        `namespace` is used if the kind is namespaced.
+
+        Raises: RefError if the type is unknown, ambiguous, `rgd` or `window`. `find_key` resolves an `rgd`.
         """
         match self.own_type:
             case "source":
@@ -102,24 +111,26 @@ class Ref:
 
 
 async def find_key(cluster: Cluster, ref: Ref, namespace: str) -> ObjectKey:
-    """Return the key of the object in this cluster, for a definition that of its CRD.
+    """Return the key of the object that `ref` names in `cluster`. For a definition, return the key of its CRD.
 
-    Raises: RefError, ClusterError.
+    Raises: RefError if the type of `ref` or the definition is not in the cluster, ClusterError.
     """
     if ref.own_type != DEFINITION:
         return ref.resolve_key(await cluster.discover(), namespace)
     crds = await cluster.list(CRD, selector=f"{well_known.IS_PARENT_TYPE}=true", metadata_only=True)
     names = {annotation(crd, well_known.DEFINITION): crd["metadata"]["name"] for crd in crds}
     if ref.name not in names:
-        known_names = ", ".join(sorted(filter(None, names))) or "none"
-        raise RefError(f"no definition {ref.name!r} in cluster {cluster.name}; there are: {known_names}")
+        known_names = ", ".join(sorted(filter(None, names))) or "the cluster has none"
+        raise RefError(
+            f"definition {ref.name!r} is not in cluster {cluster.name}; name one of its definitions: {known_names}"
+        )
     return ObjectKey(*CRD, "", names[ref.name])
 
 
 async def get_object(cluster: Cluster, ref: Ref, key: ObjectKey) -> Object:
-    """Return the live object of a reference with this key.
+    """Return the live object with the key `key`, which `ref` names.
 
-    Raises: RefError, with a similar name, if it does not exist; ClusterError.
+    Raises: RefError with a similar name if the object does not exist, ClusterError.
     """
     live = await cluster.get(key)
     if live is None:
@@ -129,9 +140,9 @@ async def get_object(cluster: Cluster, ref: Ref, key: ObjectKey) -> Object:
 
 
 async def suggest_name(cluster: Reader, ref: Ref, key: ObjectKey) -> str:
-    """Return a hint such as `; did you mean 'shop'?` for a key that does not exist.
+    """Return a hint such as `; did you mean 'shop'?` for `key`, which does not exist.
 
-    The hint is empty if no name is similar or the objects cannot be listed.
+    Return an empty string if no name is similar or the objects cannot be listed.
     """
     prefix = key.name.removesuffix(ref.name)
     try:
@@ -143,6 +154,6 @@ async def suggest_name(cluster: Reader, ref: Ref, key: ObjectKey) -> str:
 
 
 def _has_name(resource: Resource, typed_name: str) -> bool:
-    """Return whether a person can name the resource so."""
+    """Return whether `typed_name` is a kind, plural or short name of `resource`, with or without its group."""
     names = {resource.kind.lower(), resource.plural, *resource.short_names}
     return typed_name in names or typed_name in {f"{name}.{resource.group}" for name in names}

@@ -1,7 +1,7 @@
 """Requests of people as annotations of one object: the annotations that each request writes or removes. Pure.
 
-kubectl can write the same, so RBAC `patch` on the object is the right to request. Each request ends by itself or has an
-opposite: hold and release, suspend and resume, halt and resume, pin and unpin.
+kubectl can write the same annotations, so a person with the RBAC verb `patch` on the object can make requests. Each
+request ends by itself or has an opposite: hold and release, suspend and resume, halt and resume, pin and unpin.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ _LAPSE_NOTE: Final = "ends with the next {}; it cannot be withdrawn before"
 
 
 class RequestError(GitopsError):
-    """A request that is not possible for this object; the text says what is."""
+    """Rejection of a request that is not possible for its subject. The text says what is possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSubject:
-    """Subject of a request, with its author."""
+    """Subject and author of a request: an object, source, rollout, or everything."""
 
     key: ObjectKey
     live: Object
     """Object that carries the annotations."""
     ref: Ref | None
-    """Reference that named the subject; None for everything."""
+    """Reference that named the subject; None if the subject is everything."""
     by: str
-    """User that the API server reports; empty if it does not."""
+    """User name that the API server reports for the author; empty if it reports none."""
     now: datetime
     is_instance: bool
-    """The subject is in a rollout, whose other instances do not wait for it."""
+    """Whether the subject is an instance. Other instances of its rollout do not wait for it."""
 
     def __str__(self) -> str:
         if self.ref is None:
@@ -60,7 +60,7 @@ class RequestSubject:
         return title(self.key)
 
     def format_command(self, verb: str) -> str:
-        """Return the `levelgate` command of this verb for the same subject."""
+        """Return the command `levelgate` with `verb` for this subject."""
         namespace_option = (
             f" -n {self.key.namespace}" if self.ref and not self.ref.own_type and self.key.namespace else ""
         )
@@ -69,31 +69,37 @@ class RequestSubject:
 
 @dataclass(frozen=True, slots=True)
 class PersonRequest:
-    """A request of a person, ready to be written or printed."""
+    """Annotations that make one request, and the sentences that describe the request to its author."""
 
     subject: RequestSubject
     annotations: Mapping[str, str | None]
-    """Annotations to write; None removes one."""
+    """Values of annotations to write. A value of None removes the annotation."""
     outcome: str
     """Sentence about the effect."""
     undo: str
-    """Command or sentence about the way back; empty if none is needed."""
+    """Command that reverts the request, or a sentence about its end; empty if neither is needed."""
     author_annotation: str = well_known.REQUESTED_BY
-    """Annotation for the author's name; empty for none."""
+    """Key of the annotation for the author's name; empty if the name is not written."""
     definition_annotations: Mapping[str, str | None] | None = None
-    """Annotations that ask for the same on a definition in Git; None if there are none."""
+    """Annotations on the definition in Git that have the same effect; None if no annotation there has it."""
     git_alternative: str = ""
-    """Instruction for the same effect by a commit, where no annotation in Git has it."""
+    """Instruction for a commit with the same effect, if no annotation in Git has it."""
 
     @property
     def patch(self) -> Object:
-        """Return the merge patch; its UID lets it change only the object that was read."""
+        """Return the merge patch with the annotations.
+
+        The patch names the UID of the object that was read. So it cannot change a new object with the same name.
+        """
         author = {self.author_annotation: (self.subject.by or None) if any(self.annotations.values()) else None}
         annotations = {**self.annotations, **(author if self.author_annotation else {})}
         return {"metadata": {"uid": self.subject.live["metadata"]["uid"], "annotations": annotations}}
 
     def format_kubectl_command(self, discovery: Discovery, options: Sequence[str]) -> str:
-        """Return the kubectl command that writes the same; `options` select the cluster."""
+        """Return the kubectl command that writes the annotations, without the author's name.
+
+        `options` are options of kubectl that select the cluster.
+        """
         key, resource = self.subject.key, discovery.resources[self.subject.key.group_kind]
         plural = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         namespace_arguments = ["-n", key.namespace] if key.namespace else []
@@ -103,7 +109,10 @@ class PersonRequest:
         )
 
     def format_git_change(self) -> str:
-        """Return the lines to commit instead, with their file. Raises: RequestError if the subject is not in Git."""
+        """Return the lines to commit instead of the request, with their file.
+
+        Raises: RequestError if no file in Git declares the subject.
+        """
         ref, annotations, title = self.subject.ref, self.annotations, str(self.subject)
         if ref is None or ref.own_type:
             if self.definition_annotations is None:
@@ -117,7 +126,7 @@ class PersonRequest:
 
 
 def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
-    """Return the request to keep the subject as it is applied."""
+    """Return the request to keep the subject at what is applied now, until `until` if it is not None."""
     annotations = {well_known.HOLD: why, well_known.HOLD_UNTIL: optional_timestamp(until)}
     if subject.is_instance:
         place, effect = "at its revision", " Other instances of its rollout do not wait for it."
@@ -128,12 +137,15 @@ def hold(subject: RequestSubject, why: str, until: datetime | None) -> PersonReq
 
 
 def release(subject: RequestSubject) -> PersonRequest:
-    """Return the request to end a hold. Raises: RequestError if there is none, or Git declares it."""
+    """Return the request to end a hold.
+
+    Raises: RequestError if the subject is not held, or only Git declares the hold.
+    """
     return _withdraw_request(subject, (well_known.HOLD, well_known.HOLD_UNTIL), "held", "hold")
 
 
 def suspend(subject: RequestSubject, why: str, until: datetime | None) -> PersonRequest:
-    """Return the request to stop all writes to the subject."""
+    """Return the request to stop all writes to the subject, until `until` if it is not None."""
     annotations = {well_known.SUSPEND: why, well_known.SUSPEND_UNTIL: optional_timestamp(until)}
     outcome = f"No writes to {subject}{_format_until(until)}: no change, no healing, no pruning."
     return PersonRequest(subject, annotations, outcome, subject.format_command("resume"))
@@ -142,7 +154,8 @@ def suspend(subject: RequestSubject, why: str, until: datetime | None) -> Person
 def resume(subject: RequestSubject, why: str) -> PersonRequest:
     """Return the request to end the halt of a rollout, or the suspension of another subject.
 
-    Raises: RequestRefused or RequestError if there is nothing to resume.
+    Raises: RequestRefused if the subject is a rollout and cannot be resumed, RequestError if another subject is not
+    suspended or only Git declares the suspension.
     """
     if subject.ref is None or subject.ref.own_type != "rollout":
         return _withdraw_request(subject, (well_known.SUSPEND, well_known.SUSPEND_UNTIL), "suspended", "suspend")
@@ -158,7 +171,10 @@ def resume(subject: RequestSubject, why: str) -> PersonRequest:
 
 
 def halt(subject: RequestSubject, why: str) -> PersonRequest:
-    """Return the request to halt a rollout. Raises: RequestRefused if nothing is being rolled out."""
+    """Return the request to halt a rollout.
+
+    Raises: RequestRefused if `why` is empty or nothing is being rolled out.
+    """
     requests.halt(_rollout_state(subject), by=subject.by, why=why, now=subject.now)
     outcome = f"No further instance moves in {subject}. Instances in flight continue."
     undo = f"{subject.format_command('resume')} --reason ..."
@@ -166,11 +182,13 @@ def halt(subject: RequestSubject, why: str) -> PersonRequest:
 
 
 def approve(subject: RequestSubject, after: str, why: str) -> PersonRequest:
-    """Return the approval that a rollout continues after a wave or a number of items.
+    """Return the approval that a rollout continues after the approval point `after`.
 
-    A rollout without recorded progress is not checked for approval points.
+    `after` is the name of a wave or a number of items. If the record of the rollout has no progress, `after` is not
+    checked.
 
-    Raises: RequestError if it is approved already; RequestRefused if the policy requires no approval there.
+    Raises: RequestRefused if the policy requires no approval after `after`, RequestError if every target of the rollout
+    is already approved to continue after it.
     """
     state = _rollout_state(subject)
     if state.waves:
@@ -184,11 +202,13 @@ def approve(subject: RequestSubject, after: str, why: str) -> PersonRequest:
 
 
 def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
-    """Return the approval that a source applies all of a commit, given by at least seven characters of its id.
+    """Return the approval that a source applies all of `commit`.
 
-    A source without an accepted commit has no record of the offered one, so any commit can be approved.
+    `commit` is the id of a commit, or at least its first seven characters. If the source is offered a commit, that one
+    can be approved. Otherwise its current commit can be approved. If the record names neither, any commit can be
+    approved.
 
-    Raises: RequestError if the source is neither at that commit nor offered it.
+    Raises: RequestError if `commit` is not the commit that can be approved.
     """
     record = SourceRecord.from_object(subject.live)
     target = record.offered or record.target or (commit if COMMIT_PATTERN.fullmatch(commit) else "")
@@ -212,7 +232,10 @@ def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
 
 
 def break_glass(subject: RequestSubject, why: str, until: datetime) -> PersonRequest:
-    """Return the request to bypass windows. Raises: RequestError if it would last too long."""
+    """Return the request to bypass windows until `until`.
+
+    Raises: RequestError if `until` is more than `MAX_BREAK_GLASS_DURATION` ahead.
+    """
     if until > subject.now + MAX_BREAK_GLASS_DURATION:
         raise RequestError(f"a break-glass lasts at most {format_duration(MAX_BREAK_GLASS_DURATION)}")
     annotations = {well_known.BREAK_GLASS_REASON: why, well_known.BREAK_GLASS_UNTIL: timestamp(until)}
@@ -227,9 +250,11 @@ def break_glass(subject: RequestSubject, why: str, until: datetime) -> PersonReq
 
 
 def pin(subject: RequestSubject, commit: str, why: str, until: datetime | None) -> PersonRequest:
-    """Return the request to keep a source at a commit, given by at least seven characters of its id.
+    """Return the request to keep a source at `commit`, until `until` if it is not None.
 
-    Raises: RequestError if the text is not a commit.
+    `commit` is the id of a commit, or at least its first seven characters.
+
+    Raises: RequestError if `commit` does not match `COMMIT_PATTERN`.
     """
     if not COMMIT_PATTERN.fullmatch(commit):
         raise RequestError(f"{commit!r} is not a commit; write {MIN_COMMIT_CHARACTERS} characters of its id or more")
@@ -250,7 +275,7 @@ def pin(subject: RequestSubject, commit: str, why: str, until: datetime | None) 
 
 
 def unpin(subject: RequestSubject) -> PersonRequest:
-    """Return the request to end a pin. Raises: RequestError if there is none."""
+    """Return the request to end a pin. Raises: RequestError if the subject is not pinned."""
     return _withdraw_request(
         subject,
         (well_known.PIN, well_known.PIN_REASON, well_known.PIN_UNTIL, well_known.PIN_BY),
@@ -271,13 +296,14 @@ def reconcile(subject: RequestSubject) -> PersonRequest:
 
 
 def _withdraw_request(subject: RequestSubject, names: Sequence[str], state_word: str, verb: str) -> PersonRequest:
-    """Return the request to remove these annotations, the first of which must be present.
+    """Return the request to remove the annotations `names`.
 
     Args:
-        state_word: state that they cause, such as `held`.
-        verb: command that wrote them.
+        names: keys of annotations, the first of which must be present.
+        state_word: state that the annotations cause, such as `held`.
+        verb: command that wrote the annotations.
 
-    Raises: RequestError if there is nothing to withdraw, or only Git declares it.
+    Raises: RequestError if the first annotation is absent, or only Git declares it.
     """
     present = [name for name in names if name in (subject.live["metadata"].get("annotations") or {})]
     if names[0] not in present:

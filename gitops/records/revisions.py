@@ -1,8 +1,9 @@
 """Archive of definition revisions, accepted rules and packs of applied snapshots, stored as ControllerRevisions.
 
-A ControllerRevision never changes. So a reconciliation lists only the metadata, which holds owner, number and digest,
-and reads contents where it needs them. A revision is written before any of its objects is applied, and an applied
-snapshot after all its nodes are.
+Records in this module are ControllerRevisions. A revision is a numbered state of a definition. A ControllerRevision
+never changes. So a reconciliation lists only the metadata, which holds kind, number and digest, and reads contents only
+where it needs them. A revision is written before an object that it renders is applied. An applied snapshot is written
+after all nodes of its instance are applied.
 """
 
 from __future__ import annotations
@@ -29,23 +30,25 @@ DEFINITION, RULES = "definition", "rules"
 """Values of the label `internal.levelgate.dev/record` for definition revisions and accepted rules."""
 
 MAX_UNUSED_REVISIONS = 5
-"""Unused revisions of a definition that are kept, besides the newest one."""
+"""Number of unused revisions of a definition that are kept, besides the newest revision."""
 
 
 @dataclass(frozen=True)
 class RevisionArchive:
-    """Stored records, with or without their contents."""
+    """Definition revisions, accepted rules and packs of a cluster, with or without their contents."""
 
     records: Mapping[str, Object] = field(default_factory=dict)
-    """Records by name."""
+    """ControllerRevisions by name. One whose content was not read has no `data`."""
     write_errors: Mapping[GroupKind, str] = field(default_factory=dict)
-    """Error by kind whose newest revision could not be written."""
+    """Message of the error by kind, if the newest revision of the kind could not be written."""
     instances: frozenset[ObjectKey] | None = None
-    """Instances whose applied snapshots the archive reveals; None for all."""
+    """Instances whose applied snapshots `stored_revisions` includes; None for all instances."""
 
     @classmethod
     async def observe(cls, cluster: Reader, previous: RevisionArchive | None = None) -> RevisionArchive:
-        """List the metadata of all records, with the contents that `previous` has already read.
+        """Return the archive of all records in `cluster`, with the contents that `previous` has already read.
+
+        Only the metadata is listed.
 
         Raises: ClusterError.
         """
@@ -57,19 +60,22 @@ class RevisionArchive:
         return cls({obj["metadata"]["name"]: with_content.get(obj["metadata"]["uid"], obj) for obj in live})
 
     async def with_contents(self, cluster: Reader, names: Iterable[str]) -> RevisionArchive:
-        """Return the archive with the contents of these records, without the deleted ones. Raises: ClusterError."""
+        """Return the archive with the contents of the records `names`. Records that are deleted are removed.
+
+        Raises: ClusterError.
+        """
         sorted_names = sorted(names)
         objects = await asyncio.gather(*(cluster.get(ObjectKey(*KIND, OWN_NAMESPACE, name)) for name in sorted_names))
         others = {name: obj for name, obj in self.records.items() if name not in sorted_names}
         return replace(self, records=others | {obj["metadata"]["name"]: obj for obj in objects if obj is not None})
 
     async def with_rules_contents(self, cluster: Reader, sources: Iterable[str]) -> RevisionArchive:
-        """Return the archive with the contents of the accepted rules of these sources. Raises: ClusterError."""
+        """Return the archive with the contents of the accepted rules of `sources`. Raises: ClusterError."""
         unread = [obj for source in sources for obj in self._rules_records(source) if "data" not in obj]
         return await self.with_contents(cluster, [obj["metadata"]["name"] for obj in unread])
 
     def accepted_rules(self, source: str) -> Mapping[str, Any]:
-        """Return the last accepted rules of a source; empty if there are none."""
+        """Return the last accepted rules of `source`, or an empty mapping if none are stored."""
         rules_records = self._rules_records(source)
         return (rules_records[-1].get("data") or {}) if rules_records else {}
 
@@ -81,13 +87,16 @@ class RevisionArchive:
         )
 
     def with_pending_revisions(self, new_revisions: Iterable[NewRevision]) -> RevisionArchive:
-        """Return the archive as if these revisions were stored."""
+        """Return the archive with `new_revisions`, as if they were stored already."""
         bodies = [definition_body(new_revision) for new_revision in new_revisions]
         return replace(self, records={**self.records, **{body["metadata"]["name"]: body for body in bodies}})
 
     @cached_property
     def stored_revisions(self) -> StoredRevisions:
-        """Return revisions and applied snapshots for the renderer, without records that lack their metadata."""
+        """Return revisions and applied snapshots for the renderer.
+
+        A record of a revision that does not name its kind in the metadata is omitted.
+        """
         revisions: dict[GroupKind, list[DefinitionRevision]] = {}
         for obj in self.records.values():
             owner_parts = annotation(obj, well_known.RECORD_OF).split("/")
@@ -110,14 +119,16 @@ class RevisionArchive:
 
     @property
     def _applied(self) -> Mapping[ObjectKey, AppliedSnapshot]:
-        """Return the applied snapshot of each instance."""
+        """Return the applied snapshot of each instance, or only of those in `instances` if it is not None."""
         packs = (obj for obj in self.records.values() if label(obj, well_known.RECORD) == APPLIED)
         newest = newest_packs(map(AppliedPack.from_record, packs))
         keys = newest.keys() if self.instances is None else newest.keys() & self.instances
         return {key: newest[key].snapshot(key) for key in sorted(keys) if not newest[key].entries[key].is_gone}
 
     async def read_newest_definitions(self, cluster: Reader) -> dict[str, Definition]:
-        """Return the newest revision of each definition by name, without those that this version cannot compile.
+        """Return the newest revision of each definition, by name of the definition.
+
+        A definition that this version of Levelgate cannot compile is omitted.
 
         Raises: ClusterError.
         """
@@ -133,7 +144,10 @@ class RevisionArchive:
         return definitions
 
     def select_instances(self, instances: Collection[ObjectKey], packs: Mapping[str, Object]) -> RevisionArchive:
-        """Return the archive with the applied snapshots of these instances only, which `packs` hold."""
+        """Return the archive with the applied snapshots of `instances` only.
+
+        `packs` are the ControllerRevisions, by name, that hold the current entries of `instances`.
+        """
         return replace(self, records={**self._shared_records, **packs}, instances=frozenset(instances))
 
     @cached_property
@@ -141,7 +155,10 @@ class RevisionArchive:
         return {name: obj for name, obj in self.records.items() if label(obj, well_known.RECORD) != APPLIED}
 
     def new_rules(self, rules: Mapping[str, Mapping[str, Any]]) -> Iterator[Object]:
-        """Yield the manifests of records for `rules` in force, by source, that are not stored yet."""
+        """Yield a manifest for each source whose rules in force differ from the stored rules.
+
+        `rules` are the rules in force by source.
+        """
         for source, accepted in sorted(rules.items()):
             rules_records = self._rules_records(source)
             if accepted != self.accepted_rules(source):
@@ -150,12 +167,16 @@ class RevisionArchive:
                 yield record_body(f"policies-{source}-{sequence}", RULES, annotations, sequence, dict(accepted))
 
     def with_stored(self, objects: Iterable[Object]) -> RevisionArchive:
-        """Return the archive with the records among these objects, which the API server has returned."""
+        """Return the archive with the ControllerRevisions among `objects`, which the API server has returned."""
         new_records = {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == KIND.kind}
         return replace(self, records={**self.records, **new_records}) if new_records else self
 
     def obsolete_records(self, plan: Plan, deleted_instances: Collection[ObjectKey]) -> list[Object]:
-        """Return the revisions and rules that no instance or source needs; deleted instances need none."""
+        """Return the records of revisions and rules that no instance or source needs any more.
+
+        A revision is needed while an instance is rendered from it or has it applied. Instances in `deleted_instances`
+        need no revision. The newest revision and `MAX_UNUSED_REVISIONS` unused ones are kept too.
+        """
         stored = self.stored_revisions
         obsolete: set[str] = set()
         in_use = {
@@ -173,12 +194,12 @@ class RevisionArchive:
 
 
 def _sequence(obj: Object) -> int:
-    """Return the number at the end of a record's name; the highest of a source is the newest."""
+    """Return the number at the end of the name of `obj`. The rules with the highest number of a source are newest."""
     return number(obj["metadata"]["name"].rpartition("-")[2].removeprefix("r")) or 0
 
 
 def definition_body(new_revision: NewRevision) -> Object:
-    """Return the manifest of the record of a new revision."""
+    """Return the manifest of the ControllerRevision for a new revision of a definition."""
     name = f"{new_revision.kind.kind.lower()}.{new_revision.kind.group}-r{new_revision.number}"
     annotations = {
         well_known.RECORD_OF: "/".join(new_revision.kind),

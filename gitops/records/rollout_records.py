@@ -1,8 +1,8 @@
-"""Records of rollouts, one ConfigMap each.
+"""Records of rollouts, one ConfigMap for each rollout.
 
 A record is written before a decision in it takes effect. The write fails if the record has changed since it was read,
-so that no request of a person is lost. The write that records the answers to requests removes their annotations. Equal
-states have equal text.
+so that no request of a person is lost. The write that records the answers to requests removes the annotations of the
+requests. Equal states have equal text.
 """
 
 from __future__ import annotations
@@ -26,29 +26,33 @@ from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 PREFIX = "rollout-"
 ROLLOUT = "rollout"
-"""Value of the label `internal.levelgate.dev/record`."""
+"""Value of the label `internal.levelgate.dev/record` on the record of a rollout."""
 
 _NONEXISTENT_VERSION: Final = "1"
-"""A `resourceVersion` that no object can have. An apply with it creates the object, and fails if it exists."""
+"""A `resourceVersion` that no object can have.
+
+An apply with this version creates the object, and fails if the object exists.
+"""
 
 
 def rollout_key(name: str) -> ObjectKey:
-    """Return the key of a rollout's record.
+    """Return the key of the record of the rollout `name`.
 
-    The name is that of the definition, or DEFINITION.POLICY under a policy that selects instances.
+    `name` is the name of the definition. If the policy selects instances, `name` is `DEFINITION.POLICY`.
     """
     return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{PREFIX}{name}")
 
 
 @dataclass(frozen=True, slots=True)
 class Rollouts:
-    """Records of rollouts by the name of the rollout."""
+    """ConfigMaps in which the states and requests of rollouts are stored."""
 
     records: Mapping[str, Object] = field(default_factory=dict)
+    """ConfigMaps by name of the rollout."""
 
     @classmethod
     async def observe(cls, cluster: Cluster) -> Rollouts:
-        """Read all records. Raises: ClusterError."""
+        """Return all records of rollouts in `cluster`. Raises: ClusterError."""
         objects = await cluster.list(
             GroupKind("", "ConfigMap"), OWN_NAMESPACE, selector=f"{well_known.RECORD}={ROLLOUT}"
         )
@@ -56,29 +60,30 @@ class Rollouts:
 
     @classmethod
     def from_objects(cls, records: Iterable[Object]) -> Rollouts:
-        """Return the records of rollouts among these objects."""
+        """Return those of `records` that are records of rollouts."""
         rollout_records = [obj for obj in records if label(obj, well_known.RECORD) == ROLLOUT]
         return cls({obj["metadata"]["name"].removeprefix(PREFIX): obj for obj in rollout_records})
 
     def states(self, now: datetime) -> dict[str, RolloutState]:
-        """Return the stored states by name; an unreadable one is halted since `now`."""
+        """Return the stored states by name of the rollout. An unreadable record counts as halted since `now`."""
         return {name: decode_rollout(obj.get("data") or {}, now=now) for name, obj in self.records.items()}
 
     @property
     def requests(self) -> dict[str, tuple[RolloutRequest, ...]]:
-        """Return the requests by name of each rollout that has any."""
+        """Return the requests to each rollout that has any, by name of the rollout."""
         return {
             name: rollout_requests for name, obj in self.records.items() if (rollout_requests := parse_requests(obj))
         }
 
     def with_stored(self, objects: Iterable[Object]) -> Rollouts:
-        """Return the records with those among these objects, which the API server has returned."""
+        """Return the records, updated with those among `objects`, which the API server has returned."""
         return Rollouts({**self.records, **Rollouts.from_objects(objects).records})
 
     def changed_names(self, states: Mapping[str, RolloutState], *, includes_report: bool) -> list[str]:
-        """Return the names of the records that differ from these states, or have a request that a state answers.
+        """Return the names of the rollouts in `states` whose record is to be written.
 
-        Differences in `REPORT_FIELDS` count only with `includes_report`.
+        A record is written if it differs from the state, or if it has a request that the state answers. Differences in
+        `REPORT_FIELDS` count only if `includes_report` is true.
         """
         pending_requests, ignored_keys = self.requests, frozenset() if includes_report else REPORT_FIELDS
         return [
@@ -90,9 +95,11 @@ class Rollouts:
         ]
 
     async def write(self, cluster: Cluster, *, name: str, state: RolloutState) -> Object:
-        """Write one record, and remove the requests that its state answers.
+        """Write `state` to the record of the rollout `name`, and return the record.
 
-        Raises: StaleWrite if the record has changed since it was read; ClusterError.
+        The write removes the requests that `state` answers.
+
+        Raises: StaleWrite if the record has changed since it was read, ClusterError.
         """
         key, data = rollout_key(name), encode_rollout(state)
         if (previous := self.records.get(name)) is None:
@@ -115,7 +122,7 @@ class Rollouts:
 
 
 def encode_rollout(state: RolloutState) -> dict[str, str]:
-    """Return the state as a ConfigMap's data."""
+    """Return the data of the ConfigMap that stores `state`."""
     values = {name: getattr(state, name) for name in RolloutState.__slots__}
     values["halts"] = [asdict(halt, dict_factory=_drop_none) for halt in state.halts]
     return {
@@ -126,9 +133,9 @@ def encode_rollout(state: RolloutState) -> dict[str, str]:
 
 
 def decode_rollout(data: Mapping[str, str], *, now: datetime) -> RolloutState:
-    """Return the inverse of `encode_rollout`; unknown keys are ignored.
+    """Return the state from which `encode_rollout` made `data`. Unknown keys are ignored.
 
-    An unreadable record yields a halt for every target, because it may have held one.
+    If `data` is unreadable, return a state with a halt of every target, because the record may have stored a halt.
     """
     try:
         stored = {name: orjson.loads(text) for name, text in data.items() if name in RolloutState.__slots__}
@@ -143,7 +150,7 @@ def _drop_none(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def rollout_body(name: str, state: RolloutState) -> Object:
-    """Return the manifest of a new record."""
+    """Return the manifest of a new record for the rollout `name`."""
     key = rollout_key(name)
     metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.RECORD: ROLLOUT}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": encode_rollout(state)}

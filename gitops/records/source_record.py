@@ -1,7 +1,8 @@
 """Record of a source: the data of its ConfigMap, such as commits, state and the scopes of instances.
 
-The scope of an instance is stored here as well, so that its set is found after its object was deleted by hand.
-Unreadable parts count as empty, because a full reconciliation finds everything again.
+The scope of an instance holds the kinds and namespaces of the members of its set. It is stored here too, so that the
+members are found after a person has deleted the object of the instance. Unreadable parts of a record count as empty,
+because a full reconciliation finds everything again.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, SOURCE_PREFIX, GroupKind, ObjectKey, source_parent
 
 MIN_COMMIT_CHARACTERS: Final = 7
-"""Characters of a commit's id that an approval or a pin needs at least."""
+"""Minimum number of characters of a commit's id in an approval or a pin."""
 
 MAX_DATA_BYTES: Final = 1 << 20
-"""Limit of the API server for the data of one ConfigMap."""
+"""Limit of the API server in bytes for the data of one ConfigMap."""
 
 MAX_SCOPES_BYTES: Final = 832 * 1024
-"""Part of them for scopes: enough for 50,000 instances with names of 14 characters.
+"""Limit in bytes of UTF-8 for the scopes in a record: enough for 50,000 instances with names of 14 characters.
 
-The rest is for causes and history.
+The other bytes of `MAX_DATA_BYTES` are for causes and history.
 """
 
 MAX_LISTED_OBJECTS: Final = 100
-"""Objects that a record lists in `claims`, and in `prune_candidates`."""
+"""Limit of objects that a record lists in `claims`, and in `prune_candidates`."""
 
 _CONFIG_MAP: Final = GroupKind("", "ConfigMap")
 _WITHOUT_COMMIT_SELECTOR: Final = f"{well_known.MANAGED_BY}={TOOL},!{well_known.PARENT_ID}"
@@ -47,28 +48,29 @@ _SCOPES_TOO_LARGE: Final = (
 class UnreadableSource(NamedTuple):
     """Failure to read a source from Git.
 
-    It is stored in an annotation, because the fetcher writes it without a reconciliation.
+    The failure is stored in an annotation, because the fetcher writes it without a reconciliation.
     """
 
     since: str
-    """RFC 3339."""
+    """Time of the first failure in UTC, RFC 3339."""
     why: str
     """Last error of Git."""
 
     @classmethod
     def from_record(cls, parent: Object) -> UnreadableSource | None:
-        """Return the failure on a record; None if the source can be read."""
+        """Return the failure stored on the ConfigMap `parent`, or None if the source can be read."""
         stored = load_mapping(annotation(parent, well_known.UNREADABLE))
         return cls(str(stored.get("since", "")), str(stored["why"])) if stored.get("why") else None
 
     def encode(self) -> str:
-        """Return the value of the annotation."""
+        """Return the value of the annotation that stores the failure."""
         return dump_json(self._asdict())
 
 
 class InstanceScopes(Mapping[ObjectKey, Scope]):
-    """Scopes by instance, parsed from their text, or encoded, only on demand: there may be thousands.
+    """Scope of each instance of a source.
 
+    A source may have thousands of instances. So the stored text is parsed, and the scopes are encoded, only on demand.
     Nearly all instances of a kind share a scope. So the text contains each scope once, with the names of its instances:
     `[{"kinds": [...], "namespaces": [...], "of": {"kro.run/WebApp": {"prod": ["cart", "shop"]}}}]`.
     """
@@ -79,7 +81,7 @@ class InstanceScopes(Mapping[ObjectKey, Scope]):
 
     @property
     def text(self) -> str:
-        """Return the stored form; equal scopes have equal text."""
+        """Return the text that stores the scopes. Equal scopes have equal text."""
         if self._text is None:
             rows = map(_scope_row, _group_by_scope(self).items())
             self._text = dump_json(sorted(rows, key=lambda row: (row["kinds"], row["namespaces"])))
@@ -87,7 +89,7 @@ class InstanceScopes(Mapping[ObjectKey, Scope]):
 
     @property
     def overflow_message(self) -> str:
-        """Return a message if the scopes are too large for a record; else empty."""
+        """Return a message if the text exceeds `MAX_SCOPES_BYTES`, or an empty string if it does not."""
         size = len(self.text.encode())
         return "" if size <= MAX_SCOPES_BYTES else _SCOPES_TOO_LARGE.format(number=len(self), size=size)
 
@@ -109,7 +111,7 @@ class InstanceScopes(Mapping[ObjectKey, Scope]):
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """Record of one source, as the last reconciliation or the fetcher has written it."""
+    """Commits, state, causes and scopes of one source that the last reconciliation or the fetcher has recorded."""
 
     url: str = ""
     path: str = ""
@@ -121,9 +123,9 @@ class SourceRecord:
     applied: str = ""
     """Newest commit to which all objects of the source were brought."""
     own_objects_commit: str = ""
-    """Newest commit to which the objects in Git were brought, whatever the nodes of instances wait for."""
+    """Newest commit to which the objects in Git were brought. Nodes of instances may still wait."""
     since: str = ""
-    """Time since which `target` is being applied, RFC 3339."""
+    """Time in UTC since which `target` is being applied, RFC 3339."""
     state: str = ""
     """`DisplayState` of the source."""
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -133,30 +135,30 @@ class SourceRecord:
     requests: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """First observations of directives on the source and its plain objects, by object.
 
-    Each is of the form `{"hold": {"said": ..., "since": ...}}`.
+    An example of a value is `{"hold": {"said": ..., "since": ...}}`.
     """
     passes: str = ""
-    """Text of `pass_history`."""
+    """JSON of the history (`pass_history`)."""
     claims: tuple[ObjectKey, ...] = ()
     """Objects that the source or its instances want, and that belong to another set."""
     prune_candidates: tuple[ObjectKey, ...] = ()
     """Objects that are no longer in Git and still in the cluster."""
     synced: str = ""
-    """Last answered request to reconcile."""
+    """Value of the last answered request to reconcile."""
     commit_before_pin: str = ""
-    """Commit that the source was at when it was pinned to another."""
+    """Commit that the source was at when it was pinned to another commit."""
     version: str = ""
     """Tag of `target`, if the source follows a range of versions."""
     is_prune_disabled: bool = False
-    """The source deletes nothing (`prune: false`)."""
+    """Whether the source has `prune: false`, so that it deletes nothing."""
     unreadable: UnreadableSource | None = None
     kinds: tuple[str, ...] = ()
-    """Kinds of the members of its set, from the inventory."""
+    """Kinds of the members of the source's own set, from the inventory."""
     left_behind: LeftBehind = LeftBehind()
 
     @classmethod
     def from_object(cls, parent: Object) -> SourceRecord:
-        """Return the record on a ConfigMap."""
+        """Return the record that the ConfigMap `parent` stores."""
         data = parent.get("data") or {}
         return cls(
             url=data.get("url", ""),
@@ -185,7 +187,7 @@ class SourceRecord:
         )
 
     def data(self) -> dict[str, str]:
-        """Return the data of the ConfigMap; annotations hold `unreadable` and `kinds`.
+        """Return the data of the ConfigMap, without `unreadable` and `kinds`, which annotations store.
 
         Equal records have equal data.
         """
@@ -215,7 +217,7 @@ class SourceRecord:
 
     @property
     def passes_budget_bytes(self) -> int:
-        """Return the bytes that the other data leaves for `passes`."""
+        """Return the number of bytes of UTF-8 that the other data leaves for `passes`."""
         return MAX_DATA_BYTES - sum(len(text.encode()) for name, text in self.data().items() if name != "passes")
 
 
@@ -224,25 +226,29 @@ def _parse_keys(text: str) -> tuple[ObjectKey, ...]:
 
 
 def causes_of(parent: Object) -> tuple[Mapping[str, Any], ...]:
-    """Return only the rows of causes, without parsing the rest of a record."""
+    """Return the rows of causes in the record `parent`, without parsing the rest of it."""
     return tuple(_parse_rows((parent.get("data") or {}).get("causes", "")))
 
 
 def requests_of(parent: Object) -> dict[str, Mapping[str, Any]]:
-    """Return only `requests` of a record, without parsing the rest."""
+    """Return `SourceRecord.requests` of the record `parent`, without parsing the rest of it."""
     rows = load_mapping((parent.get("data") or {}).get("asked", ""))
     return {key: row for key, row in rows.items() if isinstance(row, dict)}
 
 
 def is_approval(prefix: str, commit: str) -> bool:
-    """Return whether an annotation approves a commit: it is the id, or at least `MIN_COMMIT_CHARACTERS` of it."""
+    """Return whether `prefix` approves `commit`.
+
+    `prefix` must be the id of the commit, or at least its first `MIN_COMMIT_CHARACTERS` characters.
+    """
     return len(prefix) >= MIN_COMMIT_CHARACTERS and commit.startswith(prefix.lower())
 
 
 def is_approved(record: Object | None, commit: str, path: str) -> bool:
-    """Return whether a person has approved this commit of the source.
+    """Return whether a person has approved `commit` of the source with the record `record`.
 
-    An approval given while the source had another `path` does not count, because other objects were approved then.
+    If the source had another `path` at its last commit, the approval does not count, because it was given for other
+    objects.
     """
     if record is None or not is_approval(annotation(record, well_known.APPROVED_COMMIT), commit):
         return False
@@ -251,49 +257,57 @@ def is_approved(record: Object | None, commit: str, path: str) -> bool:
 
 
 async def read_own_configmaps(cluster: Reader) -> list[Object]:
-    """Return all ConfigMaps in Levelgate's namespace: records of sources and rollouts, windows, the installation."""
+    """Return all ConfigMaps in Levelgate's namespace: records of sources and rollouts, windows, the installation.
+
+    Raises: ClusterError.
+    """
     return await cluster.list(_CONFIG_MAP, OWN_NAMESPACE)
 
 
 async def read_records(cluster: Reader) -> list[tuple[str, SourceRecord]]:
-    """Return name and record of each source with an accepted commit, in order."""
+    """Return name and record of each source with an accepted commit, ordered by name. Raises: ClusterError."""
     return list(source_records(await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID)).items())
 
 
 def source_records(configmaps: Iterable[Object]) -> dict[str, SourceRecord]:
-    """Return the records of sources by name, among these ConfigMaps of Levelgate's namespace."""
+    """Return the records of sources among `configmaps` of Levelgate's namespace, by name of the source."""
     parents = _source_parents(configmaps)
     return {name: SourceRecord.from_object(parents[name]) for name in sorted(parents)}
 
 
 async def read_records_without_commit(cluster: Reader) -> dict[str, SourceRecord]:
-    """Return the records, by name, of sources without an accepted commit: unreadable, or waiting for other sources."""
+    """Return the records of sources without an accepted commit, by name of the source.
+
+    Such a source cannot be read, or waits for other sources.
+
+    Raises: ClusterError.
+    """
     configmaps = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=_WITHOUT_COMMIT_SELECTOR)
     return {obj["metadata"]["name"].removeprefix(SOURCE_PREFIX): SourceRecord.from_object(obj) for obj in configmaps}
 
 
 async def read_source_names(cluster: Reader) -> list[str]:
-    """Return the names of all sources with a record, with or without an accepted commit."""
+    """Return the names of all sources with a record, with or without an accepted commit. Raises: ClusterError."""
     configmaps = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, metadata_only=True)
     names = sorted(obj["metadata"]["name"] for obj in configmaps)
     return [name.removeprefix(SOURCE_PREFIX) for name in names if name.startswith(SOURCE_PREFIX)]
 
 
 def initial_source_body(source: str) -> Object:
-    """Return the manifest of the record of a source before it has an inventory."""
+    """Return the manifest of the record of `source` before its first reconciliation writes an inventory."""
     key = source_parent(source)
     metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.MANAGED_BY: TOOL}}
     return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
 
 
 async def read_names_by_set_id(cluster: Reader) -> dict[str, str]:
-    """Return the name of each source with an accepted commit, by the id of its set."""
+    """Return the name of each source with an accepted commit, by the id of its set. Raises: ClusterError."""
     configmaps = await cluster.list(_CONFIG_MAP, OWN_NAMESPACE, selector=well_known.PARENT_ID, metadata_only=True)
     return {label(obj, well_known.PARENT_ID): name for name, obj in _source_parents(configmaps).items()}
 
 
 def _source_parents(configmaps: Iterable[Object]) -> dict[str, Object]:
-    """Return the parents of sources by name, without ApplySets of other tools."""
+    """Return the parents of sources among `configmaps` by name of the source, without parents of other tools."""
     own_parents = (
         obj
         for obj in configmaps
@@ -315,7 +329,7 @@ def _group_by_scope(scopes: Mapping[ObjectKey, Scope]) -> Mapping[Scope, list[Ob
 
 
 def _scope_row(scope_instances: tuple[Scope, Iterable[ObjectKey]]) -> dict[str, Any]:
-    """Return the stored row of a scope, with the names of its instances by kind and namespace."""
+    """Return the row that stores a scope, with the names of its instances by kind and namespace."""
     scope, instances = scope_instances
     names_by_kind: dict[str, dict[str, list[str]]] = {}
     for key in sorted(instances):
@@ -324,7 +338,7 @@ def _scope_row(scope_instances: tuple[Scope, Iterable[ObjectKey]]) -> dict[str, 
 
 
 def _parse_scopes(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[ObjectKey, Scope]]:
-    """Yield instance and scope of each readable row."""
+    """Yield each instance and its scope in `rows`. Unreadable rows are skipped."""
     for row in rows:
         match row:
             case {"kinds": list(kinds), "namespaces": list(namespaces), "of": dict(of)}:

@@ -1,10 +1,10 @@
 """Requests of people to a source: stay at a commit (pin), or reconcile now.
 
-A pin is its own approval of that commit, whatever the history; the brake on deletions still counts. When it ends, the
-source continues from the commit before, or from the pinned one.
+A pin also approves its commit, even if the history was rewritten. The brake on deletions still applies. When the pin
+ends, the source continues from the commit before the pin, or from the pinned commit.
 
 A request to reconcile opens no gate. Once the server has answered and a reconciliation has ended, the record of the
-source, or the status of the instance, repeats its value. Pure.
+source, or the status of the instance, repeats the value of the request. Pure.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ COMMIT_PATTERN: Final = re.compile(r"[0-9a-f]{7,64}")
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Pin of a source to a commit."""
+    """Commit at which a person keeps a source, with author, reason and end."""
 
     commit: str
-    """Id of the commit, or its beginning."""
+    """Id of the commit, or at least its first seven characters."""
     until: datetime | None
+    """End of the pin; None if a person has to end it."""
     why: str
     by: str
 
@@ -51,7 +52,10 @@ class Pin:
 
 
 def pin_of(record: Object | None, now: datetime) -> Pin | None:
-    """Return the pin of a source that applies now; an unreadable end does not end it."""
+    """Return the pin in the record of a source, or None if no pin applies at `now`.
+
+    A pin whose end is unreadable lasts until a person removes it.
+    """
     commit = annotation(record, well_known.PIN).strip().lower() if record else ""
     if not record or not commit:
         return None
@@ -63,11 +67,11 @@ def pin_of(record: Object | None, now: datetime) -> Pin | None:
 
 
 SyncRequests = dict[str, dict[ObjectKey, str]]
-"""Value of the request by source and by object."""
+"""Value of each request to reconcile, by source and then by object."""
 
 
 def find_sync_requests(sets: Iterable[ApplySetPlan]) -> SyncRequests:
-    """Return the requests to reconcile that are not answered yet."""
+    """Return the requests to reconcile on the parents of `sets` that are not answered yet."""
     pending: SyncRequests = {}
     for set_plan in sets:
         value = annotation(set_plan.parent, well_known.SYNC_REQUESTED_AT) if set_plan.parent else ""
@@ -77,6 +81,9 @@ def find_sync_requests(sets: Iterable[ApplySetPlan]) -> SyncRequests:
 
 
 def last_answered_request(obj: Object) -> str:
-    """Return the last answered request on the record of a source or on an instance; empty if there is none."""
+    """Return the value of the last answered request to reconcile `obj`, or an empty string if none was answered.
+
+    `obj` is the record of a source or an instance.
+    """
     is_record = obj["kind"] == "ConfigMap" and obj["metadata"]["name"].startswith(SOURCE_PREFIX)
     return SourceRecord.from_object(obj).synced if is_record else LevelgateStatus.from_instance(obj).synced

@@ -8,12 +8,12 @@ import orjson
 
 
 def dump_json(value: Any) -> str:
-    """Return a value as text, with sorted keys."""
+    """Return `value` as JSON text with sorted keys."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def load_json(text: str) -> Any:
-    """Return the value of a text; None if it is empty or not JSON."""
+    """Return the value of the JSON in `text`, or None if `text` is empty or not JSON."""
     try:
         return orjson.loads(text) if text else None
     except orjson.JSONDecodeError:
@@ -21,6 +21,6 @@ def load_json(text: str) -> Any:
 
 
 def load_mapping(text: str) -> dict[str, Any]:
-    """Return the JSON object of a text; an empty one if it holds none."""
+    """Return the JSON object in `text`, or an empty mapping if `text` is not a JSON object."""
     value = load_json(text)
     return value if isinstance(value, dict) else {}

@@ -25,13 +25,16 @@ from renderer.levelgate_status import LevelgateStatus
 from renderer.phrasing import join_names
 
 MAX_TRANSITIONS: Final = 100
-"""Transitions that one reconciliation reports; warnings come first."""
+"""Limit of transitions that one reconciliation reports one by one. Warnings are reported first."""
 
 _UNREPORTED_REASONS: Final = frozenset(
     {Reason.PROGRESSING, Reason.BAKING, Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.DEPENDENCY_NOT_READY}
     | {Reason.WAITING_FOR_DATA, Reason.HALTED, Reason.SETTLED}
 )
-"""Reasons that instances do not report: they end by themselves, or their rollout reports them once for all."""
+"""Reasons that are not reported for each instance.
+
+They end by themselves, or the rollout reports them once for all its instances.
+"""
 
 _WARNING_REASONS: Final = frozenset(
     {
@@ -45,7 +48,7 @@ _WARNING_REASONS: Final = frozenset(
         Reason.DEADLOCKED,
     }
 )
-"""Reasons besides failures for which a person has to act."""
+"""Reasons that are not failures but need an action of a person."""
 
 _ACTION_EVENTS: Final = {
     "created": EventReason.UPDATED,
@@ -61,28 +64,28 @@ _MAX_LISTED_OBJECTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A change of an instance or a source that is reported as an Event."""
+    """Change of an instance or a source that is reported as an Event."""
 
     event_reason: EventReason | Reason
-    """Reason of the Event; for a problem the `Reason` of its cause."""
+    """Reason of the Event. If the change is a problem, it is the `Reason` of the cause."""
     message: str
     key: ObjectKey
-    """Instance, or record of the source."""
+    """Key of the instance, or of the record of the source."""
     api_version: str
     uid: str
     source: str
     commit: str
     """Commit of the source."""
     reason: Reason | None = None
-    """Reason of the cause that blocks."""
+    """Reason of the new cause, if the transition reports one."""
     state: str = ""
-    """State of the whole source, if the transition is one of the source."""
+    """State of the whole source, if the subject is the source."""
     others_count: int = 0
-    """Number of further transitions for which this one stands."""
+    """Number of further transitions that are not reported and that this transition counts."""
 
     @property
     def is_of_source(self) -> bool:
-        """Return whether the transition is one of the source itself."""
+        """Return whether the subject of the transition is the source, not an instance."""
         return self.key == source_parent(self.source)
 
     @property
@@ -93,7 +96,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class TransitionSubject:
-    """Subject of transitions: an instance, or the record of a source. A call makes one of its transitions."""
+    """Instance, or record of a source, whose transitions are reported. A call returns one transition."""
 
     parent: Object
     source: str
@@ -109,7 +112,10 @@ class TransitionSubject:
 def instance_transitions(
     subject: TransitionSubject, old_status: Mapping[str, Any], new_status: Mapping[str, Any], results: Sequence[Result]
 ) -> Iterator[Transition]:
-    """Yield the transitions of an instance between two statuses; `results` are those of its set."""
+    """Yield the transitions of an instance between `old_status` and `new_status`.
+
+    `results` are the results of the actions on the instance's set.
+    """
     yield from _action_transitions(subject, results)
     old_rows, new_rows = (
         LevelgateStatus.from_status(old_status).blocked,
@@ -125,7 +131,10 @@ def instance_transitions(
 def source_transitions(
     subject: TransitionSubject, old_record: SourceRecord, new_record: SourceRecord, results: Sequence[Result]
 ) -> Iterator[Transition]:
-    """Yield the transitions of a source between two records; `results` are those of its own set."""
+    """Yield the transitions of a source between `old_record` and `new_record`.
+
+    `results` are the results of the actions on the source's own set.
+    """
     if new_record.target != old_record.target:
         yield subject(EventReason.UPDATED, f"moves to commit {new_record.target[:12]}")
     yield from _action_transitions(subject, results)
@@ -147,14 +156,17 @@ def source_transitions(
 
 
 def limit_transitions(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
-    """Return at most `MAX_TRANSITIONS`, warnings first, and for each source one more that counts the rest."""
+    """Return at most `MAX_TRANSITIONS` of `transitions`, warnings first, and one more for each source with others.
+
+    The additional transition of a source counts the other transitions of that source.
+    """
     ordered = sorted(transitions, key=lambda transition: not transition.is_warning)
     overflow_groups = groupby(sorted(ordered[MAX_TRANSITIONS:], key=_source_name), _source_name)
     return (*ordered[:MAX_TRANSITIONS], *(_summarize(list(group)) for _, group in overflow_groups))
 
 
 def _summarize(transitions: Sequence[Transition]) -> Transition:
-    """Return the first transition with the number of the others."""
+    """Return the first of `transitions`, with the number of the others in its message."""
     worst, others_count = transitions[0], len(transitions) - 1
     message = f"{worst.message} (and {others_count} more, not reported one by one)"
     return replace(worst, message=message, others_count=others_count) if others_count else worst
@@ -165,7 +177,7 @@ def _source_name(transition: Transition) -> str:
 
 
 def _action_transitions(subject: TransitionSubject, results: Sequence[Result]) -> Iterator[Transition]:
-    """Yield one transition for each sort of action, whatever the number of objects."""
+    """Yield one transition for each event reason of successful actions. It names the first objects."""
     descriptions: dict[EventReason, list[str]] = {}
     for result in results:
         if result.error is None and result.action in _ACTION_EVENTS:
@@ -180,7 +192,10 @@ def _action_transitions(subject: TransitionSubject, results: Sequence[Result]) -
 def _cause_transitions(
     subject: TransitionSubject, old_rows: Iterable[Mapping[str, Any]], new_rows: Iterable[Mapping[str, Any]]
 ) -> Iterator[Transition]:
-    """Yield one transition for each new cause, or one if the last cause has gone."""
+    """Yield one transition for each cause that is only in `new_rows`.
+
+    If `old_rows` has reported causes and `new_rows` has none, yield one transition that nothing blocks any longer.
+    """
     old_keys = {(row.node, row.reason) for row in map(parse_row, old_rows) if row.reason not in _UNREPORTED_REASONS}
     reported_rows = [row for row in map(parse_row, new_rows) if row.reason not in _UNREPORTED_REASONS]
     for row in reported_rows:
@@ -196,7 +211,10 @@ def _cause_transitions(
 
 
 def _propagated_reason(status: Mapping[str, Any]) -> str:
-    """Return the reason of the condition `Propagated`; for an instance that is not in Git that of `InstanceManaged`."""
+    """Return the reason of the condition `Propagated`, or of `InstanceManaged` if the status lacks `Propagated`.
+
+    The status of an instance that is not in Git has only the condition `InstanceManaged`.
+    """
     reasons_by_type = {
         condition.get("type"): condition.get("reason", "") for condition in status.get("conditions") or ()
     }

@@ -1,7 +1,8 @@
 """Windows in force, stored in the ConfigMap `windows` for people and for commands without the repository.
 
-For each source it holds the windows as in Git, each with its file and line, and the policy with rules for windows, as
-one YAML stream. The iCalendar files that windows name are in a JSON object by path, under a key of their own.
+Each source with windows has a key whose value is a YAML stream. The stream holds the windows of the source as in Git,
+each with its file and line, and the policy that has rules for windows. If windows name iCalendar files, the source has
+a second key. Its value is a JSON object with the text of each file by path.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ _STREAM, _CALENDARS = ".yaml", ".calendars.json"
 
 
 def calendar_data(rules: Mapping[str, StoredRules]) -> dict[str, str]:
-    """Return the data of the ConfigMap for the rules in force, by source; a source without windows has no entry."""
+    """Return the data of the ConfigMap for `rules`, the rules in force by source.
+
+    A source without windows, and without a policy that has rules for windows, has no entry.
+    """
     return {name: text for source, stored in sorted(rules.items()) for name, text in _source_entries(source, stored)}
 
 
 def _source_entries(source: str, stored: StoredRules) -> Iterator[tuple[str, str]]:
-    """Yield the data entries of one source."""
+    """Yield the key and the value of each data entry of `source`."""
     listed_rules = [_with_location(rule) for rule in stored.get("rules") or () if _is_listed(rule["manifest"])]
     if listed_rules:
         yield f"{source}{_STREAM}", documents.dump(listed_rules)
@@ -45,26 +49,26 @@ def _source_entries(source: str, stored: StoredRules) -> Iterator[tuple[str, str
 
 
 def _is_listed(manifest: Manifest) -> bool:
-    """Return whether a rule is a window, or the policy with rules for windows."""
+    """Return whether `manifest` is a window, or a policy that has rules for windows."""
     return manifest["kind"] == WINDOW or "windows" in (manifest.get("spec") or {})
 
 
 def _with_location(rule: Mapping[str, Any]) -> Manifest:
-    """Return the manifest of a stored rule, with file and line as an annotation."""
+    """Return the manifest of the stored rule `rule`, with its file and line as an annotation."""
     metadata = rule["manifest"]["metadata"]
     annotations = {**(metadata.get("annotations") or {}), well_known.FILE: f"{rule['file']}:{rule['line']}"}
     return {**rule["manifest"], "metadata": {**metadata, "annotations": annotations}}
 
 
 def find_configmap(records: Iterable[Object]) -> Object | None:
-    """Return the ConfigMap of windows among these objects; None if it is missing."""
+    """Return the ConfigMap of windows among `records`, or None if it is missing."""
     return next((obj for obj in records if ObjectKey.from_manifest(obj) == CONFIGMAP_KEY), None)
 
 
 def updated_configmap(rules: Mapping[str, StoredRules], live: Object | None) -> Object | None:
-    """Return the ConfigMap to apply; None if the live one is up to date.
+    """Return the ConfigMap to apply, or None if `live` is up to date.
 
-    Entries of sources without `rules` are kept.
+    Entries of sources that are not in `rules` are kept.
     """
     previous_data = (live or {}).get("data") or {}
     own_keys = {f"{source}{suffix}" for source in rules for suffix in (_STREAM, _CALENDARS)}
@@ -82,13 +86,16 @@ def updated_configmap(rules: Mapping[str, StoredRules], live: Object | None) -> 
 
 
 async def read_rules(cluster: Cluster) -> list[SourceRules]:
-    """Return the windows in force of each source that has any, ordered by name. Raises: ClusterError."""
+    """Return the rules in force of each source that has windows, ordered by name of the source.
+
+    Raises: ClusterError.
+    """
     live = await cluster.get(CONFIGMAP_KEY)
     return list(parse_rules((live or {}).get("data") or {}))
 
 
 def parse_rules(data: Mapping[str, str]) -> Iterator[SourceRules]:
-    """Yield the rules of each source; inverse of `calendar_data`."""
+    """Yield the rules of each source from which `calendar_data` made `data`."""
     for name, text in sorted(data.items()):
         if name.endswith(_STREAM):
             source = name.removesuffix(_STREAM)
@@ -100,7 +107,10 @@ def parse_rules(data: Mapping[str, str]) -> Iterator[SourceRules]:
 
 
 def _is_rule(document: Mapping[str, Any]) -> bool:
-    """Return whether a document is a rule: a person may have edited the ConfigMap before it is restored."""
+    """Return whether `document` is a rule with a name.
+
+    A person may have edited the ConfigMap since Levelgate wrote it, so a document may be anything.
+    """
     return document.get("kind") in RULE_KINDS and "name" in (document.get("metadata") or {})
 
 
@@ -112,9 +122,11 @@ def _parse_rule(manifest: Manifest) -> dict[str, Any]:
 async def list_targets(
     cluster: Cluster, records: Sequence[tuple[str, SourceRecord]], cluster_name: str
 ) -> dict[str, list[WindowTarget]]:
-    """Return the live objects of each source as targets of windows.
+    """Return the live objects of each source in `records` as targets of windows, by source.
 
-    Lists the metadata of each kind once. Raises: ClusterError.
+    The metadata of each kind is listed once.
+
+    Raises: ClusterError.
     """
     discovery = await cluster.discover()
     parents = await asyncio.gather(*(cluster.get(source_parent(name), metadata_only=True) for name, _ in records))
@@ -136,7 +148,7 @@ async def list_targets(
 
 
 def _definitions_by_kind(discovery: Discovery, members: Mapping[ObjectKey, Object]) -> dict[GroupKind, str]:
-    """Return the name of the definition of each kind, from the CRDs among the members."""
+    """Return the name of the definition by kind, from the CRDs among `members`."""
     kinds = {f"{resource.plural}.{resource.group}": kind for kind, resource in discovery.resources.items()}
     return {
         kinds[key.name]: name
@@ -146,7 +158,10 @@ def _definitions_by_kind(discovery: Discovery, members: Mapping[ObjectKey, Objec
 
 
 def _owners_by_set_id(records: Iterable[tuple[str, SourceRecord]]) -> dict[str, tuple[str, ObjectKey | None]]:
-    """Return source and instance of each set; the instance is None for the set of the source itself."""
+    """Return the source and the instance of each set, by id of the set.
+
+    The instance is None if the set is the source's own.
+    """
     owners: dict[str, tuple[str, ObjectKey | None]] = {}
     for source, record in records:
         owners[applyset_id(source_parent(source))] = source, None
@@ -162,7 +177,10 @@ def _target(
     definitions: Mapping[GroupKind, str],
     cluster_name: str,
 ) -> WindowTarget:
-    """Return the target of a member; `instance` owns it, unless it belongs to the set of the source."""
+    """Return the member `obj` as a target of windows.
+
+    `instance` is the key of the instance whose set contains `obj`. It is None if `obj` is in the source's own set.
+    """
     kind = key.group_kind
     selected_instance = instance or (key if kind in definitions else None)
     if selected_instance:

@@ -1,7 +1,7 @@
 """Grants of a rollout: the items that may move to their target now.
 
-Pure: the time is a parameter. A second call without a change in between grants nothing more. A grant is never revoked:
-a gate that closes stops only items that have not been granted.
+Pure: the time is a parameter. If nothing changes between two calls, the second call grants nothing more. A grant is
+never revoked: a gate that closes stops only items that have not been granted.
 
 Pace, waves, windows, approvals and availability are evaluated in each call. A halt is a latch: it lasts until the
 target changes or a person resumes the rollout.
@@ -24,9 +24,15 @@ from renderer.frozen import dataclass
 from renderer.phrasing import join_names
 
 Pace = Callable[[RolloutItem, Counters], bool]
-"""Return whether an item may move. The counters of its wave include earlier grants; the first refusal ends the wave."""
+"""Function that returns whether an item may move, given the counters of its wave, which include earlier grants.
+
+The first False ends the grants in the wave.
+"""
 ObstacleCheck = Callable[[str], Cause | None]
-"""Find a cause other than pace that keeps the item with this key. Such an item is skipped; the next takes its turn."""
+"""Function that returns the cause, other than pace, that keeps the item with the given key, or None.
+
+If it returns a cause, the item is skipped, and the next item may move instead.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +40,18 @@ class RolloutStep:
     """Result of one decision about a rollout."""
 
     grants: Mapping[str, int]
-    """Target revision by key, for items that may move now, in order."""
+    """Number of the target revision by key of each item that may move now, in the order of the rollout."""
     starts: Mapping[str, int]
-    """Revision by key, for new items that start at the last completed revision and wait there for their turn."""
+    """Number of the last completed revision by key of each new item that starts there and waits for its turn."""
     state: RolloutState
     """State to store."""
     wake_at: datetime | None
-    """Time of the next decision if nothing happens before; None if time alone changes nothing."""
+    """Time in UTC of the next decision if nothing happens before; None if time alone changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutSnapshot:
-    """A rollout at one moment."""
+    """Policy, items, state and closed waves of a rollout at one time."""
 
     policy: Policy
     collection: RolloutCollection
@@ -54,36 +60,37 @@ class RolloutSnapshot:
     """Cause by name of each wave whose own windows are closed."""
 
     def target(self, wave: Wave) -> TargetRevision:
-        """Return the revision that a wave moves to."""
+        """Return the revision that `wave` moves to."""
         return self.state.targets[wave.name]
 
     def counters(self, wave: Wave) -> Counters:
-        """Return the counters of a wave."""
+        """Return the counters of `wave`."""
         return self.collection.waves[wave.name].counters
 
     def limit(self, wave: Wave, counters: Counters) -> int:
-        """Return how many items of the wave may be in flight or settled.
+        """Return how many items of `wave` may be in flight or settled.
 
-        A tolerated failure counts as settled, so that it does not block the wave; an intolerable one halts the rollout.
+        A failed item counts as settled, so that it does not block the wave. Failures above the limit of the policy halt
+        the rollout.
         """
         shape = shape_of(self.policy, wave, self.target(wave))
         done = counters.settled + counters.failed
         return frontier(shape, done, counters.total, sliding=self.policy.mode is Mode.SLIDING)
 
     def limits(self, wave: Wave) -> tuple[int, int]:
-        """Return the limit of the wave now, and its limit once every item in flight has settled."""
+        """Return the limit of `wave` now, and its limit once every item in flight has settled."""
         counters = self.counters(wave)
         once_settled = counters._replace(settled=counters.updated - counters.failed)
         return self.limit(wave, counters), self.limit(wave, once_settled)
 
     @property
     def lacks_availability(self) -> bool:
-        """Return whether fewer items than `minAvailable` are healthy. Then only unhealthy items may move."""
+        """Return whether fewer items than `minAvailable` are healthy, so that only unhealthy items may move."""
         counters = self.collection.counters
         return counters.healthy < self.policy.min_available.round_up(counters.total)
 
     def obstacles(self, wave: Wave) -> Iterator[Cause]:
-        """Yield the causes other than pace that stop the whole wave, the most important for a person first."""
+        """Yield the causes other than pace that stop all of `wave`, the most important for a person first."""
         target, earlier = self.target(wave), self._earlier_waves(wave)
         if halt := self.state.halt_of(target):
             yield Cause(Reason.HALTED, str(replace(halt, target=target.revision)))
@@ -106,7 +113,10 @@ class RolloutSnapshot:
             yield self.closed[wave.name]
 
     def moves_before_approval(self, target: TargetRevision) -> int | None:
-        """Return how many more items may move before the next approval by count; None where no count limits them."""
+        """Return how many more items may move to `target` before the next approval after a number of items.
+
+        Return None if no such approval is missing.
+        """
         points = [
             point.after_settled for point in unapproved_points(self.policy, self.state, target) if point.after_settled
         ]
@@ -117,22 +127,26 @@ class RolloutSnapshot:
         return waves[: waves.index(wave)]
 
     def _count_moved(self, target: TargetRevision) -> int:
-        """Return how many items, in all waves with this target, run it or were granted it."""
+        """Return how many items in the waves with this target run the target or were granted it."""
         wave_counters = (self.counters(wave) for wave in self.policy.all_waves if self.target(wave) == target)
         return sum(counters.updated + counters.paused for counters in wave_counters)
 
 
 def unapproved_points(policy: Policy, state: RolloutState, target: TargetRevision) -> Sequence[ApprovalPoint]:
-    """Return the approval points of the policy that lack an approval; none in a rollback that ignores approvals."""
+    """Return the approval points of `policy` at which `target` lacks an approval.
+
+    In a rollback under a policy with `ignoreApprovals`, return none.
+    """
     if target.is_rollback and policy.rollback.ignore_approvals:
         return ()
     return [point for point in policy.approvals if not state.is_approved(target, str(point))]
 
 
 def is_complete(counters: Counters) -> bool:
-    """Return whether the next wave waits for no item of this one.
+    """Return whether the next wave waits for no item of the wave with these counters.
 
-    Held items are skipped. Failed items are tolerated here, since failures above the limit halt the rollout.
+    The next wave does not wait for held items. It does not wait for failed items either, because failures above the
+    limit of the policy halt the rollout.
     """
     return counters.settled + counters.failed + counters.held == counters.total
 
@@ -149,12 +163,13 @@ def decide_grants(
 ) -> RolloutStep:
     """Decide which items may move now.
 
-    The items of `collection` must be compared with the targets of `state`. The caller counts the grants at once with
-    `reserve`, and stores each grant on its instance before the instance moves.
+    The items of `collection` must have been compared with the targets of `state`. The caller counts the grants at once
+    with `reserve`, and stores each grant on its instance before the instance moves.
 
     Args:
         closed: cause by name of each wave whose own windows are closed.
-        pace: replaces the shapes of the policy.
+        pace: pace that replaces the shapes of the policy.
+        find_obstacle: check for a cause, other than pace, that keeps an item.
     """
     collection.advance_to(now)
     new_state = _conclude(policy, collection, state, now)
@@ -181,7 +196,7 @@ def decide_grants(
 
 
 def _may_change_targets(old_state: RolloutState, new_state: RolloutState) -> bool:
-    """Return whether the state changed in a part from which `assign_targets` chooses targets."""
+    """Return whether `new_state` differs from `old_state` in a field from which `assign_targets` chooses targets."""
     return (old_state.halts, old_state.passed, old_state.completed) != (
         new_state.halts,
         new_state.passed,
@@ -190,15 +205,15 @@ def _may_change_targets(old_state: RolloutState, new_state: RolloutState) -> boo
 
 
 def _next_change(snapshot: RolloutSnapshot) -> datetime | None:
-    """Return the next time at which a bake, a deadline or a closed window ends; None if there is none."""
+    """Return the next time in UTC at which a bake, a deadline or a closed window ends, or None if nothing ends."""
     moments = [snapshot.collection.next_change, *(wait.until for wait in snapshot.closed.values())]
     return min((moment for moment in moments if moment is not None), default=None)
 
 
 def reserve(collection: RolloutCollection, step: RolloutStep, *, now: datetime) -> None:
-    """Count the grants of a step in the collection, before they are written.
+    """Count the grants of `step` in `collection`, before the caller writes them.
 
-    Items that start at the completed revision stop being new, so that the next decision does not start them again.
+    Items in `step.starts` stop being new, so that the next decision does not start them again.
     """
     for key in step.grants:
         collection.set_item(replace(collection[key], granted=True, progress=ItemProgress.start(now)))
@@ -209,12 +224,15 @@ def reserve(collection: RolloutCollection, step: RolloutStep, *, now: datetime) 
 def _movable_keys(
     snapshot: RolloutSnapshot, wave: Wave, joining_keys: Sequence[str], pace: Pace, find_obstacle: ObstacleCheck
 ) -> Iterator[str]:
-    """Yield the keys of the items of one wave that may move, in order; `joining_keys` count as granted already."""
+    """Yield the keys of the items of `wave` that may move, in order.
+
+    The items in `joining_keys` count as granted already.
+    """
     items = snapshot.collection.waves[wave.name]
     obstacles = list(snapshot.obstacles(wave))
     taken_keys = set(joining_keys)
-    # With governs: All, changes of an instance's own spec wait too. An unhealthy instance is exempt from pace and from
-    # the order of the waves: the change may be its repair, and an earlier wave must not keep it broken.
+    # With `governs: All`, changes of an instance's own spec wait too. The change may be the repair of an unhealthy
+    # instance, so pace and the order of the waves do not apply to such an instance.
     if snapshot.policy.governs is PolicyScope.ALL and all(
         obstacle.reason is Reason.WAVE_NOT_REACHED for obstacle in obstacles
     ):
@@ -240,17 +258,18 @@ def _untaken_keys(sort_keys: Iterable[SortKey], taken_keys: Container[str]) -> I
 
 
 def _shape_pace(snapshot: RolloutSnapshot, wave: Wave) -> Pace:
-    """Return the pace that the shape of the wave sets."""
+    """Return the pace that the shape of `wave` sets."""
     return lambda _, counters: counters.updated < snapshot.limit(wave, counters)
 
 
 def _newcomers(
     snapshot: RolloutSnapshot, wave: Wave, find_obstacle: ObstacleCheck, *, is_paced: bool
 ) -> tuple[list[str], list[str]]:
-    """Return the new items that join the target at once, and those that start at the completed revision unless granted.
+    """Return the keys of new items of `wave` that join the target at once, and of those that start elsewhere.
 
-    Creating an instance does not change a running one, so creation is not paced. Before the first revision has
-    completed there is no other revision to start at: then an explicit policy paces creation, and the default does not.
+    The latter start at the completed revision unless they are granted the target. Creating an instance does not change
+    a running one, so creation is not paced. Before the first revision has completed, no other revision exists to start
+    at. Until then an explicit policy paces creation, and the default policy does not (`is_paced`).
     """
     target, completed = snapshot.target(wave), snapshot.state.completed
     if completed is None and is_paced:
@@ -268,9 +287,9 @@ def _newcomers(
 
 
 def _conclude(policy: Policy, collection: RolloutCollection, state: RolloutState, now: datetime) -> RolloutState:
-    """Return the state with the halts, passed waves and completion that follow from the counters.
+    """Return `state` with the halts, passed waves and completion that follow from the counters of `collection`.
 
-    A failure after the rollout has completed does not halt it.
+    A failure after the rollout has completed does not halt the rollout.
     """
     is_over = state.is_completed
     for wave in policy.all_waves:

@@ -1,4 +1,4 @@
-"""Causes and sentences for closed windows, as statuses, Events and the terminal show them."""
+"""Causes and sentences about closed windows for statuses, Events and the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gitops.windows.window import Window, WindowKind
 
 
 def closed_window_cause(verdict: WindowVerdict) -> Cause:
-    """Return the cause of a verdict, which must be closed."""
+    """Return the cause that explains `verdict`, which must be closed."""
     assert verdict.reason
     return Cause(
         verdict.reason,
@@ -23,7 +23,7 @@ def closed_window_cause(verdict: WindowVerdict) -> Cause:
 
 
 def find_closed_waves(policy: Policy, windows: Mapping[str, Window], now: datetime) -> Iterator[tuple[str, Cause]]:
-    """Yield the name and the cause of each wave of which a window is closed or missing."""
+    """Yield the name and the cause of each wave of `policy` that names a closed or missing window."""
     for wave in policy.waves:
         for name in wave.windows:
             window = windows.get(name)
@@ -37,7 +37,7 @@ def find_closed_waves(policy: Policy, windows: Mapping[str, Window], now: dateti
 
 
 def window_ref(closed_window: ClosedWindow) -> CauseRef:
-    """Return a reference to the window, for the `references` of a cause."""
+    """Return the entry for `closed_window` in the `references` of a cause."""
     return CauseRef("Window", closed_window.window.name, closed_window.reason, closed_window.since, closed_window.until)
 
 
@@ -60,7 +60,9 @@ def _verdict_message(verdict: WindowVerdict) -> str:
 
 
 def format_closed_windows(closed: Sequence[ClosedWindow], until: datetime | None) -> str:
-    """Return the closed windows as a sentence, with the time in UTC and in the zone of the first window.
+    """Return a sentence about the windows in `closed`.
+
+    If `until` is not None, it follows in UTC and in the zone of the first window.
 
     Example: `waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)`.
     """

@@ -1,8 +1,8 @@
-"""Items of a rollout, with counters that follow each change: one change costs O(log n) for n items.
+"""Items of a rollout, with counters that each change updates. For n items one change costs O(log n).
 
-Items change one at a time (`set_item`, `remove`), and time moves with `advance_to`. A heap holds the times at which an
-item changes by time alone: the end of a bake, a deadline. `recount` computes the counters from scratch, as a check. A
-collection belongs to one assignment of targets.
+`set_item` and `remove` change one item. `advance_to` advances the time. A heap holds the times at which an item changes
+by time alone: the end of a bake, or a deadline. `recount` computes the counters from scratch, as a check. All items of
+a collection are compared with the same targets. For other targets a new collection is built.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _P = TypeVar("_P", bound=tuple[Any, ...])
 
 
 class SortedKeys(Generic[_P]):
-    """A set of keys in the order of their sort keys; the last part of a sort key is the key itself.
+    """Set of keys in the order of their sort keys. The last part of a sort key is the key itself.
 
-    Adding and removing are O(log n), iterating over the first k keys is O(k log k). A removed sort key stays in the
-    heap until it reaches the top. The heap holds each sort key at most once.
+    Adding or removing a key costs O(log n). Iterating over the first k keys costs O(k log k). A removed sort key stays
+    in the heap until it reaches the top. The heap holds each sort key at most once.
     """
 
     def __init__(self) -> None:
@@ -42,8 +42,8 @@ class SortedKeys(Generic[_P]):
     def __iter__(self) -> Iterator[_P]:
         """Yield the sort keys in order, lazily.
 
-        The walk starts at the root of the heap and always yields the least entry it has reached. Sorting all of them
-        would cost O(n log n) where `advance_to` reads one entry and a decision a few.
+        The walk starts at the root of the heap and always yields the least entry that it has reached. Sorting all
+        entries would cost O(n log n), although `advance_to` reads one entry and a decision reads only the first ones.
         """
         reached = [(self._heap[0], 0)] if self._heap else []
         while reached:
@@ -55,14 +55,14 @@ class SortedKeys(Generic[_P]):
                     heappush(reached, (self._heap[child], child))
 
     def add(self, sort_key: _P) -> None:
-        """Add a key, or move it to this place in the order."""
+        """Add the key in `sort_key`, or move it to its new place in the order."""
         self._members[sort_key[-1]] = sort_key
         if sort_key not in self._queued:
             self._queued.add(sort_key)
             heappush(self._heap, sort_key)
 
     def discard(self, key: str) -> None:
-        """Remove a key if it is present."""
+        """Remove `key` if it is present."""
         self._members.pop(key, None)
         while self._heap and self._members.get(self._heap[0][-1]) != self._heap[0]:
             self._queued.discard(heappop(self._heap))
@@ -82,34 +82,38 @@ class RolloutItem:
     updated: bool = False
     """The item runs the target, or its applied revision renders the same objects as the target."""
     granted: bool = False
-    """The item was granted the target; counted at once, before anything is written."""
+    """The item was granted the target. The grant counts at once, before anything is written."""
     healthy: bool = True
-    """The item is healthy in the latest observation, at whatever revision it runs."""
+    """The item was healthy in the latest observation, at the revision that it runs."""
     is_new: bool = False
     """The item runs no revision yet."""
     is_isolated: bool = False
-    """The item never ran a revision and creation is not paced, so other items do not wait if it fails."""
+    """The item never ran a revision, and creation is not paced. If the item fails, other items do not wait for it."""
     progress: ItemProgress = field(default_factory=ItemProgress)
     error: str = ""
     """Message of a write that failed and is not retried."""
     held: Cause | None = None
-    """Cause that keeps the item at its revision; other items do not wait for it."""
+    """Cause that keeps the item at its revision. Other items do not wait for a held item."""
     blocked: Cause | None = None
-    """Closed gate or window; once the item is granted, the missing permission on its way."""
+    """Cause of the closed gate or window before the grant, or of a missing permission after the grant."""
 
     @property
     def has_moved(self) -> bool:
-        """Return whether the item counts as moved: a grant reserves its place before it is written."""
+        """Return whether the item counts as moved. It does so from the grant on, before the grant is written."""
         return self.updated or self.granted
 
     @property
     def is_passed_over(self) -> bool:
-        """Return whether other items skip this one: it is held before its move, or by a person during its move."""
+        """Return whether other items do not wait for this item because of its hold.
+
+        A hold before the move counts, whatever its cause. During the move, only a hold or suspension by a person
+        counts.
+        """
         return self.held is not None and (not self.has_moved or self.held.reason in _PERSON_REASONS)
 
 
 class Counters(NamedTuple):
-    """Numbers of items, of one wave or of several."""
+    """Numbers of items in each state, for one wave or the sum of several."""
 
     total: int = 0
     updated: int = 0
@@ -118,21 +122,21 @@ class Counters(NamedTuple):
     failed: int = 0
     healthy: int = 0
     held: int = 0
-    """Items that are skipped, neither settled nor failed."""
+    """Items that other items do not wait for, and that are neither settled nor failed."""
     paused: int = 0
-    """Those of the held items that have moved."""
+    """Held items that have moved."""
 
     @property
     def in_flight(self) -> int:
-        """Return how many items have moved and are not settled."""
+        """Return how many items have moved, are not paused and are not settled."""
         return self.updated - self.settled
 
     def add_counters(self, other: Counters) -> Counters:
-        """Return the sums."""
+        """Return the sum of these counters and `other`, number by number."""
         return Counters._make(map(add, self, other))
 
     def subtract_counters(self, other: Counters) -> Counters:
-        """Return the differences."""
+        """Return the difference of these counters and `other`, number by number."""
         return Counters._make(map(sub, self, other))
 
 
@@ -142,18 +146,19 @@ class ItemState(NamedTuple):
     is_settled: bool
     has_failed: bool
     is_passed_over: bool
-    """Other items do not wait for this one, whatever happens to it."""
+    """Other items do not wait for this item."""
     is_eligible: bool
-    """The item may move as far as its own hold and gates are concerned; its wave and pace are not considered."""
+    """The item has not moved, and neither a hold nor a closed gate of its own keeps it. Wave and pace do not count."""
     changes_at: datetime | None
-    """Time at which this state changes without an event; None if it does not."""
+    """Time in UTC at which this state changes by time alone; None if time alone does not change it."""
 
 
 def item_state(item: RolloutItem, now: datetime, *, bake: timedelta, policy: Policy) -> ItemState:
-    """Return the state of an item.
+    """Return the state of `item` at `now`.
 
     An item is settled when it runs the target, is healthy and, if it was granted, has baked. A granted item has failed
-    when its write failed for good, its health flaps, or its deadline has passed. An isolated one is skipped instead.
+    when its write failed for good, it lost health more than `maxFlaps` times, or its deadline has passed. If an
+    isolated item fails, other items do not wait for it, and it does not count as failed.
     """
     eligible = not item.has_moved and item.held is None and item.blocked is None
     baked_at = deadline_at = None
@@ -181,11 +186,14 @@ def _counters_of(item: RolloutItem, state: ItemState) -> Counters:
 
 
 SortKey = tuple[int, str, str]
-"""Place of an item in the order: negated priority, hash if the policy shuffles, key."""
+"""Place of an item in the order: negated priority, then a hash, then the key.
+
+The hash is empty unless the policy shuffles.
+"""
 
 
 class WaveItems:
-    """Counters of one wave, and three ordered sets of its items that have not moved."""
+    """Counters of one wave, and three ordered sets of the items in the wave that have not moved."""
 
     def __init__(self, name: str, bake: timedelta) -> None:
         self.name = name
@@ -196,10 +204,10 @@ class WaveItems:
         self.repairs = SortedKeys[SortKey]()
         """Eligible items that are not healthy."""
         self.newcomers = SortedKeys[SortKey]()
-        """Items that run no revision yet and are not held; their gates may be closed."""
+        """Items that run no revision yet and are not held. Their gates may be closed."""
 
     def add(self, item: RolloutItem, state: ItemState, sort_key: SortKey) -> None:
-        """Count an item that is not in the wave yet."""
+        """Count `item`, which is not in the wave yet."""
         self.counters = self.counters.add_counters(_counters_of(item, state))
         for pending, belongs in (
             (self.eligible, state.is_eligible),
@@ -210,7 +218,7 @@ class WaveItems:
                 pending.add(sort_key)
 
     def remove(self, item: RolloutItem, state: ItemState) -> None:
-        """Stop counting an item; both arguments must equal those with which it was added."""
+        """Stop counting `item`. `item` and `state` must equal the arguments with which the item was added."""
         self.counters = self.counters.subtract_counters(_counters_of(item, state))
         for pending in (self.eligible, self.repairs, self.newcomers):
             pending.discard(item.key)
@@ -226,11 +234,11 @@ class RolloutCollection:
     """All items of one rollout: the instances of one definition under one policy."""
 
     def __init__(self, policy: Policy, bakes: Mapping[str, timedelta], *, salt: str = "") -> None:
-        """Start empty.
+        """Make a collection without items.
 
         Args:
-            bakes: bake time by wave, for every wave of the policy.
-            salt: text for the target, on which a shuffled order depends.
+            bakes: bake time by name of the wave, for every wave of `policy`.
+            salt: text that differs for each target. A shuffled order depends on it.
         """
         self.policy = policy
         self.waves = {wave.name: WaveItems(wave.name, bakes[wave.name]) for wave in policy.all_waves}
@@ -243,7 +251,7 @@ class RolloutCollection:
         return len(self._members)
 
     def __iter__(self) -> Iterator[RolloutItem]:
-        """Yield all items in order, wave by wave. O(n log n)."""
+        """Yield all items in order, wave by wave, at a cost of O(n log n)."""
         for wave in self.waves.values():
             yield from sorted(
                 (member.item for member in self._members.values() if member.wave is wave), key=self.sort_key_of
@@ -254,29 +262,29 @@ class RolloutCollection:
 
     @property
     def counters(self) -> Counters:
-        """Return the sums over all waves."""
+        """Return the sum of the counters of all waves."""
         return reduce(Counters.add_counters, (wave.counters for wave in self.waves.values()), Counters())
 
     def counters_of(self, key: str) -> Counters:
-        """Return the share of one item in the counters."""
+        """Return the share of the item `key` in the counters."""
         member = self._members[key]
         return _counters_of(member.item, member.item_state)
 
     def wave_of(self, key: str) -> WaveItems:
-        """Return the wave that the item is in."""
+        """Return the wave that the item `key` is in."""
         return self._members[key].wave
 
     def state_of(self, key: str) -> ItemState:
-        """Return the state of an item at the time of the collection."""
+        """Return the state of the item `key` at the time of the collection."""
         return self._members[key].item_state
 
     def sort_key_of(self, item: RolloutItem) -> SortKey:
-        """Return the place of an item in the order."""
+        """Return the place of `item` in the order."""
         shuffled = "" if self._salt is None else hashlib.sha256(f"{self._salt}/{item.key}".encode()).hexdigest()
         return -item.priority, shuffled, item.key
 
     def set_item(self, item: RolloutItem) -> None:
-        """Add an item, or replace the item with the same key."""
+        """Add `item`, or replace the item with the same key."""
         self.remove(item.key)
         wave = self.waves[self.policy.wave_of(item.labels)]
         state = item_state(item, self.now, bake=wave.bake, policy=self.policy)
@@ -286,16 +294,16 @@ class RolloutCollection:
             self._moments.add((state.changes_at, item.key))
 
     def remove(self, key: str) -> None:
-        """Remove an item if it is present."""
+        """Remove the item `key` if it is present."""
         member = self._members.pop(key, None)
         if member is not None:
             member.wave.remove(member.item, member.item_state)
             self._moments.discard(key)
 
     def advance_to(self, now: datetime) -> Sequence[str]:
-        """Advance the time of the collection and return the keys of the items that changed by it.
+        """Advance the time of the collection to `now`, and return the keys of the items whose state changed.
 
-        The time never goes back: a clock that is set back changes nothing.
+        If `now` is before the time of the collection, the time stays as it is.
         """
         self.now = max(self.now, now)
         due_keys: list[str] = []
@@ -306,11 +314,14 @@ class RolloutCollection:
 
     @property
     def next_change(self) -> datetime | None:
-        """Return the next time at which a bake ends or a deadline passes; None if there is none."""
+        """Return the next time in UTC at which a bake ends or a deadline passes, or None if neither will happen."""
         return next(iter(self._moments), (None,))[0]
 
     def recount(self) -> bool:
-        """Count again from scratch, and return False if the counters differed, which is a bug in this module."""
+        """Replace the counters with new ones, counted from scratch, and return whether the old ones were equal.
+
+        If they were not equal, this module has a bug.
+        """
         fresh = RolloutCollection(
             self.policy, {wave.name: wave.bake for wave in self.waves.values()}, salt=self._salt or ""
         )
@@ -325,7 +336,7 @@ class RolloutCollection:
 def build_collection(
     policy: Policy, bakes: Mapping[str, timedelta], items: Iterable[RolloutItem], *, now: datetime, salt: str = ""
 ) -> RolloutCollection:
-    """Return a collection of these items at this time; parameters as for `RolloutCollection`."""
+    """Return a collection of `items` at the time `now`. `bakes` and `salt` are those of `RolloutCollection`."""
     collection = RolloutCollection(policy, bakes, salt=salt)
     collection.advance_to(now)
     for item in items:

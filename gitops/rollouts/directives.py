@@ -3,7 +3,8 @@
 Instances, plain objects and sources can be held, suspended and given a break-glass. Definitions can be suspended and
 given a break-glass. The whole installation can be suspended.
 
-An unreadable part fails safe: a hold or suspension with an unreadable end still applies, and a break-glass does not.
+If the end of a hold or suspension is unreadable, the hold or suspension still applies. If the end of a break-glass is
+unreadable, the break-glass does not apply.
 """
 
 from __future__ import annotations
@@ -41,17 +42,23 @@ _ANNOTATION_KEYS: Final = frozenset(
         well_known.PRIORITY,
     }
 )
-"""Annotations that this module reads. Most instances carry none, so one set operation spares them the parsing."""
+"""Keys of the annotations that this module reads.
+
+Most instances have none of them. For those, one set operation replaces the parsing.
+"""
 
 MAX_BREAK_GLASS_DURATION: Final = timedelta(hours=4)
-"""Longest time from the first observation of a break-glass to its end. A later end makes it ineffective."""
+"""Longest time from the first observation of a break-glass to its end. If the end is later, it is ineffective."""
 _MINUTE_FORMAT: Final = "%Y-%m-%dT%H:%MZ"
 _UNKNOWN_PERSON: Final = "an unknown person"
 
 
 @dataclass(frozen=True, slots=True)
 class Directives:
-    """Directives for one object, source or installation. A directive is set where its reason is not empty."""
+    """Hold, suspension, break-glass and priority of one object, source or installation.
+
+    A hold, suspension or break-glass is set if its reason is not empty. Times are in UTC.
+    """
 
     hold_reason: str = ""
     hold_until: datetime | None = None
@@ -65,9 +72,10 @@ class Directives:
 
     @classmethod
     def from_objects(cls, manifest: Manifest | None, live: Object | None) -> Directives:
-        """Return the directives for an object. An annotation in Git wins over the one on the live object.
+        """Return the directives for the object with this manifest in Git and this live object.
 
-        An annotation that only Levelgate manages on the live object came from Git earlier, so it no longer counts.
+        An annotation in `manifest` wins over the same annotation on `live`. If only Levelgate manages an annotation on
+        `live`, it came from Git earlier, so it does not count.
         """
         if _ANNOTATION_KEYS.isdisjoint(_annotations(manifest)) and _ANNOTATION_KEYS.isdisjoint(_annotations(live)):
             return NO_DIRECTIVES
@@ -97,7 +105,7 @@ class Directives:
         )
 
     def with_wider_break_glass(self, wider: Directives | None) -> Directives:
-        """Return these directives with the break-glass of a wider scope if they have none themselves."""
+        """Return these directives with the break-glass of `wider`, unless they have a break-glass of their own."""
         if wider is None or self.break_glass_reason:
             return self
         return replace(
@@ -109,15 +117,17 @@ class Directives:
 
     @property
     def end_times(self) -> tuple[datetime, ...]:
-        """Return the times at which a directive is to end."""
+        """Return the times in UTC at which the hold, suspension and break-glass end, as far as they are known."""
         return tuple(filter(None, (self.hold_until, self.suspend_until, self.break_glass_until)))
 
     def active_hold(self, policy: Policy, now: datetime, *, since: datetime, subject: str = "") -> Cause | None:
-        """Return the cause of a hold that has not ended; it lasts for `maxHold` of the policy at most.
+        """Return the cause of the hold, or None if no hold is set or it has ended at `now`.
+
+        A hold lasts at most for `maxHold` of `policy`.
 
         Args:
-            since: first observation of the hold.
-            subject: opening of the message where more than one object is held, such as `source platform is`.
+            since: time of the first observation of the hold.
+            subject: opening of the message if more than one object is held, such as `source platform is`.
         """
         if not self.hold_reason:
             return None
@@ -129,7 +139,10 @@ class Directives:
         return Cause(Reason.HELD, message, until=ends)
 
     def active_suspension(self, now: datetime, subject: str = "") -> Cause | None:
-        """Return the cause of a suspension that has not ended; `subject` as for `active_hold`."""
+        """Return the cause of the suspension, or None if no suspension is set or it has ended at `now`.
+
+        `subject` is the opening of the message, such as `source platform is`.
+        """
         if not self.suspend_reason or (self.suspend_until and now >= self.suspend_until):
             return None
         until = f" until {self.suspend_until:{_MINUTE_FORMAT}}" if self.suspend_until else ""
@@ -137,11 +150,17 @@ class Directives:
         return Cause(Reason.SUSPENDED, message, until=self.suspend_until)
 
     def windows_overridden_until(self, since: datetime) -> datetime | None:
-        """Return the end of the break-glass; None if it was not effective when first observed, at `since`."""
+        """Return the end of the break-glass in UTC, or None if none is set or it was ineffective at `since`.
+
+        `since` is the time of the first observation of the break-glass.
+        """
         return None if self.break_glass_refusal(since, since) else self.break_glass_until
 
     def break_glass_refusal(self, since: datetime, now: datetime) -> str:
-        """Return the reason why the break-glass is ineffective now; empty if it is effective or there is none."""
+        """Return the reason why the break-glass is ineffective at `now`.
+
+        Return an empty string if the break-glass is effective or not set. `since` is the time of its first observation.
+        """
         if not self.break_glass_reason:
             return ""
         if self.break_glass_until is None:
@@ -161,9 +180,9 @@ NO_DIRECTIVES: Final = Directives()
 def find_ineffective_break_glass(
     declared_objects: Iterable[DeclaredObject], now: datetime
 ) -> Iterator[tuple[Problem, bool]]:
-    """Yield a problem for each break-glass in Git that its end makes ineffective, and whether that end is in the past.
+    """Yield a problem for each break-glass in Git with an end that makes it ineffective, and whether that end is past.
 
-    An end in the past is harmless. An end that is too far ahead means that the author expects a bypass and gets none.
+    An end in the past is harmless. If an end is too far ahead, the author expects a bypass and gets none.
     """
     path = f"metadata.annotations[{well_known.BREAK_GLASS_UNTIL}]"
     for declared in declared_objects:
@@ -180,27 +199,33 @@ def find_ineffective_break_glass(
 
 
 def first_seen_at(instance: Object | None, name: str, value: str) -> datetime | None:
-    """Return when this value of a directive was first observed, from the status of the instance; None if unknown."""
+    """Return the time of the first observation of a directive in UTC, from the status of `instance`.
+
+    Return None if the status has no observation of the directive `name` with this `value`.
+    """
     stored = LevelgateStatus.from_instance(instance).asked.get(name) or {}
     return parse_timestamp(stored.get("since")) if stored.get("said") == value else None
 
 
 def requester_of(record: Object, key: str, name_key: str = well_known.REQUESTED_BY) -> str:
-    """Return the author of an annotation: the name under `name_key`, else the field manager that wrote `key` last."""
+    """Return the author of the annotation `key`.
+
+    That is the value of the annotation `name_key`, or the field manager that last wrote `key` if `name_key` is empty.
+    """
     return annotation(record, name_key) or next(reversed(annotation_managers(record, key)), _UNKNOWN_PERSON)
 
 
 def _is_set_by_others(live: Object, key: str) -> bool:
-    """Return whether the object has this annotation from another field manager, or from an unknown one."""
+    """Return whether `live` has the annotation `key`, and not only Levelgate's own field manager manages it."""
     is_set = key in (live["metadata"].get("annotations") or {})
     return is_set and (not (managers := annotation_managers(live, key)) or set(managers) != {CONTENT_MANAGER})
 
 
 def _author(manifest: Manifest | None, live: Object | None, key: str, name_key: str) -> str:
-    """Return the author of the annotation that counts; empty if it is in Git.
+    """Return the author of the annotation `key` on `live`, or an empty string if `manifest` in Git has the annotation.
 
-    On the live object that is the field manager of the annotation, or the name that this manager wrote under
-    `name_key`.
+    The author is the field manager of the annotation. If this manager also wrote the annotation `name_key`, the author
+    is its value.
     """
     if annotation(manifest or {}, key) or live is None:
         return ""

@@ -1,8 +1,8 @@
 """Progress of one item after its grant: the healthy period, losses of health, and the clock for `progressDeadline`.
 
 The clock starts at the grant. It restarts when a level of the item becomes ready and when health is lost. It pauses
-while the item waits for a window, a hold or an approval, and while it is healthy, since baking is not failing. The
-status of the item stores all of it.
+while the item waits for a window, a hold or an approval, and while the item is healthy. The status of the instance
+stores the progress.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _STORED_FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ItemProgress:
-    """Progress since the grant at one target."""
+    """Healthy period, losses of health and clock of one item since it was granted one target. Times are in UTC."""
 
     ready_since: _Moment | None = None
     """Start of the current healthy period; None while the item is not healthy."""
     flaps: int = 0
-    """Losses of health during the bake time."""
+    """Number of losses of health during the bake time."""
     spent: timedelta = timedelta()
     """Time on the clock when it was last paused."""
     running_since: _Moment | None = None
@@ -43,14 +43,14 @@ class ItemProgress:
 
     @classmethod
     def start(cls, now: datetime) -> ItemProgress:
-        """Return the progress of an item that is granted now."""
+        """Return the progress of an item that is granted its target at `now`."""
         return cls(running_since=now)
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], now: datetime) -> ItemProgress:
-        """Return stored progress; inverse of `to_dict`.
+        """Return the progress from which `to_dict` made `stored`.
 
-        Unreadable progress counts as started now, so that it neither settles nor fails an item.
+        If `stored` is unreadable, return progress that starts at `now`, so that the item neither settles nor fails.
         """
         try:
             return msgspec.convert({name: stored[key] for key, name in _STORED_FIELDS.items() if key in stored}, cls)
@@ -74,15 +74,17 @@ class ItemProgress:
         """Return the progress after an observation of the item.
 
         Args:
-            is_waiting: the item waits for a window, a hold or an approval.
-            bake: bake time of the item's wave; a loss of health during it counts as a flap.
+            is_healthy: whether the item runs its target and is healthy.
+            levels: number of levels that are ready, counted from the first.
+            is_waiting: whether the item waits for a window, a hold or an approval.
+            bake: bake time of the item's wave. A loss of health during the bake time counts as a flap.
         """
         if is_healthy:
             return replace(
                 self, ready_since=self.ready_since or now, spent=timedelta(), running_since=None, levels=levels
             )
         if self.ready_since is None and levels <= self.levels and is_waiting == (self.running_since is None):
-            return self  # unchanged, so that an observation without news causes no write of the status
+            return self  # If the observation changes nothing, the status is not written.
         lost_health = self.ready_since is not None
         has_flapped = self.ready_since is not None and now - self.ready_since < bake
         spent = timedelta() if lost_health or levels > self.levels else self.elapsed(now)
@@ -94,9 +96,9 @@ class ItemProgress:
         )
 
     def elapsed(self, now: datetime) -> timedelta:
-        """Return the time on the clock."""
+        """Return the time on the clock at `now`."""
         return self.spent if self.running_since is None else self.spent + (now - self.running_since)
 
     def overdue_after(self, deadline: timedelta) -> datetime | None:
-        """Return the last time at which the clock has not passed the deadline; None while it is paused."""
+        """Return the last time in UTC at which the clock has not passed `deadline`, or None while it is paused."""
         return None if self.running_since is None else self.running_since + deadline - self.spent

@@ -25,15 +25,18 @@ def observe_item(
     now: datetime,
     bake: timedelta,
 ) -> RolloutItem:
-    """Return an item with the state and progress that the plan of its instance shows.
+    """Return `item` with the state and progress that the plan of its instance shows.
 
-    An instance of which nothing may be written counts as held, so the rollout does not wait for it. An instance whose
-    object was deleted by hand is judged by its nodes: a move would not restore it, healing does. It bakes again,
-    because its status is lost.
+    If the plan has an error, or the instance does not fit the schema of the target, the item counts as held. So the
+    rollout does not wait for it. If a person has deleted the object of the instance, the nodes decide about the item: a
+    move would not restore the object, but healing does. The item bakes again, because the status is lost.
 
     Args:
-        item: the item with its labels, priority, grant, hold and closed gate.
-        is_creation_paced: a failed first creation counts against the rollout.
+        item: item with labels, priority, grant, hold and closed gate.
+        plan: plan of the instance.
+        target: target of the item's wave.
+        is_creation_paced: whether a failed first creation counts against the rollout.
+        bake: bake time of the item's wave.
     """
     rendered = plan.rendered
     granted = item.granted or (plan.target_revision or rendered.applied) == target.revision
@@ -53,7 +56,7 @@ def observe_item(
         is_isolated=not rendered.applied and not is_creation_paced,
         error=failure.message if failure else "",
         held=item.held or plan.error or _incompatibility(plan, target),
-        # A gate that closes after the last write of the move holds nothing of the instance back.
+        # If a gate closes after the last write of the move, it does not keep the instance.
         blocked=gate_cause or (None if is_applied else item.blocked),
     )
     if not granted:
@@ -69,13 +72,16 @@ def observe_item(
 
 
 def _incompatibility(plan: ApplySetPlan, target: TargetRevision) -> Cause | None:
-    """Return the cause that keeps an instance whose spec in Git does not fit the schema of the target."""
+    """Return the cause that keeps an instance if its spec in Git does not fit the schema of `target`, or None."""
     incompatible_reason = plan.rendered.incompatible_reason
     return Cause(Reason.RENDER_FAILED, f"does not fit {target}: {incompatible_reason}") if incompatible_reason else None
 
 
 def read_progress(plan: ApplySetPlan, target: TargetRevision, now: datetime) -> ItemProgress:
-    """Return the progress towards this target from the status of the instance; started now if none is stored."""
+    """Return the progress towards `target` from the status of the instance.
+
+    If the status stores no progress towards `target`, return progress that starts at `now`.
+    """
     stored = LevelgateStatus.from_instance(plan.parent).progress
     return ItemProgress.from_dict(stored, now) if stored.get("revision") == target.revision else ItemProgress.start(now)
 
@@ -83,7 +89,7 @@ def read_progress(plan: ApplySetPlan, target: TargetRevision, now: datetime) -> 
 def progress_to_dict(rollout_item: RolloutItem, target: TargetRevision, policy: Policy) -> dict[str, Any]:
     """Return the progress of an item as JSON for the status of its instance.
 
-    `deadline` is the time at which the item fails; it is absent while the clock is paused.
+    The field `deadline` is the time in UTC at which the item fails. It is absent while the clock is paused.
     """
     deadline_at = rollout_item.progress.overdue_after(policy.progress_deadline)
     deadline = {"deadline": timestamp(deadline_at)} if deadline_at else {}

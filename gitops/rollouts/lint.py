@@ -1,8 +1,9 @@
 """Lint of policies: open time, equally specific policies, instances without a wave, selectors without a match.
 
-`availability` of the default policy requires a minimum of open time in every period of the coming year, in intervals of
-a minimum length. Only some periods are computed: those that begin where an interval ends or becomes too short, and
-those that end where an interval begins or becomes long enough. One of them has the least open time of all periods.
+`availability` of the default policy requires a minimum of open time in every period of the coming year. Only open
+intervals of a minimum length count. It suffices to compute the periods that begin where an interval ends or becomes
+too short, and those that end where an interval begins or becomes long enough. One of these has the least open time of
+all periods.
 """
 
 from __future__ import annotations
@@ -31,29 +32,35 @@ from renderer.phrasing import suggestion_or_names
 from renderer.render.model import Rendering
 
 LOOKAHEAD: Final = timedelta(days=366)
+"""Time from now on in which open time is checked."""
 _RESOLUTION: Final = timedelta(seconds=1)
 
 OpenInterval = tuple[datetime, datetime]
+"""Start and end in UTC of an interval in which changes may start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A period, from `begins`, in which the targets of these windows may change for less than the required time."""
+    """Period in which the targets that the same windows govern have less open time than required."""
 
     windows: tuple[str, ...]
+    """Names of the windows."""
     begins: datetime
+    """Start of the period in UTC."""
     open_for: timedelta
+    """Open time in the period."""
 
 
 def find_shortages(rules: SourceRules, targets: Iterable[WindowTarget], now: datetime) -> Iterator[Shortage]:
-    """Yield the worst period of each set of windows that governs a target, where it has too little open time.
+    """Yield the period with the least open time for each set of windows that governs a target.
 
-    Yields nothing if the default policy has no `availability`.
+    A period with at least the required open time is omitted. If the default policy has no `availability`, yield
+    nothing.
     """
     availability = rules.default_policy.windows.availability
     if availability is None:
         return
-    # Targets that the same windows govern have equal verdicts: one of them stands for all.
+    # Targets that the same windows govern have equal verdicts, so one target of each group is judged.
     target_by_windows: dict[tuple[str, ...], WindowTarget] = {}
     for target in targets:
         names = tuple(window.name for window in rules.windows.values() if window.governs(target, Operation.UPDATE))
@@ -91,7 +98,7 @@ def _open_time(intervals: Sequence[OpenInterval], availability: Availability, be
 
 
 def _open_intervals(rules: SourceRules, target: WindowTarget, now: datetime, until: datetime) -> Iterator[OpenInterval]:
-    """Yield the intervals in which an update of this target may start."""
+    """Yield the intervals between `now` and `until` in which an update of `target` may start."""
     moment = now
     windows = [rules.window_set(None)]
     while moment < until:
@@ -107,13 +114,13 @@ class PolicyLintResult:
     """Findings about the policies of one commit."""
 
     problems: tuple[Problem, ...]
-    """Policies that are equally specific for an instance; such an instance does not move."""
+    """Problems with policies that are equally specific for an instance. Such an instance does not move."""
     warnings: tuple[Problem, ...]
-    """Instances that fit no declared wave, or several."""
+    """Warnings about instances that fit no declared wave, or several."""
 
 
 def lint_policies(policies: Collection[Policy], rendering: Rendering) -> PolicyLintResult:
-    """Check all instances of a rendering against the policies of the same commit."""
+    """Return the findings about `policies` for all instances of `rendering`, which is of the same commit."""
     problems: set[Problem] = set()
     instances_by_policy: dict[str, tuple[Policy, dict[str, Mapping[str, str]]]] = {}
     for key, rendered in rendering.instances.items():
@@ -134,9 +141,13 @@ def lint_policies(policies: Collection[Policy], rendering: Rendering) -> PolicyL
 def find_unmatched_selectors(
     rules: SourceRules, declared_rules: Collection[DeclaredObject], objects: SelectableObjects
 ) -> Iterator[UnmatchedSelector]:
-    """Yield the selectors of windows and policies that match nothing in their source.
+    """Yield the selectors of windows and policies in `rules` that match nothing in their source.
 
-    `declared_rules` give the line of each selector, and the names of windows that exist but cannot be read.
+    Args:
+        rules: rules in force.
+        declared_rules: rules of the commit. They give the line of each selector, and the names of windows that exist
+            but cannot be read.
+        objects: objects of the source.
     """
     declared_windows = {rule.manifest["metadata"]["name"] for rule in declared_rules if rule.group_kind.kind == WINDOW}
     yield from find_unmatched_windows(rules.windows.values(), declared_rules, objects)
@@ -151,8 +162,8 @@ def find_unmatched_policies(
 ) -> Iterator[UnmatchedSelector]:
     """Yield selectors of policies and waves that match nothing, and names in waves that are not in `windows`.
 
-    A policy applies to the definitions of its source. If the source has no instance of them, labels are not checked,
-    because the instances may exist only in the cluster.
+    A policy applies to the definitions of its source. If the source declares no instance of these definitions, labels
+    are not checked, because the instances may exist only in the cluster.
     """
     declared_by_name = {
         rule.manifest["metadata"]["name"]: rule for rule in declared_rules if rule.group_kind.kind == POLICY
@@ -166,7 +177,7 @@ def find_unmatched_policies(
 
 
 def _missing_definitions(policy: Policy, objects: SelectableObjects) -> Iterator[tuple[str, str]]:
-    """Yield path and message of each name in `rgds` without a match."""
+    """Yield the path and the message of each entry in `spec.selector.rgds` that matches no definition."""
     names, sentence = tuple(objects.definitions), "no definition here is called"
     misses = list(find_missing_names(policy.selector.rgds, names, sentence, is_certain=objects.knows_definitions))
     consequence = "; it governs nothing" if len(misses) == len(policy.selector.rgds) else ""
@@ -177,7 +188,7 @@ def _missing_definitions(policy: Policy, objects: SelectableObjects) -> Iterator
 def _missing_instances(
     policy: Policy, objects: SelectableObjects, windows: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield path and message of each label selector without a match, and of each unknown window of a wave."""
+    """Yield the path and the message of each label selector without a match, and of each unknown window of a wave."""
     instances, is_certain = objects.labels_of(policy.selector.rgds), objects.knows_objects
     if instances and (selector := policy.selector.instances):
         if message := describe_missing_labels(selector, instances, is_certain=is_certain):

@@ -1,7 +1,7 @@
 """Outlook of a rollout for reports: the cause of each item that is not settled, its queue position and earliest start.
 
-A forecast counts only future times. A time computed from the present would change in every reconciliation, and with it
-the record of the rollout.
+A forecast contains only future times. A time that is computed from the present would change in every reconciliation. So
+the record of the rollout would be written in every reconciliation.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RolloutOutlook:
-    """Causes and forecasts of one rollout."""
+    """Cause of each item that is not settled, and forecast of each wave, for reports."""
 
     waits: Mapping[str, Cause]
-    """Cause by key of each item that is not settled, in the order of the rollout."""
+    """Causes by key of the item, in the order of the rollout."""
     forecasts: Mapping[str, WaveForecast]
-    """Blocking items and starts by wave, for the items that have not moved."""
+    """Forecasts by name of the wave, for the items that have not moved."""
 
 
 def build_outlook(
@@ -50,9 +50,12 @@ def build_outlook(
     now: datetime,
     closed: Mapping[str, Cause] | None,
 ) -> RolloutOutlook:
-    """Return the outlook of a rollout after `reserve` has counted the grants; parameters as for `decide_grants`.
+    """Return the outlook of a rollout after `reserve` has counted the grants.
 
-    Reads every item, so it is for reports. Decisions read only the first items of each order.
+    The function reads every item, so only reports use it. Decisions read only the first items in the order.
+
+    Args:
+        closed: cause by name of each wave whose own windows are closed.
     """
     collection.advance_to(now)
     snapshot = RolloutSnapshot(policy, collection, state, closed or {})
@@ -72,12 +75,18 @@ def build_outlook(
 
 
 def with_blocker_references(cause: Cause, causes: Mapping[str, Cause]) -> Cause:
-    """Return the cause with its first blockers as references, each with its own cause from `causes`."""
+    """Return `cause` with its first blockers as references.
+
+    Each reference has the reason and the end of the blocker's own cause in `causes`.
+    """
     return replace(cause, blockers=(), references=(*_instance_refs(cause.blockers, causes), *cause.references))
 
 
 def progress_of(policy: Policy, collection: RolloutCollection, state: RolloutState) -> tuple[WaveProgress, ...]:
-    """Return the progress of each wave, in order. Forecasts are kept from `state`, since a new one reads every item."""
+    """Return the progress of each wave, in order.
+
+    The forecasts in `state` are kept, because a new forecast would read every item.
+    """
     forecasts = {wave.name: wave.ahead for wave in state.waves}
     snapshot = RolloutSnapshot(policy, collection, state, {})
     progress = []
@@ -95,7 +104,7 @@ def progress_of(policy: Policy, collection: RolloutCollection, state: RolloutSta
 
 
 def _instance_refs(names: Sequence[str], causes: Mapping[str, Cause]) -> Iterator[CauseRef]:
-    """Yield references to the first instances of a list."""
+    """Yield references to the first `MAX_LISTED_ITEMS` instances in `names`, with their causes in `causes`."""
     for name in names[:MAX_LISTED_ITEMS]:
         cause = causes.get(name) or Cause(Reason.PROGRESSING)
         yield CauseRef("Instance", name, cause.reason, until=cause.until)
@@ -103,7 +112,7 @@ def _instance_refs(names: Sequence[str], causes: Mapping[str, Cause]) -> Iterato
 
 @dataclass(frozen=True)
 class _WaveView:
-    """View of a wave from its items: what each of them waits for."""
+    """One wave with all its items, from which the cause and the earliest start of each item are computed."""
 
     snapshot: RolloutSnapshot
     wave: Wave
@@ -138,7 +147,7 @@ class _WaveView:
 
     @cached_property
     def obstacle(self) -> Cause | None:
-        """Return the first cause that stops the whole wave."""
+        """Return the first cause that stops the whole wave, or None if no cause does."""
         return next(self.snapshot.obstacles(self.wave), None)
 
     @cached_property
@@ -151,7 +160,12 @@ class _WaveView:
         return tuple(item.key for item in self.items if self.collection.state_of(item.key).is_eligible)
 
     def wave_forecast(self, waits: Mapping[str, Cause], starts: Mapping[str, datetime]) -> WaveForecast:
-        """Return the items that the wave waits for, with their causes from `waits`, and the `starts` by place."""
+        """Return the forecast of the wave.
+
+        Args:
+            waits: cause by key of each item that is not settled.
+            starts: earliest start in UTC by key of each eligible item.
+        """
         names = (
             self.earlier_unsettled
             if self.obstacle and self.obstacle.reason is Reason.WAVE_NOT_REACHED
@@ -161,7 +175,10 @@ class _WaveView:
         return WaveForecast(tuple(blocking_items), tuple(self._start_forecasts(starts)))
 
     def waits(self, starts: Mapping[str, datetime]) -> Iterator[tuple[str, Cause]]:
-        """Yield key and cause of each item that is not settled; `starts` as from `forecast_starts`."""
+        """Yield the key and the cause of each item that is not settled.
+
+        `starts` are the earliest starts that `forecast_starts` returns.
+        """
         availability_wait = self._availability_wait() if self.snapshot.lacks_availability else None
         place = self._first_place
         for item in self.items:
@@ -175,11 +192,11 @@ class _WaveView:
                     self._obstacle_wait(item, position, start)
                     or (availability_wait if availability_wait and item.healthy else self._pace_wait(position, start)),
                 )
-                # An item with a hold or a closed gate takes no place: the next item has the same one.
+                # An item with a hold or a closed gate takes no place, so the next item has the same place.
                 place += self.collection.state_of(item.key).is_eligible
 
     def is_concluded(self, item: RolloutItem) -> bool:
-        """Return whether the next wave does not wait for this item."""
+        """Return whether the next wave does not wait for `item`."""
         state = self.collection.state_of(item.key)
         return state.is_settled or state.has_failed or state.is_passed_over
 
@@ -189,7 +206,7 @@ class _WaveView:
         return self.wave_items.counters.updated + 1
 
     def _start_forecasts(self, starts: Mapping[str, datetime]) -> Iterator[StartForecast]:
-        """Yield a forecast for each place from which items start later than the ones before."""
+        """Yield a forecast for each place whose item starts later than the items at earlier places."""
         forecasts = (
             StartForecast(place, starts[key])
             for place, key in enumerate(self.eligible_keys, self._first_place)
@@ -199,7 +216,10 @@ class _WaveView:
         return (next(batch) for _, batch in islice(batches, MAX_FORECAST_STARTS))
 
     def _in_flight_wait(self, item: RolloutItem) -> Cause | None:
-        """Return the cause of an item that has moved; None if it is settled or its nodes tell what is wrong."""
+        """Return the cause of `item`, which has moved.
+
+        Return None if the item is settled, or if it is an isolated item that failed. Its nodes report that failure.
+        """
         state = self.collection.state_of(item.key)
         if state.is_settled or (state.is_passed_over and not item.is_passed_over):
             return None
@@ -220,7 +240,7 @@ class _WaveView:
         return Cause(Reason.PROGRESSING, f"moving to {self.target}")
 
     def _pace_wait(self, position: QueuePosition, start: datetime | None) -> Cause:
-        """Return the cause of an item for which the wave has no room yet."""
+        """Return the cause of the item at `position`, for which the wave has no room yet."""
         wave = f" in wave {self.wave.name}" if self.policy.waves else ""
         message = f"{ordinal(position.place)} of {position.total}{wave}, {self.shape}"
         return Cause(
@@ -233,7 +253,10 @@ class _WaveView:
         )
 
     def _obstacle_wait(self, item: RolloutItem, position: QueuePosition, start: datetime | None) -> Cause | None:
-        """Return the cause, other than pace, of an item that has not moved; the one that a person should see first."""
+        """Return the cause, other than pace, of `item`, which has not moved, or None if only pace keeps it.
+
+        If several causes apply, return the one that a person should see first.
+        """
         wait = item.held or self._halt_obstacle() or item.blocked or self.obstacle
         if wait is None or wait.reason is not Reason.WAVE_NOT_REACHED:
             return wait
@@ -258,11 +281,11 @@ class _WaveView:
         return self.obstacle if self.obstacle and self.obstacle.reason is Reason.HALTED else None
 
     def forecast_starts(self, opens: datetime) -> tuple[dict[str, datetime], datetime]:
-        """Return the earliest start by key of eligible items, and the earliest end of the wave.
+        """Return the earliest start in UTC by key of each eligible item, and the earliest end of the wave.
 
-        The forecast assumes that the wave opens at `opens` and that each item settles as early as it can. It is a lower
-        bound: approvals and recoveries take unknown time. Items that start at the present have no entry. Times are at
-        most `MAX_DURATION` ahead.
+        The forecast assumes that the wave opens at `opens` and that each item settles as early as it can. The starts
+        are lower bounds, because approvals and recoveries take unknown time. Items that start at the present have no
+        entry. The assumed ends of items are at most `MAX_DURATION` ahead.
         """
         now, bake = self.collection.now, self.wave_items.bake
         latest = now + MAX_DURATION
@@ -273,7 +296,7 @@ class _WaveView:
         counters, moment = self.wave_items.counters, begin
         moved_count = counters.updated
         starts: dict[str, datetime] = {}
-        # Items that would start at the present: their end is unknown, so each settles without advancing the time.
+        # The end of items that start at the present is unknown, so each settles without advancing the time.
         untimed_moves = 0
         while True:
             for key in islice(keys_to_start, max(0, self.snapshot.limit(self.wave, counters) - moved_count)):
@@ -292,7 +315,10 @@ class _WaveView:
             counters = counters._replace(settled=counters.settled + 1)
 
     def _earliest_end(self, item: RolloutItem) -> datetime:
-        """Return the earliest time at which an item in flight settles; the present if only its health decides."""
+        """Return the earliest time in UTC at which `item`, which is in flight, settles.
+
+        Return the present if only the health of the item decides.
+        """
         now = self.collection.now
         if item.updated and item.healthy:
             return self.collection.state_of(item.key).changes_at or now

@@ -1,7 +1,7 @@
 """A `PropagationPolicy` as a value, the default policy, and the choice between policies.
 
-The most specific policy alone governs an instance; fields of other policies are not inherited. Every instance is in
-exactly one wave: an instance that fits no declared wave, or several, is in the last one, `rest`.
+The most specific policy alone governs an instance. Fields of other policies are not inherited. Every instance is in
+exactly one wave. If an instance fits no declared wave, or several, it is in the last wave, `rest`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ REST_WAVE: Final = "rest"
 """The wave of instances that fit no declared wave, or several."""
 
 ALL_WAVE: Final = "all"
-"""The one wave of a policy that declares none."""
+"""The only wave of a policy that declares no waves."""
 
 
 class PolicyScope(StrEnum):
-    """Changes that a policy governs: new revisions of the definition, or changes of an instance's own spec as well."""
+    """Changes that a policy governs: only new revisions of the definition, or also changes of an instance's spec."""
 
     REVISIONS = "Revisions"
     ALL = "All"
 
 
 class Mode(StrEnum):
-    """Room for the next items: once a whole batch has settled, or once any item has."""
+    """Time at which further items may move: after a whole batch has settled, or after any item has settled."""
 
     BATCH = "Batch"
     SLIDING = "Sliding"
@@ -82,39 +82,46 @@ class PolicySelector:
     """Selection of instances by their definition and labels."""
 
     rgds: tuple[str, ...] = ()
-    """Names of definitions, with `*`; empty for all."""
+    """Names of definitions, which may contain `*`. If `rgds` is empty, all definitions are selected."""
     instances: LabelSelector | None = None
-    """Labels of instances; None for all."""
+    """Labels of instances. If `instances` is None, all instances are selected."""
 
     def matches(self, definition: str, labels: Mapping[str, str]) -> bool:
-        """Return whether an instance of this definition, with these labels, is selected."""
+        """Return whether an instance of `definition` with these labels is selected."""
         return matches_any(self.rgds or None, definition) and (self.instances is None or self.instances.matches(labels))
 
     def rank(self, definition: str) -> tuple[int, bool]:
-        """Return the specificity for this definition: a name before a pattern before none, then labels before none."""
+        """Return the specificity of the selector for `definition`. A higher rank is more specific.
+
+        The exact name of the definition ranks above a pattern, and a pattern ranks above an empty `rgds`. If these are
+        equal, a selector with `instances` ranks above one without.
+        """
         by_name = 2 if definition in self.rgds else 1 if self.rgds else 0
         return by_name, self.instances is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """Instances that move together, before the next wave. A `shape` or `bake` of None means that of the policy."""
+    """Instances of a rollout that move before those of the next wave."""
 
     name: str
     selector: LabelSelector = field(default_factory=LabelSelector)
     shape: Shape | None = None
+    """Shape of the wave. If it is None, the shape of the policy applies."""
     bake: timedelta | None = None
+    """Bake time of the wave. If it is None, the bake time of the policy applies."""
     windows: tuple[str, ...] = ()
+    """Names of windows that must be open before an instance of the wave moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPoint:
-    """Point of a rollout that needs an approval: after a wave, or after a number of items; one of the two is set."""
+    """Point at which a rollout continues only after an approval. Either `after_wave` or `after_settled` is set."""
 
     after_wave: str = ""
     after_settled: int = 0
     by: tuple[str, ...] = ()
-    """Groups to contact, for display. RBAC on the record of the rollout decides who can approve."""
+    """Groups to contact, for display. RBAC on the record of the rollout decides which people can approve."""
 
     def __str__(self) -> str:
         """Return the point as `levelgate approve --after` accepts it."""
@@ -123,19 +130,20 @@ class ApprovalPoint:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Rules for a rollback, a rollout to content that an older revision had.
-
-    A `shape` of None means that of the wave.
-    """
+    """Rules for a rollback, a rollout to content that an older revision had."""
 
     shape: Shape | None = None
+    """Shape of every wave. If it is None, the shape of the wave applies."""
     skip_bake: bool = True
     ignore_approvals: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Minimum of open time: `at_least` in every period of `per`, in intervals of at least `contiguous`."""
+    """Required open time in every period of the length `per`.
+
+    The open intervals of at least the length `contiguous` must add up to `at_least`.
+    """
 
     at_least: timedelta
     per: timedelta
@@ -157,7 +165,10 @@ class Policy:
     """A `PropagationPolicy`, or the default policy."""
 
     name: str = ""
-    """Name of the policy; empty for the default policy, which does not pace creation before the first completion."""
+    """Name of the policy; empty for `DEFAULT_POLICY`.
+
+    `DEFAULT_POLICY` does not pace the creation of instances before the first revision has completed.
+    """
     origin: SourceLocation = field(default_factory=SourceLocation)
     selector: PolicySelector = field(default_factory=PolicySelector)
     governs: PolicyScope = PolicyScope.REVISIONS
@@ -182,41 +193,44 @@ class Policy:
 
     @property
     def is_explicit(self) -> bool:
-        """Return whether Git declares this policy or its pace."""
+        """Return whether Git declares this policy, or the pace of this policy (`propagateWhen`)."""
         return bool(self.name)
 
     @property
     def all_waves(self) -> tuple[Wave, ...]:
-        """Return the declared waves in order, then the implicit `rest`; the single wave `all` if none is declared."""
+        """Return the declared waves in order and then the wave `rest`, or only the wave `all` if none is declared."""
         return (*self.waves, Wave(REST_WAVE)) if self.waves else (Wave(ALL_WAVE),)
 
     def rollout_of(self, definition: str) -> str:
-        """Return the name of the rollout of this definition's instances under this policy."""
+        """Return the name of the rollout of the instances of `definition` under this policy."""
         return definition if self.selector.instances is None else f"{definition}.{self.name}"
 
     def bake_of(self, wave: Wave) -> timedelta:
-        """Return the bake time of a wave."""
+        """Return the bake time of `wave`, or that of the policy if the wave has none."""
         return self.bake if wave.bake is None else wave.bake
 
     def shape_of(self, wave: Wave) -> Shape:
-        """Return the shape of a wave."""
+        """Return the shape of `wave`, or that of the policy if the wave has none."""
         return self.shape if wave.shape is None else wave.shape
 
     def with_pace(self, shape: Shape) -> Policy:
-        """Return the policy with the shape that `propagateWhen` of a definition sets; the result is explicit."""
+        """Return the policy with `shape`, which `propagateWhen` of a definition sets, for all waves.
+
+        The returned policy is explicit.
+        """
         waves = tuple(replace(wave, shape=None) for wave in self.waves)
         return replace(self, name=self.name or "propagateWhen", shape=shape, waves=waves)
 
     def without_pace(self) -> Policy:
-        """Return the policy for an empty `propagateWhen`: all at once.
+        """Return the policy for an empty `propagateWhen`: all items move at once.
 
-        Without a policy in Git, failures halt nothing.
+        If no policy in Git selects the instances, failures do not halt the rollout.
         """
         allowed = self.max_failures if self.is_explicit else ALL_ITEMS
         return replace(self.with_pace(Unpaced()), max_failures=allowed)
 
     def hold_end(self, since: datetime, until: datetime | None) -> datetime:
-        """Return the end of a hold: `until`, but at most `maxHold` after `since`."""
+        """Return the end of a hold in UTC: `until`, but at most `maxHold` after `since`."""
         latest = since + self.max_hold
         return latest if until is None else min(latest, until)
 
@@ -228,7 +242,10 @@ class Policy:
         return matching[0] if len(matching) == 1 else REST_WAVE
 
     def find_stragglers(self, instances: Mapping[str, Mapping[str, str]]) -> list[Problem]:
-        """Return a warning for each instance (labels by key) that fits no declared wave, or several."""
+        """Return a warning for each instance that fits no declared wave, or several.
+
+        `instances` are the labels by key of the instance.
+        """
         if not self.waves:
             return []
         return [
@@ -252,9 +269,9 @@ DEFAULT_POLICY: Final = Policy()
 
 
 def select_policy(policies: Iterable[Policy], definition: str, labels: Mapping[str, str]) -> Policy | Problem:
-    """Return the most specific policy for an instance, `DEFAULT_POLICY` if none selects it.
+    """Return the most specific policy for an instance of `definition` with these labels.
 
-    Return a problem if two policies are equally specific.
+    If no policy selects the instance, return `DEFAULT_POLICY`. If two policies are equally specific, return a problem.
     """
     matching = [policy for policy in policies if policy.selector.matches(definition, labels)]
     if not matching:

@@ -1,6 +1,6 @@
 """Reader of `PropagationPolicy` objects in Git.
 
-A policy is accepted as a whole or not at all. All its mistakes are reported together, each with its line.
+A policy is accepted as a whole or rejected. All mistakes in a policy are reported together, each with its line.
 """
 
 from __future__ import annotations
@@ -51,25 +51,25 @@ _PATTERN: Final = re.compile(r"[-a-z0-9.*]+")
 
 
 def read_policies(catalog: Catalog) -> ParsedRules[Policy]:
-    """Read all policies of a catalog."""
+    """Return all policies that `catalog` declares, and the problems with them."""
     return parse_rules(catalog.rules, POLICY, "policy", read_policy)
 
 
 def read_policy(declared: DeclaredObject) -> Policy | list[Problem]:
-    """Return the policy of one manifest, or all its mistakes in order."""
+    """Return the policy that `declared` describes, or all mistakes in it, in order."""
     reader = _PolicyReader(declared)
     policy = reader.parse_policy()
     return sorted(reader.problems) or policy
 
 
 class _PolicyReader(FieldProblems):
-    """Reader of one policy that collects mistakes.
+    """Reader of one policy.
 
-    A wrong value is replaced by the default, so that reading continues.
+    If a value is wrong, the reader adds a problem and continues with the default value.
     """
 
     def parse_policy(self) -> Policy:
-        """Return the policy; it is usable only if `problems` is empty afterwards."""
+        """Return the policy. The policy is usable only if `problems` is empty afterwards."""
         manifest = self.declared.manifest
         policy = Policy(name=manifest["metadata"]["name"], origin=self.declared.origin)
         if manifest["apiVersion"] != OWN_API_VERSION:
@@ -125,7 +125,10 @@ class _PolicyReader(FieldProblems):
         )
 
     def _parse_value(self, path: str, parse: Callable[[Any], _T], value: Any, default: _T) -> _T:
-        """Return the parsed value; `default` if it is absent or, with a problem noted, wrong."""
+        """Return the result of `parse` for `value`.
+
+        If `value` is None, return `default`. If `value` is wrong, add a problem at `path` and return `default`.
+        """
         if value is None:
             return default
         try:
@@ -188,8 +191,8 @@ class _PolicyReader(FieldProblems):
             match approval_spec["after"]:
                 case {"wave": wave} if len(approval_spec["after"]) == 1:
                     if wave not in waves:
-                        hint = f"there are {', '.join(waves)}" if waves else "this policy has no waves"
-                        self.add_problem(f"{path}.wave", f"no wave {wave!r}; {hint}")
+                        hint = f"name one of {', '.join(waves)}" if waves else "declare it under spec.waves"
+                        self.add_problem(f"{path}.wave", f"wave {wave!r} is not declared in this policy; {hint}")
                     points.append(ApprovalPoint(after_wave=wave, by=tuple(approval_spec.get("by", ()))))
                 case {"settled": settled} if len(approval_spec["after"]) == 1:
                     points.append(ApprovalPoint(after_settled=int(settled), by=tuple(approval_spec.get("by", ()))))
@@ -224,7 +227,7 @@ class _PolicyReader(FieldProblems):
 
 
 def _restore_n_keys(value: Any) -> Any:
-    """Return the value with the key `n` of each `linear` restored, which YAML 1.1 reads as the boolean false."""
+    """Return `value` with the key `n` of each `linear` restored. YAML 1.1 reads this key as the boolean false."""
     match value:
         case dict():
             restored = {name: _restore_n_keys(child) for name, child in value.items()}

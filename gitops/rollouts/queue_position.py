@@ -10,17 +10,19 @@ import msgspec
 from renderer.frozen import dataclass
 
 MAX_LISTED_ITEMS = 10
-"""Items that a report names individually."""
+"""Limit of items that a report names individually."""
 MAX_FORECAST_STARTS: Final = 50
-"""Starts that are forecast for one wave. Later items start at the last of them or after."""
+"""Limit of starts that the forecast of one wave lists. Later items start at the last listed start or after it."""
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class QueuePosition(NamedTuple):
-    """Queue position of an item: `place` of `total`, counted from 1."""
+    """Place of an item in the order of its wave, and the numbers that decide when the item may move."""
 
     place: int
+    """Place in the order, counted from 1."""
     total: int
+    """Number of items in the wave."""
     limit: int
     """Number of items that may be in flight or settled."""
     moved: int
@@ -37,42 +39,46 @@ class QueuePosition(NamedTuple):
 
     @property
     def stable_fields(self) -> dict[str, Any]:
-        """Return the fields that other items do not change when they settle; a status stores only these."""
+        """Return the fields that stay the same when other items settle. A status stores only these fields."""
         return {name: getattr(self, name) for name in ("place", "total", "wave", "shape")}
 
 
 @dataclass(frozen=True, slots=True)
 class BlockingItem:
-    """An item that others wait for, with its own reason and its end; an unknown end is None."""
+    """Item that other items wait for."""
 
     name: str
     reason: str
+    """Reason of the item's own cause."""
     until: _Moment | None = None
+    """End of the item's own cause in UTC; None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartForecast:
-    """A lower bound: items at this place of a wave, and later ones, start at this time or after."""
+    """Lower bound for the starts of the items from one place of a wave on."""
 
     place: int
+    """First place to which the bound applies, counted from 1."""
     at: _Moment
+    """Earliest start in UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaveForecast:
-    """Forecast for the items of a wave that have not moved."""
+    """Blocking items and earliest starts for the items of a wave that have not moved."""
 
     others: tuple[BlockingItem, ...] = ()
-    """First items that all of them wait for."""
+    """First of the items that all items of the wave wait for."""
     starts: tuple[StartForecast, ...] = ()
     """Earliest starts by place, in order."""
 
     def start_of(self, place: int) -> datetime | None:
-        """Return the earliest start of the item at this place; None if it is unknown."""
+        """Return the earliest start in UTC of the item at `place`, or None if it is unknown."""
         return max((forecast.at for forecast in self.starts if forecast.place <= place), default=None)
 
 
 def ordinal(number: int) -> str:
-    """Return an English ordinal: `1st`, `8th`, `11th`."""
+    """Return `number` as an English ordinal, such as `1st`, `8th` or `11th`."""
     ending = "th" if number % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"

@@ -1,8 +1,8 @@
-"""Requests of people to a rollout: halt, resume, approve. Each yields a new state, with a decision in its log.
+"""Requests of people to a rollout: halt, resume, approve. Each yields a new state, with a decision in the state's log.
 
-A request is an annotation on the record of the rollout, so RBAC `patch` on that object is the right to request. Each
-request is carried out or refused once: the write that records the result removes the annotation. Halts are applied
-last, so that a halt wins over a resume that arrives with it.
+A request is an annotation on the record of the rollout. So a person with the RBAC verb `patch` on the record can make
+requests. Each request is carried out or rejected once: the write that records the result removes the annotation. Halts
+are applied last. If a halt and a resume arrive together, the halt wins.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from renderer import well_known
 from renderer.frozen import dataclass
 
 REQUEST_ACTIONS: Final = (well_known.PROPOSED, well_known.RESUME, well_known.APPROVE, well_known.HALT)
-"""Annotations that are requests, in the order of execution.
+"""Keys of the annotations that are requests, in the order of execution.
 
-The reviewer of pull requests writes the first, people the rest.
+The reviewer of pull requests writes `well_known.PROPOSED`. People write the others.
 """
 
 REQUEST_KEYS: Final = (*REQUEST_ACTIONS, well_known.APPROVE_REASON, well_known.REQUESTED_BY)
-"""All annotations of requests and of their details; the write that answers the requests removes them."""
+"""Keys of all annotations of requests and of their details. The write that answers the requests removes them."""
 
 
 GIT_AUTHOR: Final = "Git"
@@ -46,13 +46,13 @@ GIT_AUTHOR: Final = "Git"
 
 @dataclass(frozen=True, slots=True)
 class RolloutRequest:
-    """Request to a rollout, from one annotation of its record."""
+    """Request to a rollout, from one annotation on the record of the rollout."""
 
     key: str
     """Key of the annotation."""
     value: str
     by: str
-    """Name that the author gave, else the field manager of the annotation."""
+    """Name that the author gave, or the field manager of the annotation if the author gave none."""
     why: str
 
     @property
@@ -64,7 +64,7 @@ class RolloutRequest:
 def parse_requests(record: Object) -> tuple[RolloutRequest, ...]:
     """Return the requests on the record of a rollout, in the order of execution.
 
-    An annotation with an empty value is a request as well: it is refused, and so its author gets an answer.
+    An annotation with an empty value is also a request. It is rejected, so that its author gets an answer.
     """
     present_keys = [key for key in REQUEST_ACTIONS if key in (record["metadata"].get("annotations") or {})]
     return tuple(
@@ -86,7 +86,13 @@ def apply_requests(
     *,
     now: datetime,
 ) -> RolloutState:
-    """Return the state after these requests; a refusal adds only its decision. `failed` as for `resume`."""
+    """Return `state` after `rollout_requests`, in their order.
+
+    If a request is rejected, only a decision is added that says so.
+
+    Args:
+        failed: number of failed items by name of the wave.
+    """
     for request in rollout_requests:
         try:
             match request.key:
@@ -106,9 +112,9 @@ def apply_requests(
 def apply_requests_blind(
     state: RolloutState, rollout_requests: Iterable[RolloutRequest], *, now: datetime
 ) -> RolloutState:
-    """Return the state after requests to a rollout whose instances cannot be read.
+    """Return `state` after `rollout_requests` to a rollout whose instances cannot be read.
 
-    A halt and the result of a proposed revert need no instances. Other requests are refused.
+    A halt and the result of a proposed revert need no instances, so they are applied. Other requests are rejected.
     """
     for request in rollout_requests:
         if request.key in {well_known.PROPOSED, well_known.HALT}:
@@ -125,9 +131,9 @@ def _record_refusal(state: RolloutState, request: RolloutRequest, why: str, now:
 
 
 def halt(state: RolloutState, *, by: str, why: str, now: datetime) -> RolloutState:
-    """Halt the moves to every target that has not completed.
+    """Return `state` with a halt of every target that has not completed.
 
-    Raises: RequestRefused if the reason is empty or every target has completed.
+    Raises: RequestRefused if `why` is empty or every target has completed.
     """
     _require_reason("halt", why)
     targets = {target.revision: target for target in state.targets.values() if target != state.completed}
@@ -139,9 +145,9 @@ def halt(state: RolloutState, *, by: str, why: str, now: datetime) -> RolloutSta
 
 
 def with_git_halt(state: RolloutState, why: str, *, now: datetime) -> RolloutState:
-    """Return the state with the halt that the definition in Git asks for, or without it if `why` is empty.
+    """Return `state` with the halt that the definition in Git asks for, or without that halt if `why` is empty.
 
-    Unlike a request, the halt follows every new target as long as Git asks for it.
+    Unlike a halt by request, the halt also applies to every new target, as long as Git asks for it.
     """
     other_halts = tuple(halt for halt in state.halts if halt.by != GIT_AUTHOR)
     targets = {target.revision for target in state.targets.values() if target != state.completed} if why else set()
@@ -155,12 +161,14 @@ def with_git_halt(state: RolloutState, why: str, *, now: datetime) -> RolloutSta
 
 
 def resume(state: RolloutState, failed: Mapping[str, int], *, by: str, why: str, now: datetime) -> RolloutState:
-    """Remove all halts but that of Git, and accept the current failures; a further failure halts the rollout again.
+    """Return `state` without its halts, except those of Git, and with the current failures accepted.
+
+    A further failure halts the rollout again.
 
     Args:
-        failed: number of failed items by wave.
+        failed: number of failed items by name of the wave.
 
-    Raises: RequestRefused if the reason is empty, nothing is halted, or only Git halts the rollout.
+    Raises: RequestRefused if `why` is empty, nothing is halted, or only Git halts the rollout.
     """
     _require_reason("resume", why)
     if not state.halts:
@@ -176,9 +184,11 @@ def resume(state: RolloutState, failed: Mapping[str, int], *, by: str, why: str,
 
 
 def approve(policy: Policy, state: RolloutState, after: str, *, by: str, why: str, now: datetime) -> RolloutState:
-    """Approve the current targets at one approval point: a wave, or a number of items. Health and pace still apply.
+    """Return `state` with an approval of every current target at the approval point `after`.
 
-    Raises: RequestRefused if the policy has no such approval point.
+    `after` is the name of a wave or a number of items. Health and pace still apply.
+
+    Raises: RequestRefused if `policy` has no approval point `after`.
     """
     check_approval_point([str(point) for point in policy.approvals], after, f"policy {policy.name or '(default)'}")
     targets = sorted({target.revision for target in state.targets.values()})
@@ -193,9 +203,11 @@ def approve(policy: Policy, state: RolloutState, after: str, *, by: str, why: st
 
 
 def check_approval_point(points: Sequence[str], after: str, by: str) -> None:
-    """Check that `after` is one of the approval points; `by` names their policy or record in the message.
+    """Check that `after` is one of the approval points `points`.
 
-    Raises: RequestRefused.
+    In the message, `by` names the policy or rollout that has the points.
+
+    Raises: RequestRefused if `after` is not in `points`.
     """
     if after not in points:
         hint = f"it requires one after {', '.join(points)}" if points else "it requires none"
@@ -203,9 +215,12 @@ def check_approval_point(points: Sequence[str], after: str, by: str) -> None:
 
 
 def record_proposal(state: RolloutState, text: str, *, now: datetime) -> RolloutState:
-    """Store the result of a proposed revert on the halt of its target; ignored if the target is no longer halted.
+    """Return `state` with the result of a proposed revert stored on the halt of its target.
 
-    The text is the target and a URL, as in `r13 https://...`, or the target and the reason why there is no proposal.
+    `text` is the value of the annotation, of which the first `MAX_TEXT_CHARACTERS` characters count. It names the
+    target, then the URL of the pull request or the reason why none was opened. An example is `r13 https://...`.
+
+    If no halt of that target waits for a proposed revert, return `state` unchanged.
     """
     target, _, outcome = text[:MAX_TEXT_CHARACTERS].partition(" ")
     revert = Revert(url=outcome) if outcome.startswith(("https://", "http://")) else Revert(why=outcome)

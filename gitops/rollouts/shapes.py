@@ -1,8 +1,8 @@
-"""Shapes of a rollout, which limit the items in flight; counts and percentages.
+"""Shapes of a rollout, which limit the items in flight, and numbers of items as counts or percentages.
 
-A shape is a frontier F(s) over N items: at most F(s) items may be in flight or settled while s have settled. F never
-decreases and is at least min(N, s + 1), so a rollout ends if its items settle. The arithmetic is integer. In floating
-point ceil(log 125 / log 5) is 4 instead of 3, so factor 5 would allow 625 items instead of 125.
+A shape is a frontier F(s) over N items: while s items have settled, at most F(s) items may be in flight or settled.
+F never decreases, and F(s) is at least min(N, s + 1). So a rollout ends if its items settle. The arithmetic is integer:
+in floating point, ceil(log 125 / log 5) is 4 instead of 3, so factor 5 would let 625 items move instead of 125.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _PERCENT: Final = re.compile(r"(0|[1-9][0-9]{0,2})%")
 
 @dataclass(frozen=True, slots=True)
 class CountOrPercent:
-    """A number of items, or a percentage of all of them."""
+    """Number of items, or percentage of all items."""
 
     value: int
     is_percent: bool = False
 
     @classmethod
     def parse(cls, amount: int | str) -> CountOrPercent:
-        """Return the amount that a policy declares: `3` or `25%`.
+        """Return the value of `amount` in a policy, such as `3` or `25%`.
 
-        Raises: ValueError for other text, a negative number or more than 100 %.
+        Raises: ValueError if `amount` is another text, a negative number or more than 100 %.
         """
         if isinstance(amount, str):
             match = _PERCENT.fullmatch(amount)
@@ -38,11 +38,11 @@ class CountOrPercent:
         return cls(amount)
 
     def round_down(self, total: int) -> int:
-        """Return the number of items out of `total`; a percentage is rounded down."""
+        """Return the number of items. A percentage is taken of `total` and rounded down."""
         return total * self.value // 100 if self.is_percent else self.value
 
     def round_up(self, total: int) -> int:
-        """Return the number of items out of `total`; a percentage is rounded up."""
+        """Return the number of items. A percentage is taken of `total` and rounded up."""
         return -(-total * self.value // 100) if self.is_percent else self.value
 
     def __str__(self) -> str:
@@ -56,7 +56,10 @@ ONE_ITEM: Final = CountOrPercent(1)
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Batches of `n` items; a percentage is of N, rounded down, at least 1. Raises: ValueError if `n` is below 1."""
+    """Shape with batches of `n` items. A percentage is taken of all items and rounded down, but is at least 1 item.
+
+    Raises: ValueError if `n` is below 1.
+    """
 
     n: CountOrPercent = ONE_ITEM
 
@@ -70,7 +73,10 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
-    """One item first, then `factor` times the settled ones. Raises: ValueError if `factor` is below 2."""
+    """Shape with one item in the first batch. After each batch, `factor` times as many items may have moved.
+
+    Raises: ValueError if `factor` is below 2.
+    """
 
     factor: int = 2
 
@@ -84,7 +90,7 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True)
 class Unpaced:
-    """All items at once."""
+    """Shape in which all items may move at once."""
 
     def __str__(self) -> str:
         return "all at once"
@@ -96,8 +102,9 @@ Shape = Linear | Exponential | Unpaced
 def frontier(shape: Shape, settled: int, total: int, *, sliding: bool = False) -> int:
     """Return F(s): how many of `total` items may be in flight or settled while `settled` have settled.
 
-    By default a batch starts once the whole previous batch has settled. With `sliding`, each settled item makes room at
-    once. Both agree at the end of each batch, and `sliding` never allows fewer.
+    If `sliding` is false, a batch starts after the whole previous batch has settled. If `sliding` is true, each settled
+    item lets further items move at once. Both give the same number at the end of each batch. A true `sliding` never
+    gives a lower number.
     """
     match shape:
         case Unpaced():

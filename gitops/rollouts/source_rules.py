@@ -1,8 +1,9 @@
 """Rules of a source: its windows and policies in force.
 
-Broken input never opens a window. A rule that is invalid, or in an unreadable file, keeps its last accepted version. If
-it has none, no change starts in the source. The accepted rules are therefore stored in the cluster, together with the
-reason why the source is closed. They survive a restart with an empty cache, and the plans of other sources read them.
+Broken input never opens a window. If a rule is invalid, or in an unreadable file, its last accepted version stays in
+force. If it has no accepted version, no change starts in the source. Therefore the accepted rules are stored in the
+cluster, together with the reason why the source is closed. So they survive a restart with an empty cache, and the plans
+of other sources can read them.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from renderer.identity import Manifest
 from renderer.kinds import POLICY, WINDOW
 
 _RULE_PATTERN: Final = re.compile(rb"levelgate\.dev/v\d|Propagation(Window|Policy)")
-"""Traces of a rule in a file that cannot be parsed.
+"""Pattern for text that suggests a rule in a file that cannot be parsed.
 
-The prefix alone would match files with annotations of Levelgate.
+The prefix `levelgate.dev/` without a version would also match files with annotations of Levelgate.
 """
 
 RuleKey = tuple[str, str]
@@ -44,16 +45,16 @@ StoredRules = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SourceRules:
-    """Windows and policies of one source in force."""
+    """Windows and policies of one source in force, and the reason why the source is closed."""
 
     source: str
     windows: Mapping[str, Window]
     policies: tuple[Policy, ...] = ()
     closed_reason: str = ""
-    """Reason why no change of the source may start: a rule cannot be read. Empty if all can."""
+    """Reason why no change of the source may start, such as a rule that cannot be read; empty if changes may start."""
     problems: tuple[Problem, ...] = ()
     accepted: StoredRules = field(default_factory=dict)
-    """The same rules, to store."""
+    """The rules in force as JSON, to store in the cluster."""
 
     @property
     def default_policy(self) -> Policy:
@@ -64,7 +65,10 @@ class SourceRules:
         )
 
     def window_set(self, break_glass_until: datetime | None) -> WindowSet:
-        """Return the windows for `judge`, with the end of a break-glass if there is one."""
+        """Return the windows for `judge`.
+
+        `break_glass_until` is the end in UTC of a break-glass for the target, or None without a break-glass.
+        """
         defaults = self.default_policy.windows
         return WindowSet(
             tuple(self.windows.values()),
@@ -76,9 +80,9 @@ class SourceRules:
 
 
 def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
-    """Return the rules of a commit, with the stored version of each rule that the commit breaks.
+    """Return the rules of the commit in `catalog`, and the problems with them.
 
-    The problems are those of the commit.
+    If the commit breaks a rule, the version in `stored` is returned instead.
     """
     parsed: dict[str, ParsedRules[Any]] = {WINDOW: read_windows(catalog), POLICY: read_policies(catalog)}
     problems = (*(problem for rules in parsed.values() for problem in rules.problems), *find_unobeyed(catalog))
@@ -100,7 +104,7 @@ def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
 def _find_kept_rules(
     catalog: Catalog, stored: StoredRules, broken: Mapping[RuleKey, SourceLocation]
 ) -> dict[RuleKey, DeclaredObject]:
-    """Return the stored rules that stay in force: those that are broken now, and those whose file cannot be read."""
+    """Return the rules in `stored` that stay in force because they are in `broken`, or their file cannot be read."""
     declared_keys = set(map(_rule_key, catalog.rules))
     return {
         key: rule
@@ -116,7 +120,7 @@ def _effective_catalog(
     broken: Mapping[RuleKey, SourceLocation],
     kept_rules: Mapping[RuleKey, DeclaredObject],
 ) -> Catalog:
-    """Return the catalog with the rules in force, and with the stored calendars that only kept rules read."""
+    """Return `catalog` with the rules in force, and with the stored calendars that only `kept_rules` read."""
     valid_rules = [rule for rule in catalog.rules if _rule_key(rule) not in broken]
     stored_names = _calendar_names(kept_rules.values()) - _calendar_names(valid_rules)
     return replace(
@@ -132,9 +136,9 @@ def _closed_reason(
     kept_rules: Mapping[RuleKey, DeclaredObject],
     still_broken: Collection[str],
 ) -> str:
-    """Return the reason why the source is closed; empty if every rule has a version in force.
+    """Return the reason why the source is closed, or an empty string if every rule has a version in force.
 
-    `still_broken` are names of rules that cannot be read even in the version in force.
+    `still_broken` are the names of rules of which even the version in force cannot be read.
     """
     unknown = {key: f"{key[1]} ({origin})" for key, origin in broken.items() if key not in kept_rules}
     counts = Counter(map(_rule_key, catalog.rules))
@@ -151,7 +155,7 @@ def _closed_reason(
 
 
 def find_unobeyed(catalog: Catalog) -> Iterator[Problem]:
-    """Yield a problem for each object of a fleet, such as a Placement, in a source that serves no fleet."""
+    """Yield a problem for each object of a fleet, such as a Placement, in `catalog`, whose source serves no fleet."""
     for declared in catalog.destinations:
         kind = declared.group_kind.kind
         message = (
@@ -161,7 +165,7 @@ def find_unobeyed(catalog: Catalog) -> Iterator[Problem]:
 
 
 def restore_rules(source: str, stored: StoredRules) -> SourceRules:
-    """Return stored rules alone, without those of a commit."""
+    """Return the rules in `stored`, without rules of a commit."""
     rules = tuple(stored_documents(stored))
     catalog = Catalog(source, rules=rules, contents=_stored_calendars(stored, _calendar_names(rules)))
     windows, policies = read_windows(catalog), read_policies(catalog)
@@ -169,9 +173,9 @@ def restore_rules(source: str, stored: StoredRules) -> SourceRules:
 
 
 def unread_source_rules(source: str, stored: StoredRules) -> SourceRules:
-    """Return the rules of a source that this process has not read yet: the stored ones.
+    """Return the rules in `stored` for a source that this process has not read yet.
 
-    Without stored rules the source is closed, because it may have rules in Git.
+    If `stored` is empty, the source is closed, because it may have rules in Git.
     """
     if stored:
         return restore_rules(source, stored)
@@ -180,7 +184,7 @@ def unread_source_rules(source: str, stored: StoredRules) -> SourceRules:
 
 
 def _stored_calendars(stored: StoredRules, names: Collection[str]) -> dict[str, FileContent]:
-    """Return the accepted content, by path, of the calendar files with these names."""
+    """Return the content in `stored`, by path, of the calendar files with these names without folders."""
     return {
         file: FileContent(base64.b64decode(data))
         for file, data in (stored.get("calendars") or {}).items()
@@ -189,12 +193,12 @@ def _stored_calendars(stored: StoredRules, names: Collection[str]) -> dict[str, 
 
 
 def _calendar_names(rules: Iterable[DeclaredObject]) -> set[str]:
-    """Return the names, without folders, of the calendar files that these rules read."""
+    """Return the names, without folders, of the calendar files that `rules` read."""
     return {name.rpartition("/")[2] for rule in rules if (name := _calendar_name(rule.manifest))}
 
 
 def _unreadable_rule_files(catalog: Catalog, known_files: set[str]) -> Iterator[str]:
-    """Yield the unreadable files that may hold a rule, except the ones whose accepted rules are kept."""
+    """Yield the unreadable files that may hold a rule, except those in `known_files`, whose accepted rules are kept."""
     for file in sorted(catalog.unreadable_files - known_files):
         if _RULE_PATTERN.search(catalog.contents[file].data):
             yield file
@@ -205,19 +209,19 @@ def _rule_key(rule: DeclaredObject) -> RuleKey:
 
 
 def stored_documents(stored: StoredRules) -> Iterator[DeclaredObject]:
-    """Yield the rules that `store_documents` has stored."""
+    """Yield the rules in `stored`, with their files and lines."""
     for entry in stored.get("rules") or ():
         origin = SourceLocation(entry["file"], entry["line"])
         yield DeclaredObject(entry["manifest"], origin, partial(_line_of, origin))
 
 
 def _line_of(origin: SourceLocation, _path: str) -> int:
-    """Return the first line of the rule for any path, since lines inside a stored rule are not kept."""
+    """Return the first line of the rule for any path, because the lines inside a rule are not stored."""
     return origin.line
 
 
 def store_documents(documents: Iterable[DeclaredObject]) -> list[dict[str, Any]]:
-    """Return documents as JSON, with their files and lines."""
+    """Return `documents` as JSON, with their files and lines."""
     return [
         {"file": document.origin.file, "line": document.origin.line, "manifest": document.manifest}
         for document in sorted(documents, key=_rule_key)

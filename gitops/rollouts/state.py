@@ -1,6 +1,6 @@
 """Persistent state of a rollout: targets, halts, approvals, the last completed revision, and the latest decisions.
 
-Everything else follows from the instances in each reconciliation. `gitops/records/rollout_records.py` stores the state.
+Each reconciliation computes everything else from the instances. `gitops/records/rollout_records.py` stores the state.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 
 MAX_DECISIONS: Final = 50
+"""Limit of decisions in the log of a rollout. The oldest are dropped first."""
 CONTROLLER: Final = "levelgate"
 OVERRIDDEN: Final = "overridden"
 """Decision to bypass a closed window by a break-glass."""
@@ -28,22 +29,24 @@ PROPOSED: Final = "proposed"
 ANY_TARGET: Final = 0
 """Target of a halt that applies to every target."""
 MAX_TEXT_CHARACTERS: Final = 500
+"""Limit in characters for each text of a decision. The rest of a text is cut off."""
 _MIN_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class RequestRefused(GitopsError):
-    """A request of a person that cannot be carried out; the text says what to do instead."""
+    """Rejection of a request of a person. The text says why the request cannot be carried out."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRevision:
-    """A revision that a wave moves to; its number is its identity."""
+    """Revision of a definition that a wave moves to. Targets with the same number are equal."""
 
     revision: int
+    """Number of the revision."""
     commit: str = field(default="", compare=False)
     reverts: int = field(default=0, compare=False)
-    """Newest older revision with the same content; 0 if there is none."""
+    """Number of the newest older revision with the same content; 0 if no older revision has it."""
 
     @property
     def is_rollback(self) -> bool:
@@ -56,13 +59,15 @@ class TargetRevision:
 
 @dataclass(frozen=True, slots=True)
 class Revert:
-    """Proposed revert of a halted target: the `url` of its pull request, or `why` there is none.
+    """Result of proposing a revert of a halted target.
 
-    Both are empty until the reviewer of pull requests has tried.
+    Both fields are empty until the reviewer of pull requests has tried to open a pull request.
     """
 
     url: str = ""
+    """URL of the pull request."""
     why: str = ""
+    """Reason why no pull request was opened."""
 
     def __str__(self) -> str:
         if self.url:
@@ -72,14 +77,18 @@ class Revert:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """A latch: no further item moves to `target` until a person resumes the rollout. A new target is not affected."""
+    """Stop of a rollout: no further item moves to `target` until a person resumes the rollout.
+
+    A halt does not apply to a new target.
+    """
 
     target: int
+    """Number of the target revision, or `ANY_TARGET`."""
     since: _Moment
     by: str
     why: str
     revert: Revert | None = None
-    """Set where the policy proposes a revert."""
+    """Result of the proposed revert; None if the policy does not propose one."""
 
     def __str__(self) -> str:
         description = f"r{self.target} is halted since {timestamp(self.since)} by {self.by}: {self.why}"
@@ -88,10 +97,12 @@ class Halt:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Approval by a person that the rollout of `target` continues after a wave or a number of items, `after`."""
+    """Approval by a person that the rollout of `target` continues after the approval point `after`."""
 
     target: int
+    """Number of the target revision."""
     after: str
+    """Name of a wave, or number of items."""
     at: _Moment
     by: str
     why: str = ""
@@ -110,7 +121,7 @@ class DecisionRecord:
 
 @dataclass(frozen=True, slots=True)
 class WaveProgress:
-    """Progress of a wave for reports, in numbers of items."""
+    """Numbers of items of a wave in each state, and a forecast, for reports."""
 
     name: str
     shape: str
@@ -125,7 +136,7 @@ class WaveProgress:
     then: int = 0
     """Value of `limit` once every item in flight has settled."""
     ahead: WaveForecast = field(default_factory=WaveForecast)
-    """Forecast for the waiting items."""
+    """Forecast for the items that wait."""
 
     @property
     def moved(self) -> int:
@@ -133,7 +144,7 @@ class WaveProgress:
         return self.settled + self.moving + self.failed
 
     def with_forecast(self, ahead: WaveForecast) -> WaveProgress:
-        """Return the progress with a forecast, which is dropped if no item waits."""
+        """Return the progress with the forecast `ahead`, or with an empty forecast if no item waits."""
         return replace(self, ahead=ahead if self.waiting else WaveForecast())
 
     @property
@@ -143,22 +154,22 @@ class WaveProgress:
 
 
 REPORT_FIELDS: Final = frozenset({"waves", "points", "externals"})
-"""Fields of a state that people read and that no decision depends on."""
+"""Fields of `RolloutState` that people read and that no decision depends on."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutState:
-    """State of one rollout, as its record stores it. Fields in `REPORT_FIELDS` are for people only."""
+    """Everything that the record of a rollout stores. Fields in `REPORT_FIELDS` are for people only."""
 
     targets: Mapping[str, TargetRevision] = field(default_factory=dict)
-    """Target by wave."""
+    """Target by name of the wave."""
     passed: Mapping[str, TargetRevision] = field(default_factory=dict)
-    """Last target that each wave has completed."""
+    """Last target that a wave has completed, by name of the wave."""
     completed: TargetRevision | None = None
     """Last target at which every item of the rollout had settled."""
     halts: tuple[Halt, ...] = ()
     forgiven: Mapping[str, int] = field(default_factory=dict)
-    """Number of failures by wave that `resume` accepted."""
+    """Number of failures that `resume` accepted, by name of the wave."""
     approvals: tuple[Approval, ...] = ()
     decisions: tuple[DecisionRecord, ...] = ()
     """The latest `MAX_DECISIONS` decisions, oldest first."""
@@ -167,11 +178,11 @@ class RolloutState:
     points: tuple[str, ...] = ()
     """Approval points of the policy."""
     externals: Mapping[str, _Moment] = field(default_factory=dict)
-    """External facts of the definition that are true, with the time since when."""
+    """Time in UTC since which an external fact of the definition is true, by name of the fact."""
     of: str = ""
-    """Identity that survives a new name of the definition: its kind, and the policy if that selects instances.
+    """Kind of the definition, and the name of the policy if the policy selects instances.
 
-    Empty in records of earlier versions.
+    It identifies the rollout after the definition gets a new name. It is empty in records of earlier versions.
     """
 
     @property
@@ -180,35 +191,41 @@ class RolloutState:
         return all(self.completed == target == self.passed.get(name) for name, target in self.targets.items())
 
     def halt_of(self, target: TargetRevision) -> Halt | None:
-        """Return the halt that applies to a target; None if it is not halted."""
+        """Return the halt that applies to `target`, or None if `target` is not halted."""
         return next((halt for halt in self.halts if halt.target in {ANY_TARGET, target.revision}), None)
 
     def is_approved(self, target: TargetRevision, after: str) -> bool:
-        """Return whether a target has an approval at this approval point."""
+        """Return whether `target` has an approval at the approval point `after`."""
         return any(approval.target == target.revision and approval.after == after for approval in self.approvals)
 
     def with_progress(
         self, waves: tuple[WaveProgress, ...], points: Iterable[str], externals: Iterable[str], now: datetime
     ) -> RolloutState:
-        """Return the state with its report fields; `externals` names the external facts that are true now."""
+        """Return the state with the report fields `waves`, `points` and `externals`.
+
+        `externals` are the names of the external facts that are true at `now`. If a fact was true before, it keeps its
+        time.
+        """
         since = {name: self.externals.get(name, now) for name in sorted(externals)}
         return replace(self, waves=waves, points=tuple(points), externals=since)
 
     def with_forecast(self, ahead: Mapping[str, WaveForecast]) -> RolloutState:
-        """Return the state with the forecast of each wave, by name."""
+        """Return the state with the forecasts in `ahead`, by name of the wave."""
         return replace(self, waves=tuple(wave.with_forecast(ahead[wave.name]) for wave in self.waves))
 
     @property
     def without_report(self) -> RolloutState:
-        """Return the state without its report fields."""
+        """Return the state with empty report fields."""
         return replace(self, waves=(), points=(), externals={})
 
     def with_decision(self, *entries: DecisionRecord) -> RolloutState:
-        """Return the state with these decisions appended; the newest are kept, each with bounded text.
+        """Return the state with `entries` appended to the log.
 
-        A decision of the controller, or one under a break-glass, that is recorded already is not added again. A process
-        that is killed between the record and the action repeats the decision. If the record changed each time, a
-        process that is killed repeatedly would never get beyond writing it.
+        Each text is cut after `MAX_TEXT_CHARACTERS` characters. Only the newest `MAX_DECISIONS` decisions are kept.
+
+        If a decision of the controller, or one under a break-glass, is in the log already, it is not appended again.
+        After a process was killed between the record and the action, it repeats the decision. If the record changed
+        each time, a process that is killed repeatedly would never get beyond writing the record.
         """
         shortened = [
             replace(

@@ -14,18 +14,23 @@ from renderer.render.revisions import DefinitionRevision
 
 
 def newest_target(revisions: Sequence[DefinitionRevision]) -> TargetRevision:
-    """Return the newest of all stored revisions of a definition, given oldest first, as a target."""
+    """Return the newest of `revisions` as a target.
+
+    `revisions` are all stored revisions of a definition, oldest first.
+    """
     last = revisions[-1]
     same_content = [older.number for older in revisions[:-1] if older.digest == last.digest]
     return TargetRevision(last.number, last.commit, reverts=max(same_content, default=0))
 
 
 def assign_targets(policy: Policy, state: RolloutState, target: TargetRevision, *, now: datetime) -> RolloutState:
-    """Assign a target to each wave, now that `target` is the newest revision.
+    """Return `state` with a target for each wave. `target` is the newest revision.
 
-    With `Supersede` all waves switch to it at once. Otherwise a wave first completes its target, or is halted there,
-    and then takes the target that the previous wave has completed or has now. The first wave takes the newest revision
-    once fewer than `pipelineMax` revisions are in flight (1 for `Finish`).
+    If `target` is halted and the policy has `onHalt: RollBack`, all waves switch to the last completed revision.
+    Otherwise, with `onNewRevision: Supersede`, all waves switch to `target` at once. With `Finish` or `Pipeline`, a
+    wave keeps its target until it has completed the target or is halted there. Then it takes the target that the
+    previous wave has completed or has now. The first wave takes `target` if no more than `pipelineMax` revisions would
+    then be in flight. With `Finish` the limit is 1.
     """
     halt = state.halt_of(target)
     if halt and policy.on_halt is OnHalt.ROLL_BACK and state.completed and state.completed.revision != target.revision:
@@ -66,8 +71,8 @@ def _assign_in_order(policy: Policy, state: RolloutState, newest_revision: Targe
     """Return the target of each wave for `Finish` and `Pipeline`."""
     max_in_flight = policy.pipeline_max if policy.on_new_revision is OnNewRevision.PIPELINE else 1
     first, *others = (wave.name for wave in policy.all_waves)
-    # In flight are the targets that later waves have yet to complete, and the one that the first wave has completed and
-    # that they take next.
+    # In flight are the targets that later waves have yet to complete, and the target that the first wave has completed,
+    # which the later waves take next.
     in_flight = {state.targets[name] for name in others if not _is_free(state, name)}
     if in_flight and (passed_target := state.passed.get(first)):
         in_flight.add(passed_target)
@@ -85,13 +90,16 @@ def _assign_in_order(policy: Policy, state: RolloutState, newest_revision: Targe
 
 
 def _is_free(state: RolloutState, wave: str) -> bool:
-    """Return whether the wave has completed its target, is halted there, or has none."""
+    """Return whether `wave` may take a new target: it has completed its target, is halted there, or has no target."""
     target = state.targets.get(wave)
     return target is None or state.passed.get(wave) == target or state.halt_of(target) is not None
 
 
 def bake_times(policy: Policy, state: RolloutState) -> dict[str, timedelta]:
-    """Return the bake time by wave; zero for a rollback under a policy with `skipBake`."""
+    """Return the bake time by name of the wave.
+
+    If the target of a wave is a rollback and the policy has `skipBake`, the bake time is zero.
+    """
     return {
         wave.name: timedelta()
         if state.targets[wave.name].is_rollback and policy.rollback.skip_bake
@@ -101,6 +109,9 @@ def bake_times(policy: Policy, state: RolloutState) -> dict[str, timedelta]:
 
 
 def shape_of(policy: Policy, wave: Wave, target: TargetRevision) -> Shape:
-    """Return the shape of a wave for this target; `rollback.shape` of the policy applies to a rollback."""
+    """Return the shape of `wave` for `target`.
+
+    If `target` is a rollback and the policy has `rollback.shape`, return that shape.
+    """
     shape = policy.shape_of(wave)
     return policy.rollback.shape or shape if target.is_rollback else shape

@@ -1,6 +1,7 @@
 """Search for the next change of a conjunction of open states, from edge to edge, with a cache.
 
-A state function returns the open state at an instant. A target is open while all state functions of its sources are.
+A state function returns whether a target is open at an instant, according to the windows of one source. The target is
+open while all state functions return open.
 """
 
 from __future__ import annotations
@@ -14,63 +15,78 @@ from gitops.windows.occurrences import HORIZON
 from renderer.frozen import dataclass
 
 _MAX_EDGES: Final = 10_000
-"""Edges that one search visits. It then returns the instant it has reached, up to which nothing changes."""
+"""Limit of edges that one search visits.
+
+At the limit the search returns the instant that it has reached. Until that instant nothing changes.
+"""
 
 _MAX_TIME: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class OpenState(NamedTuple):
-    """Open or not, and an instant before which that does not change; None for never."""
+    """Answer of a state function at an instant."""
 
     is_open: bool
     until: datetime | None
+    """Instant in UTC before which `is_open` does not change; None if it never changes."""
 
 
 @dataclass(slots=True)
 class ChangeCache:
-    """Result of the last search for a change: none from `since` to `reached`, and one at `change` if it was found.
+    """Result of the last search for a change, from which the next search continues.
 
     A target that never opens has thousands of edges in ten years, and each reconciliation searches for each target.
     """
 
     since: datetime = _MAX_TIME
+    """Instant at which the search began."""
     reached: datetime = _MAX_TIME
+    """Instant until which the search has found no change."""
     change: datetime | None = None
+    """Instant of the change; None if no change was found."""
 
     def find_next_change(
         self, state_functions: Sequence[Callable[[datetime], OpenState]], now: datetime
     ) -> datetime | None:
-        """Return the same as the function `find_next_change`, continuing from where the last search ended."""
+        """Return the result of the function `find_next_change`.
+
+        If `now` is between the start and the result of the last search, that search is used or continued.
+        """
         if not self.since <= now < (self.change or self.reached):
             self.since = self.reached = now
         elif self.change:
             return self.change
         self.reached, self.change = _find_change(state_functions, self.reached, now + HORIZON)
-        if self.change == self.reached:  # The search gave up after `_MAX_EDGES`: the next one starts afresh.
+        if self.change == self.reached:  # The search ended at `_MAX_EDGES`, so the next one starts from its own `now`.
             self.since = _MAX_TIME
         return self.change
 
 
 @lru_cache(maxsize=256)
 def change_cache_for(_state_inputs: tuple[tuple[object, ...], ...]) -> ChangeCache:
-    """Return the cache for these inputs.
+    """Return the cache for all targets with these inputs of their state functions.
 
-    Keyed by value, because each commit reads its windows again, and many targets have equal windows.
+    Equal inputs share a cache, because each commit reads its windows again, and many targets have equal windows.
     """
     return ChangeCache()
 
 
 def find_next_change(state_functions: Sequence[Callable[[datetime], OpenState]], now: datetime) -> datetime | None:
-    """Return the first instant at which the conjunction of the states changes; None if not within ten years."""
+    """Return the first instant after `now` at which the conjunction of the states changes.
+
+    Return None if it does not change within ten years. After `_MAX_EDGES` edges, return the instant that the search has
+    reached.
+    """
     return _find_change(state_functions, now, now + HORIZON)[1]
 
 
 def _find_change(
     state_functions: Sequence[Callable[[datetime], OpenState]], moment: datetime, horizon: datetime
 ) -> tuple[datetime, datetime | None]:
-    """Return the last instant with an unchanged result, and the instant of the change; None if beyond the horizon.
+    """Return the last edge before the conjunction changes, and the instant of the change.
 
-    The search goes from edge to edge, so its cost does not depend on the time between them.
+    The instant of the change is None if it is after `horizon`. The search goes from edge to edge, so its cost does not
+    depend on the time between the edges.
     """
     states = [state_at(moment) for state_at in state_functions]
     first = all(state.is_open for state in states)
@@ -86,10 +102,10 @@ def _find_change(
 
 
 def earliest(moments: Iterable[datetime | None]) -> datetime | None:
-    """Return the earliest instant; None, which means never, only if there is no other."""
+    """Return the earliest of `moments`, or None if all of them are None. None means never."""
     return min((moment for moment in moments if moment), default=None)
 
 
 def latest(moments: Sequence[datetime | None]) -> datetime | None:
-    """Return the latest instant; None means never, which is later than all."""
+    """Return the latest of `moments`, or None if one of them is None. None means never, which is later than all."""
     return None if None in moments else max((moment for moment in moments if moment), default=None)

@@ -1,8 +1,8 @@
 """Events of an iCalendar file (RFC 5545), with their start and end in local time.
 
 The supported subset is single events with DTSTART and DTEND or DURATION. A recurring event is an error, because reading
-it in part would close or open a window at the wrong time. Cancelled events, to-dos and alarms are skipped. Definitions
-of time zones are skipped as well: the names must be those of the IANA database.
+only a part of it would close or open a window at the wrong time. Cancelled events, to-dos and alarms are skipped.
+Definitions of time zones are skipped too, because TZID must be a name of the IANA database.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DURATION = re.compile(r"P(?:(\d{1,3})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\
 
 
 class CalendarError(ValueError):
-    """An iCalendar file that cannot be read; `line` counts from 1."""
+    """First mistake in an iCalendar file. `line` is its line, counted from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         self.line = line
@@ -31,12 +31,14 @@ class CalendarError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CalendarEvent:
-    """Event in local time. A zone of None means the time zone of the window."""
+    """Start and end of an event in local time, each with its zone."""
 
     start: datetime
     start_zone: ZoneInfo | None
+    """Zone of `start`; None for the time zone of the window."""
     end: datetime
     end_zone: ZoneInfo | None
+    """Zone of `end`; None for the time zone of the window."""
     extra: timedelta = timedelta()
     """Elapsed time after `end`: the hours, minutes and seconds of a DURATION."""
 
@@ -52,7 +54,10 @@ class _Property:
 
 
 def parse_events(data: bytes) -> list[CalendarEvent]:
-    """Return the events of a file in the order of the file. Raises: CalendarError for the first mistake."""
+    """Return the events in `data`, the content of an iCalendar file, in the order of the file.
+
+    Raises: CalendarError at the first mistake.
+    """
     lines = list(_unfold_lines(data.removeprefix(codecs.BOM_UTF8)))
     if not lines or (lines[0].name, lines[0].value.upper()) != ("BEGIN", "VCALENDAR"):
         raise CalendarError(1, "not a calendar: the first line is not BEGIN:VCALENDAR")
@@ -60,9 +65,10 @@ def parse_events(data: bytes) -> list[CalendarEvent]:
 
 
 def _unfold_lines(data: bytes) -> Iterator[_Property]:
-    """Yield the lines, each joined with its continuations, which begin with a space or tab (RFC 5545, 3.1).
+    """Yield the property of each line in `data`, joined with its continuation lines.
 
-    Lines are joined as bytes, because a fold may split a multi-byte character.
+    A continuation line begins with a space or tab (RFC 5545, 3.1). Lines are joined as bytes, because a fold may split
+    a multi-byte character.
     """
     pending, line_number = b"", 0
     for current, line in enumerate(data.splitlines(), start=1):
@@ -91,7 +97,7 @@ def _parse_property(data: bytes, line_number: int) -> _Property:
 
 
 def _event_components(lines: Iterable[_Property]) -> Iterator[list[_Property]]:
-    """Yield the properties of each VEVENT, BEGIN first, without those of nested components."""
+    """Yield the properties of each VEVENT, beginning with BEGIN, without the properties of nested components."""
     open_components: list[str] = []
     current: list[_Property] = []
     for line in lines:
@@ -111,7 +117,7 @@ def _event_components(lines: Iterable[_Property]) -> Iterator[list[_Property]]:
 
 
 def _parse_event(properties: list[_Property]) -> CalendarEvent | None:
-    """Return one event; None if it is cancelled."""
+    """Return the event with these properties, or None if it is cancelled."""
     lines_by_name = {line.name: line for line in properties}
     if "STATUS" in lines_by_name and lines_by_name["STATUS"].value.upper() == "CANCELLED":
         return None
@@ -135,7 +141,7 @@ def _as_datetime(moment: date) -> datetime:
 
 
 def _parse_time(line: _Property) -> tuple[date, ZoneInfo | None]:
-    """Return a date or a local time, and its zone."""
+    """Return the date or local time in `line`, and its zone. The zone is None without Z and TZID."""
     value = line.value.upper()
     try:
         if "T" not in value:
@@ -149,7 +155,7 @@ def _parse_time(line: _Property) -> tuple[date, ZoneInfo | None]:
 
 
 def _parse_zone(line: _Property) -> ZoneInfo | None:
-    """Return the zone that TZID names; None without TZID."""
+    """Return the zone that TZID in `line` names, or None without TZID."""
     match = re.search(r";TZID=\"?([^\";:]*)", line.parameters)
     if match is None:
         return None
@@ -164,7 +170,8 @@ def _parse_zone(line: _Property) -> ZoneInfo | None:
 def _parse_duration(line: _Property | None, *, whole_day: bool) -> tuple[timedelta, timedelta]:
     """Return the calendar days and the elapsed time of a DURATION (RFC 5545, 3.3.6).
 
-    An event with neither end nor duration takes a whole day, or no time if it starts at a time of day (3.6.1).
+    Without a DURATION, `line` is None. Then an event that starts on a date takes a whole day, and an event that starts
+    at a time of day takes no time (3.6.1).
     """
     if line is None:
         return timedelta(days=1 if whole_day else 0), timedelta()

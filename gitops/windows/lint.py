@@ -1,6 +1,6 @@
 """Lint of windows: content that is valid and probably not intended.
 
-Warnings refuse nothing. They depend on the time: a window that ends soon has a warning that it did not have before.
+A warning does not reject a window. Warnings depend on the current time: a window gets a new warning when it ends soon.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from renderer.frozen import dataclass
 from renderer.kinds import WINDOW
 
 LOOKAHEAD: Final = timedelta(days=30)
+"""Time from now on after which a window must open again, or else it has a warning."""
 _YEAR: Final = timedelta(days=366)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class WindowWarning:
-    """A finding about a window for its author."""
+    """Message for the author of a window, with the window's name and location."""
 
     window: str
     message: str
@@ -45,7 +46,7 @@ class WindowWarning:
 
 
 def find_warnings(windows: Sequence[Window], now: datetime) -> tuple[WindowWarning, ...]:
-    """Return the warnings about the Allows of one source: they end soon, have ended, or are always denied."""
+    """Return a warning for each Allow among the windows of a source that ends soon, has ended, or is always denied."""
     return tuple(
         WindowWarning(window.name, message, window.origin)
         for window in windows
@@ -57,10 +58,10 @@ def find_warnings(windows: Sequence[Window], now: datetime) -> tuple[WindowWarni
 def find_unmatched_windows(
     windows: Iterable[Window], declared_rules: Iterable[DeclaredObject], objects: SelectableObjects
 ) -> Iterator[UnmatchedSelector]:
-    """Yield the selectors of windows, and entries of them, that match nothing in their source.
+    """Yield the selectors in `windows`, and the entries of selectors, that match nothing in their source.
 
-    `declared_rules` give the line of each. Windows with `byName` are skipped, since their selectors have no effect.
-    Names of clusters are not checked, because a repository may serve several clusters.
+    `declared_rules` give the line of each selector and entry. Windows with `byName` are skipped, because their
+    selectors have no effect. Names of clusters are not checked, because a repository may serve several clusters.
     """
     declared_by_name = {
         rule.manifest["metadata"]["name"]: rule for rule in declared_rules if rule.group_kind.kind == WINDOW
@@ -82,7 +83,7 @@ def find_unmatched_windows(
 
 
 def _missing_entries(selector: WindowSelector, objects: SelectableObjects) -> Iterator[tuple[str, str]]:
-    """Yield the path below the selector, and the message, of each entry without a match."""
+    """Yield the path below `spec.selector`, and the message, of each entry of `selector` without a match."""
     for field, entries, known, sentence, is_certain in (
         (
             "namespaces",
@@ -110,23 +111,29 @@ def _missing_entries(selector: WindowSelector, objects: SelectableObjects) -> It
 
 
 def _without_exclusions(selector: WindowSelector) -> WindowSelector:
-    """Return the selector for any cluster, without the labels that it excludes."""
+    """Return `selector` without its clusters and without the labels that it excludes."""
     return replace(selector, clusters=None, instances=selector.instances and required_labels(selector.instances))
 
 
 def _count_fields(selector: WindowSelector) -> int:
-    """Return the number of fields of a selector, without `clusters`, that are set."""
+    """Return the number of fields of `selector` that are set, without `clusters`."""
     fields = (selector.namespaces, selector.rgds, selector.nodes, selector.kinds, selector.instances)
     return sum(value is not None for value in fields)
 
 
 def find_common_opening(windows: Sequence[Window], now: datetime) -> datetime | None:
-    """Return the next time at which a change may start in all these windows at once; None if not within ten years."""
+    """Return the first time from `now` on at which a change may start in all of `windows` at once.
+
+    The time is in UTC. Return None if there is no such time within ten years.
+    """
     return _first_common_opening([partial(start_state, window) for window in windows], now)
 
 
 def find_clock_changes(window: Window, now: datetime) -> Iterator[tuple[date, str]]:
-    """Yield each day of the coming year on which a clock change moves an opening or closing, with a description."""
+    """Yield each day of the coming year on which a clock change moves an opening or closing of `window`.
+
+    Each day comes with a description of the effect.
+    """
     occurrences = window.timeline.occurrences
     if not isinstance(occurrences, Repeating):
         return
@@ -146,7 +153,14 @@ def find_clock_changes(window: Window, now: datetime) -> Iterator[tuple[date, st
 
 
 def _describe_shift(window: Window, wall: datetime, verb: str, *, last: bool) -> str:
-    """Return the effect of a clock change on an opening or closing at this local time; empty if there is none."""
+    """Return the effect of a clock change on an opening or closing at the local time `wall`.
+
+    Return an empty string if the clock does not change on that day, or if the change has no effect.
+
+    Args:
+        verb: `opens` or `closes`.
+        last: whether the later instant counts if `wall` occurs twice.
+    """
     midnight = datetime.combine(wall.date(), time())
     if not zones.changes_between(midnight, midnight + timedelta(days=1), window.zone):
         return ""
@@ -158,7 +172,7 @@ def _describe_shift(window: Window, wall: datetime, verb: str, *, last: bool) ->
 
 
 def _describe_end(window: Window, now: datetime) -> str:
-    """Return a message if the window has ended or does not open after the lookahead; else empty."""
+    """Return a message if `window` has ended or does not open after `LOOKAHEAD`, or an empty string."""
     if window.timeline.has_ended(now):
         return (
             "has ended; it still governs, so nothing that it governs is ever started: remove it or prolong effective.to"
@@ -176,7 +190,10 @@ def _describe_end(window: Window, now: datetime) -> str:
 
 
 def _describe_denial(window: Window, windows: Sequence[Window], now: datetime) -> str:
-    """Return a message if Denies with the same selector or none cover every opening of an Allow; else empty."""
+    """Return a message if Denies cover every opening of the Allow `window`, or an empty string.
+
+    Only Denies with the same selector as `window`, or with an empty selector, are considered.
+    """
     denies = [
         other
         for other in windows
@@ -193,11 +210,11 @@ def _describe_denial(window: Window, windows: Sequence[Window], now: datetime) -
 
 
 def _state_without_deny(deny: Window, now: datetime) -> OpenState:
-    """Return the state of a target that this Deny alone governs."""
+    """Return the open state at `now` of a target that only `deny` governs."""
     span = deny.timeline.span(now)
     return OpenState(not span.active, span.until)
 
 
 def _first_common_opening(state_functions: Sequence[partial[OpenState]], now: datetime) -> datetime | None:
-    """Return the first time, from `now` on, at which all states are open; None if not within ten years."""
+    """Return the first time from `now` on at which all states are open, or None if not within ten years."""
     return now if all(state_at(now).is_open for state_at in state_functions) else find_next_change(state_functions, now)

@@ -3,7 +3,8 @@
 Invariants:
 An occurrence includes `opens` and excludes `closes`. Occurrences that overlap or touch are merged.
 Openings and wall-clock closings are computed in local time and then converted. A duration is added to the instant.
-An occurrence that opens later never closes earlier. So the latest one before an instant decides whether it is active.
+Of two occurrences, the one that opens later never closes earlier. So the latest occurrence that opens before an instant
+decides whether the window is active at that instant.
 """
 
 from __future__ import annotations
@@ -25,39 +26,43 @@ HORIZON: Final = timedelta(days=3653)
 
 _DAY: Final = timedelta(days=1)
 _MAX_CACHE_ENTRIES: Final = 64
-"""Days, or instants, that one cache keeps: consecutive calls ask for the same ones."""
+"""Limit of days, or instants, that one cache keeps. Consecutive calls ask for the same ones."""
 
 
 class Interval(NamedTuple):
-    """A half-open interval of UTC instants."""
+    """Half-open interval of UTC instants."""
 
     opens: datetime
+    """First instant of the interval."""
     closes: datetime
+    """First instant after the interval."""
 
 
 class ActiveSpan(NamedTuple):
-    """State of a window at an instant: active or not, since when and until when; None is beyond the horizon."""
+    """State of a window at an instant, and the time in which this state does not change."""
 
     active: bool
     since: datetime | None
+    """Start of the state in UTC; None if it is unlimited or further away than `HORIZON`."""
     until: datetime | None
+    """End of the state in UTC; None if it is unlimited or further away than `HORIZON`."""
 
 
 class MergedOccurrences(NamedTuple):
-    """A run of occurrences that overlap or touch: the first and the last that were examined."""
+    """First and last examined occurrence of a run, whose occurrences overlap or touch."""
 
     first: Interval
     last: Interval
 
 
 class Occurrences(Protocol):
-    """Non-empty intervals in order; none closes before an earlier one."""
+    """Non-empty intervals in the order of their openings. Their closings are in the same order."""
 
     def iter_after(self, moment: datetime) -> Iterator[Interval]:
-        """Yield the intervals that open after the instant, the next first."""
+        """Yield the intervals that open after `moment`, the next first."""
 
     def iter_until(self, moment: datetime) -> Iterator[Interval]:
-        """Yield the intervals that open at the instant or before, the latest first."""
+        """Yield the intervals that open at `moment` or before, the latest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +74,19 @@ class Elapsed:
 
 @dataclass(frozen=True, slots=True)
 class WallClock:
-    """Closing at the first local time of this kind after the opening."""
+    """Closing at the first local time `at` after the opening, on `weekday` if it is not None."""
 
     at: time
     weekday: int | None
-    """Day of the closing, counted from Monday, 0; None for any day."""
+    """Day of the closing, where 0 is Monday; None for any day."""
     last: bool
-    """Take the later instant of a local time that occurs twice. The cautious choice: False for Allow, True for Deny."""
+    """Whether the later instant counts if the local time occurs twice. It is False for Allow and True for Deny.
+
+    So an Allow rather closes too early, and a Deny too late.
+    """
 
     def closing_of(self, opening: datetime) -> datetime:
-        """Return the local time of the closing for the local time of an opening."""
+        """Return the local time of the closing after the local time `opening`."""
         days_ahead = 0 if self.weekday is None else (self.weekday - opening.weekday()) % 7
         closing = datetime.combine(opening.date() + timedelta(days=days_ahead), self.at)
         return closing if closing > opening else closing + timedelta(days=1 if self.weekday is None else 7)
@@ -86,7 +94,7 @@ class WallClock:
 
 @dataclass(frozen=True)
 class Repeating:
-    """Occurrences that open at the same local times on each of some days."""
+    """Occurrences that open at the same local times on each of `days`."""
 
     days: Days
     times: tuple[time, ...]
@@ -94,11 +102,11 @@ class Repeating:
     end: Elapsed | WallClock
     zone: ZoneInfo
     exdates: frozenset[datetime | date]
-    """Local openings, or whole days, without an occurrence."""
+    """Local times of openings, or whole days, that have no occurrence."""
     _cache: dict[date, tuple[Interval, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def iter_after(self, moment: datetime) -> Iterator[Interval]:
-        # One more day on either side: a clock change at midnight can move an opening to another date.
+        # One more day on either side, because a clock change at midnight can move an opening to another date.
         for day in self.days.iter_from(zones.to_local(moment, self.zone).date() - _DAY):
             yield from (interval for interval in self._occurrences_on(day) if interval.opens > moment)
 
@@ -107,7 +115,7 @@ class Repeating:
             yield from (interval for interval in reversed(self._occurrences_on(day)) if interval.opens <= moment)
 
     def _occurrences_on(self, day: date) -> tuple[Interval, ...]:
-        """Return the merged occurrences that open on one of the days, from the cache if possible."""
+        """Return the merged occurrences that open on `day`, from the cache if possible."""
         if (occurrences := self._cache.get(day)) is None:
             if len(self._cache) >= _MAX_CACHE_ENTRIES:
                 self._cache.clear()
@@ -115,9 +123,9 @@ class Repeating:
         return occurrences
 
     def _find_occurrences(self, day: date) -> tuple[Interval, ...]:
-        """Return the merged occurrences that open on one of the days.
+        """Return the merged occurrences that open on `day`.
 
-        On a day without exceptions and clock changes, openings that touch are converted as one run. For `* * * * *`
+        On a day without `exdates` and clock changes, occurrences that touch are converted as one run. For `* * * * *`
         that is one conversion instead of 1,440.
         """
         midnight = datetime.combine(day, time())
@@ -128,19 +136,22 @@ class Repeating:
         )
 
     def openings(self, day: date) -> list[datetime]:
-        """Return the local openings on one of the days, without exceptions."""
+        """Return the local times of the openings on `day`, without those in `exdates`."""
         if day in self.exdates:
             return []
         return [opening for start in self.times if (opening := datetime.combine(day, start)) not in self.exdates]
 
     def _run(self, first: datetime, last: datetime) -> Interval | None:
-        """Return the interval from the first opening to the closing of the last; None if clock changes empty it."""
+        """Return the interval from the opening `first` to the closing of the opening `last`.
+
+        Return None if clock changes leave no time between them.
+        """
         opens = zones.opening_instant(first, self.zone)
         closes = self._closing_of(last)
         return Interval(opens, closes) if opens and closes and opens < closes else None
 
     def _closing_of(self, opening: datetime) -> datetime | None:
-        """Return the instant of the closing for a local opening; None if the opening does not take place."""
+        """Return the instant of the closing after the local time `opening`, or None if `opening` does not occur."""
         match self.end:
             case Elapsed(duration):
                 opens = zones.opening_instant(opening, self.zone)
@@ -155,7 +166,10 @@ class Repeating:
 
     @cached_property
     def _runs(self) -> tuple[tuple[time, time], ...]:
-        """Return the first and last opening of each run of occurrences that touch, on a day without a clock change."""
+        """Return the first and the last opening of each run of occurrences that touch.
+
+        The result is valid for days without `exdates` and clock changes.
+        """
         runs: list[tuple[time, time]] = []
         for start in self.times:
             if runs and self._touches(runs[-1][1], start):
@@ -165,7 +179,7 @@ class Repeating:
         return tuple(runs)
 
     def _touches(self, earlier: time, later: time) -> bool:
-        """Return whether the occurrence of the earlier opening lasts until the later one."""
+        """Return whether the occurrence that opens at `earlier` lasts until `later`."""
         some_day = date(2001, 1, 1)
         first, second = datetime.combine(some_day, earlier), datetime.combine(some_day, later)
         match self.end:
@@ -192,7 +206,7 @@ class Fixed:
 
 
 def merge_intervals(intervals: Iterable[Interval | None]) -> tuple[Interval, ...]:
-    """Return the intervals in order, with the ones that overlap or touch merged; None entries are dropped."""
+    """Return `intervals` in order, without None, and with intervals that overlap or touch merged."""
     result: list[Interval] = []
     for interval in sorted(filter(None, intervals)):
         if result and interval.opens <= result[-1].closes:
@@ -204,31 +218,31 @@ def merge_intervals(intervals: Iterable[Interval | None]) -> tuple[Interval, ...
 
 @dataclass(slots=True)
 class WindowTimeline:
-    """Occurrences of a window, limited to the time in which it is in effect.
+    """Occurrences of a window, limited to the time in which the window is in effect.
 
     The latest spans are cached, because all targets of a reconciliation ask for the same instant. The latest run of
-    merged occurrences is cached as well: a later instant continues from its ends. A window that is always open has
-    thousands of occurrences in one run.
+    merged occurrences is cached too, and a search from a later instant continues from the ends of the run. A window
+    that is always open has thousands of occurrences in one run.
     """
 
     occurrences: Occurrences
     begins: datetime | None = None
-    """First instant of the effective time; None for no limit."""
+    """First instant of the effective time in UTC; None if it has no start."""
     ends: datetime | None = None
-    """First instant after the effective time; None for no limit."""
+    """First instant after the effective time in UTC; None if it has no end."""
     _span_cache: dict[datetime, ActiveSpan] = field(default_factory=dict, init=False, compare=False, repr=False)
     _run: MergedOccurrences | None = field(default=None, init=False, compare=False, repr=False)
 
     def has_begun(self, moment: datetime) -> bool:
-        """Return whether the effective time has begun."""
+        """Return whether the effective time has begun at `moment`."""
         return self.begins is None or self.begins <= moment
 
     def has_ended(self, moment: datetime) -> bool:
-        """Return whether the effective time has ended."""
+        """Return whether the effective time has ended at `moment`."""
         return self.ends is not None and self.ends <= moment
 
     def span(self, moment: datetime) -> ActiveSpan:
-        """Return the span around an instant, from the cache if possible."""
+        """Return the span around `moment`, from the cache if possible."""
         if (active_span := self._span_cache.get(moment)) is None:
             if len(self._span_cache) >= _MAX_CACHE_ENTRIES:
                 self._span_cache.clear()
@@ -236,7 +250,7 @@ class WindowTimeline:
         return active_span
 
     def _find_span(self, moment: datetime) -> ActiveSpan:
-        """Return the span around an instant, cut at the limits of the effective time."""
+        """Return the span around `moment`, cut at the limits of the effective time."""
         if self.begins and moment < self.begins:
             first = self.span(self.begins)
             return ActiveSpan(False, None, self.begins if first.active else first.until)
@@ -251,7 +265,7 @@ class WindowTimeline:
         return ActiveSpan(active, since, until)
 
     def _unlimited_span(self, moment: datetime) -> ActiveSpan:
-        """Return the span around an instant without regard to the effective time."""
+        """Return the span around `moment` without regard to the effective time."""
         run = self._run
         if run is None or not run.first.opens <= moment < run.last.closes:
             latest = next(self.occurrences.iter_until(moment), None)
@@ -266,7 +280,10 @@ class WindowTimeline:
         return ActiveSpan(True, since, until)
 
     def intervals(self, moment: datetime) -> Iterator[tuple[datetime | None, datetime | None]]:
-        """Yield the merged occurrences from the one active at the instant on; an edge beyond the horizon is None."""
+        """Yield the opening and the closing of the merged occurrences, from the one that is active at `moment` on.
+
+        An opening or closing that is further away than `HORIZON` is None.
+        """
         span = self.span(moment)
         while span.active or span.until:
             if span.active:
@@ -277,7 +294,10 @@ class WindowTimeline:
 
 
 def _first_of_run(first: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
-    """Return the first occurrence of the run that `first` belongs to, and its opening; None if before the horizon."""
+    """Return the first occurrence of the run that `first` belongs to, and its opening.
+
+    The opening is None if it is before `horizon`, where the search stops.
+    """
     for interval in occurrences.iter_until(first.opens):
         if first.opens < horizon or interval.closes < first.opens:
             break
@@ -286,7 +306,10 @@ def _first_of_run(first: Interval, occurrences: Occurrences, horizon: datetime) 
 
 
 def _last_of_run(last: Interval, occurrences: Occurrences, horizon: datetime) -> tuple[Interval, datetime | None]:
-    """Return the last occurrence of the run that `last` belongs to, and its closing; None if after the horizon."""
+    """Return the last occurrence of the run that `last` belongs to, and its closing.
+
+    The closing is None if it is after `horizon`, where the search stops.
+    """
     for interval in occurrences.iter_after(last.opens):
         if last.closes > horizon or interval.opens > last.closes:
             break

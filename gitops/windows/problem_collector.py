@@ -15,30 +15,36 @@ V = TypeVar("V")
 
 
 class FieldError(Exception):
-    """An invalid field; reading continues with the others. Its arguments are the path and the message."""
+    """Mistake in one field of an object. Its arguments are the path of the field and the message."""
 
 
 class FieldProblems:
-    """Problems of one object, each with its line. A reader continues after each, so that all are reported together."""
+    """Problems of one object, each with its line.
+
+    A reader adds a problem and continues with the next field, so that all problems are reported together.
+    """
 
     def __init__(self, declared: DeclaredObject) -> None:
         self.declared = declared
         self.problems: list[Problem] = []
 
     def add_problem(self, path: str, message: str) -> None:
-        """Add a problem at the line of this path."""
+        """Add a problem with `message` at the line of the field `path`."""
         self.problems.append(Problem(self.declared.origin.file, self.declared.line_of(path), path, message))
 
     def has_problem_at(self, *paths: str) -> bool:
-        """Return whether one of these paths has a problem already."""
+        """Return whether a problem was added at any path in `paths`."""
         return any(problem.path in paths for problem in self.problems)
 
     def value_or_problems(self, value: T | None) -> T | list[Problem]:
-        """Return the value, or all problems, in order and without duplicates, if there are any."""
+        """Return `value` if it is not None and no problem was added.
+
+        Otherwise return all problems, in order and without duplicates.
+        """
         return value if value is not None and not self.problems else sorted(set(self.problems))
 
     def try_parse(self, parse: Callable[[], T]) -> T | None:
-        """Return the parsed value; on a FieldError add a problem and return None."""
+        """Return the result of `parse`. If `parse` raises FieldError, add a problem and return None."""
         try:
             return parse()
         except FieldError as wrong:
@@ -47,7 +53,10 @@ class FieldProblems:
 
 
 def parse_field(path: str, parse: Callable[[V], T], value: V) -> T:
-    """Return the parsed value of a field. Raises: FieldError with the path of the field."""
+    """Return the result of `parse` for `value`, the value of the field `path`.
+
+    Raises: FieldError with `path` if `parse` rejects `value`.
+    """
     try:
         return parse(value)
     except (ScheduleError, SelectorError) as refused:

@@ -30,45 +30,46 @@ _LAST_YEAR: Final = datetime(2500, 1, 1)
 
 
 class ScheduleError(ValueError):
-    """Invalid text in a schedule; the message says what would be valid."""
+    """Rejection of a text in a schedule. The message says what is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Days(ABC):
-    """Days in order, computed by year and cached, because searches for edges visit the same years repeatedly."""
+    """Days in order. They are computed by year and cached, because searches for edges visit the same years often."""
 
     _years: dict[int, tuple[date, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def iter_from(self, day: date) -> Iterator[date]:
-        """Yield the days from this one on, for up to 50 years."""
+        """Yield the days from `day` on, for up to 50 years."""
         days = self._days_in_year(day.year)
         yield from days[bisect_left(days, day) :]
         for year in range(day.year + 1, day.year + _MAX_YEARS):
             yield from self._days_in_year(year)
 
     def iter_before(self, day: date) -> Iterator[date]:
-        """Yield the days before this one, the latest first, for up to 50 years."""
+        """Yield the days before `day`, the latest first, for up to 50 years."""
         days = self._days_in_year(day.year)
         yield from reversed(days[: bisect_left(days, day)])
         for year in range(day.year - 1, day.year - _MAX_YEARS, -1):
             yield from reversed(self._days_in_year(year))
 
     def _days_in_year(self, year: int) -> tuple[date, ...]:
-        """Return the days in a year, from the cache if possible."""
+        """Return the days in `year`, from the cache if possible."""
         if year not in self._years:
             self._years[year] = tuple(self.in_year(year))
         return self._years[year]
 
     @abstractmethod
     def in_year(self, year: int) -> Iterable[date]:
-        """Return the days in a year, in order."""
+        """Return the days in `year`, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class CronDays(Days):
-    """Days of a cron expression, given by its last three fields: `day-of-month month day-of-week`."""
+    """Days that the last three fields of a cron expression name."""
 
     fields: str
+    """`day-of-month month day-of-week`, separated by spaces."""
 
     def in_year(self, year: int) -> tuple[date, ...]:
         return _cron_days(self.fields, year)
@@ -76,7 +77,7 @@ class CronDays(Days):
 
 @dataclass(frozen=True, slots=True)
 class RuleDays(Days):
-    """Days of a recurrence rule, from `start` on."""
+    """Days from `start` on that a recurrence rule names."""
 
     text: str
     start: date
@@ -89,18 +90,21 @@ class RuleDays(Days):
 
 @lru_cache(maxsize=256)
 def _cron_days(fields: str, year: int) -> tuple[date, ...]:
-    """Return the days of a year that a cron expression names.
+    """Return the days of `year` that `fields` of a cron expression name.
 
-    Cached across windows: each commit reads its windows again, and most windows share a few expressions.
+    The cache is shared by all windows. Each commit reads its windows again, and most windows share a few expressions.
     """
-    # Days are tested one by one: CronSim itself would advance hour by hour, through 8,760 of them.
+    # Each day is tested, because CronSim itself would advance through the 8,760 hours of the year.
     expression = CronSim(f"0 0 {fields}", datetime(year, 1, 1))
     days = map(date.fromordinal, range(date(year, 1, 1).toordinal(), date(year + 1, 1, 1).toordinal()))
     return tuple(day for day in days if day.month in expression.months and expression.match_day(day))
 
 
 def parse_cron(text: str) -> tuple[CronDays, tuple[time, ...]]:
-    """Return the days and the times of day of a cron expression. Raises: ScheduleError."""
+    """Return the days and the times of day of the cron expression `text`.
+
+    Raises: ScheduleError if `text` is invalid, or restricts both day-of-month and day-of-week.
+    """
     parts = text.split()
     if len(parts) != 5:
         raise ScheduleError(
@@ -120,16 +124,21 @@ def parse_cron(text: str) -> tuple[CronDays, tuple[time, ...]]:
 
 
 def _format_cron_error(message: str) -> str:
-    """Return a message of cronsim, such as `Bad day-of-month`, as part of a sentence.
+    """Return `message`, a message of cronsim such as `Bad day-of-month`, as part of a sentence.
 
-    cronsim also reports a day that does not exist, such as 30 February, in these words.
+    cronsim also reports `Bad day-of-month` for a day that does not exist, such as 30 February.
     """
     name = message.removeprefix("Bad ")
     return f"{name} is not valid, or no such day exists" if name.startswith("day-of-month") else f"{name} is not valid"
 
 
 def parse_rule(text: str, start: date) -> RuleDays:
-    """Return the days of a rule from `start` on; `start` itself only if it matches. Raises: ScheduleError."""
+    """Return the days from `start` on that the recurrence rule `text` names.
+
+    `start` itself is one of the days only if the rule names it.
+
+    Raises: ScheduleError if `text` is invalid, not supported, or names no day.
+    """
     parts = _split(text)
     frequency = parts.get("FREQ", "")
     if frequency not in FREQUENCIES:
@@ -166,7 +175,7 @@ def parse_rule(text: str, start: date) -> RuleDays:
 
 
 def _split(text: str) -> dict[str, str]:
-    """Return the parts of a rule by name."""
+    """Return the parts of the recurrence rule `text` by name. Raises: ScheduleError."""
     parts: dict[str, str] = {}
     for part in text.upper().removeprefix("RRULE:").split(";"):
         name, separator, value = part.partition("=")
@@ -201,7 +210,10 @@ def _parse_numbers(name: str, text: str, maximum: int, *, signed: bool = False) 
 
 
 def _parse_weekday(item: str, frequency: str) -> rrule.weekday:
-    """Return the weekday of `TU`, `2TU` (the second) or `-1FR` (the last)."""
+    """Return the weekday that `item` names, such as `TU`, `2TU` (the second) or `-1FR` (the last).
+
+    Raises: ScheduleError.
+    """
     weekday, ordinal = _WEEKDAYS.get(item[-2:]), item[:-2]
     if weekday is None:
         raise ScheduleError(f"BYDAY has {item!r}; days are {', '.join(_WEEKDAYS)}, with a number such as 2TU or -1FR")

@@ -15,24 +15,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ParsedRules(Generic[T]):
-    """Rules of one kind in a commit."""
+    """Valid rules, broken rules and problems of one kind in a commit."""
 
     rules: Mapping[str, T]
     """Valid rules by name."""
     broken: Mapping[str, SourceLocation]
-    """First location by name of rules that are invalid or declared twice; their accepted version stays in force."""
+    """First location of each rule that is invalid or declared more than once, by name.
+
+    The last accepted version of a broken rule stays in force.
+    """
     problems: tuple[Problem, ...]
 
 
 def parse_rules(
     documents: Iterable[DeclaredObject], kind: str, noun: str, parse: Callable[[DeclaredObject], T | list[Problem]]
 ) -> ParsedRules[T]:
-    """Read all rules of a kind.
+    """Return the rules of `kind` among `documents`.
 
-    Rules that share a name are all broken, because otherwise a stray file could replace a rule and open a window.
+    If several rules have the same name, all of them are broken. Otherwise a stray file could replace a rule and open a
+    window.
 
     Args:
+        kind: kind of the rules, such as `PropagationWindow`.
         noun: name of the kind in messages.
+        parse: function that returns the rule in a document, or the problems with it.
     """
     rules: dict[str, T] = {}
     broken: dict[str, SourceLocation] = {}
@@ -55,7 +61,7 @@ def parse_rules(
 
 
 def _duplicate_problems(title: str, group: Sequence[DeclaredObject]) -> Iterator[Problem]:
-    """Yield a problem at each declaration of a name that is declared more than once."""
+    """Yield a problem for each declaration in `group`, whose declarations have the same name."""
     places = join_names((declared.origin for declared in group), separator=" and ")
     message = f"{title} is declared at {places}; what was accepted of it stays in force until only one of them is left"
     for declared in group:

@@ -26,11 +26,14 @@ from gitops.windows.window import WindowKind
 
 _SOURCES: Final = ("cron", "rrule", "once", "calendar")
 _MAX_CHECKED_OCCURRENCES: Final = 1000
-"""Occurrences that are checked for one that is longer than the cutoff."""
+"""Limit of occurrences that are checked for an occurrence that is longer than the cutoff."""
 
 
 class ScheduleReader:
-    """Reader for the times in a spec that matches the schema; `calendars` has the `.ics` files of the commit."""
+    """Reader for the times in the `spec` of a window, which must match the schema.
+
+    `calendars` has the contents of the `.ics` files of the commit, by path. Mistakes are added to `field_problems`.
+    """
 
     def __init__(
         self,
@@ -46,7 +49,10 @@ class ScheduleReader:
         self.is_deny = spec.get("kind") == WindowKind.DENY
 
     def read_timeline(self, cutoff: timedelta) -> WindowTimeline | None:
-        """Return the timeline of the window; None if it has a problem, here or in a field that was read before."""
+        """Return the timeline of the window, or None if `field_problems` has a problem.
+
+        A problem may be in the times, or in a field that was read before.
+        """
         if self.is_deny and cutoff:
             self.field_problems.add_problem("spec.cutoff", "only an Allow window has a cutoff; remove it")
         exdates = [
@@ -65,7 +71,7 @@ class ScheduleReader:
         return timeline
 
     def _read_exdate(self, index: int) -> date:
-        """Return a local time or a whole day."""
+        """Return the entry `index` of `exdates`: a local time or a whole day. Raises: FieldError."""
         text = self.spec["exdates"][index]
         return parse_field(
             f"spec.exdates[{index}]",
@@ -74,7 +80,10 @@ class ScheduleReader:
         )
 
     def _read_effective(self) -> tuple[datetime | None, datetime | None]:
-        """Return the limits of the effective time as instants; both dates of the spec are inclusive."""
+        """Return the first instant of the effective time, and the first instant after it.
+
+        Both dates in the spec are inclusive. A limit that the spec lacks is None.
+        """
         effective = self.spec.get("effective", {})
         first, last = (
             self.field_problems.try_parse(
@@ -101,7 +110,9 @@ class ScheduleReader:
         return begins, ends
 
     def _read_end(self) -> Elapsed | WallClock | None:
-        """Return the closing of a repeating window; None if each occurrence has an end of its own.
+        """Return the closing of a repeating window.
+
+        Return None if each occurrence has an end of its own, or if a field of the closing has a problem already.
 
         Raises: FieldError.
         """
@@ -133,7 +144,9 @@ class ScheduleReader:
         return Elapsed(duration)
 
     def _read_occurrences(self, end: Elapsed | WallClock | None, exdates: frozenset[date]) -> Occurrences | None:
-        """Return the occurrences; None if the schedule or the closing is missing and has a problem already.
+        """Return the occurrences of the window.
+
+        Return None if the schedule or the closing is missing. Then a problem was added already.
 
         Raises: FieldError.
         """
@@ -172,7 +185,10 @@ class ScheduleReader:
         )
 
     def _read_entry(self, index: int, exdates: frozenset[date]) -> Interval | None:
-        """Return the interval of one entry of `once`. Raises: FieldError."""
+        """Return the interval of the entry `index` of `once`, or None if it is in `exdates` or takes no time.
+
+        Raises: FieldError.
+        """
         path = f"spec.schedule.once[{index}]"
         entry = self.spec["schedule"]["once"][index]
         start, end = (
@@ -185,15 +201,18 @@ class ScheduleReader:
         return self._interval(ical.CalendarEvent(start, None, end, None), exdates)
 
     def _read_events(self, name: str, exdates: frozenset[date]) -> Iterator[Interval | None]:
-        """Yield the intervals of a calendar file. Raises: FieldError."""
+        """Yield the interval of each event in the calendar file `name`, or None for an event that does not count.
+
+        Raises: FieldError.
+        """
         path = "spec.schedule.calendar"
         file = normpath(join(dirname(self.field_problems.declared.origin.file), name))
         if file not in self.calendars:
-            known_files = ", ".join(sorted(self.calendars)) or "none"
+            known_files = ", ".join(sorted(self.calendars)) or "the commit has none"
             raise FieldError(
                 path,
-                f"no calendar {file!r} in this commit; "
-                f"names are relative to the window's file; there are: {known_files}",
+                f"calendar {file!r} is not in this commit; "
+                f"name one of these files, relative to the window's file: {known_files}",
             )
         try:
             events = ical.parse_events(self.calendars[file])
@@ -203,7 +222,7 @@ class ScheduleReader:
             yield self._interval(event, exdates)
 
     def _interval(self, event: ical.CalendarEvent, exdates: frozenset[date]) -> Interval | None:
-        """Return the interval of an event; None if it is an exception, or takes no time."""
+        """Return the interval of `event`, or None if its start is in `exdates` or it takes no time."""
         if event.start in exdates or event.start.date() in exdates:
             return None
         opens = zones.opening_instant(event.start, event.start_zone or self.time_zone)
@@ -211,7 +230,10 @@ class ScheduleReader:
         return Interval(opens, closes) if opens and opens < closes else None
 
     def _check_opens(self, timeline: WindowTimeline, cutoff: timedelta) -> None:
-        """Add a problem if the window can never open, whatever the current date."""
+        """Add a problem if no occurrence in `timeline` is longer than `cutoff`, so that the window can never open.
+
+        The result does not depend on the current date. At most `_MAX_CHECKED_OCCURRENCES` occurrences are checked.
+        """
         for opens, closes in islice(timeline.intervals(_search_start(timeline.occurrences)), _MAX_CHECKED_OCCURRENCES):
             if opens is None or closes is None or closes - opens > cutoff:
                 return
@@ -227,7 +249,7 @@ class ScheduleReader:
 
 
 def _search_start(occurrences: Occurrences) -> datetime:
-    """Return an instant before the first occurrence, from which a search can start."""
+    """Return an instant at or before the first of `occurrences`, from which a search can start."""
     match occurrences:
         case Repeating(days=recurrence.RuleDays(start=start)):
             return datetime.combine(start, time(), UTC) - timedelta(days=2)

@@ -1,8 +1,8 @@
 """Objects of a source that its rules can select, and the entries of selectors that match none of them.
 
 A rule that selects nothing has no effect, and usually a misspelled name is the reason. An entry counts as missing only
-if one commit can prove it. Names that come from data of a cluster are not known, nor are objects that definitions of
-other sources create.
+if one commit can prove it. A commit cannot prove anything about names that come from data of a cluster, or about
+objects that definitions of other sources create.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _POSITIVE_OPERATORS = frozenset({Operator.IN, Operator.EXISTS})
 
 @dataclass(frozen=True, slots=True, order=True)
 class UnmatchedSelector:
-    """A selector of a rule, or an entry of one, that matches nothing."""
+    """Selector of a rule, or entry of a selector, that matches nothing."""
 
     rule: tuple[str, str]
-    """Kind and name."""
+    """Kind and name of the rule."""
     problem: Problem
 
     def with_other_sources(self) -> UnmatchedSelector:
@@ -42,7 +42,7 @@ class UnmatchedSelector:
 
 @dataclass(frozen=True)
 class SelectableObjects:
-    """Objects of one source that selectors can name, and what is certain about them."""
+    """Objects of one source that selectors can name, and the facts about them that are certain."""
 
     targets: tuple[WindowTarget, ...]
     namespaces: frozenset[str]
@@ -52,17 +52,20 @@ class SelectableObjects:
     labels: Mapping[str, tuple[Labels, ...]]
     """Labels of each instance by name of its definition."""
     knows_namespaces: bool
-    """No object waits for data that names its namespace."""
+    """Whether all namespaces are known: no object waits for data that names its namespace."""
     knows_definitions: bool
-    """No definition or file is broken."""
+    """Whether all definitions are known: no definition or file is broken."""
     knows_objects: bool
-    """Definitions are known, and no object can be an instance of a definition of another source."""
+    """Whether all definitions are known, and no object can be an instance of a definition of another source."""
     is_whole: bool
-    """All of the above, and every object that the source will have is rendered."""
+    """Whether namespaces and objects are known, and every object that the source will have is rendered."""
 
     @classmethod
     def from_rendering(cls, catalog: Catalog, rendering: Rendering, cluster: str) -> SelectableObjects:
-        """Return the objects of a rendered commit; `cluster` is the name by which windows select the cluster."""
+        """Return the objects of the commit in `catalog`, rendered in `rendering`.
+
+        `cluster` is the name by which windows select the cluster.
+        """
         nodes = [node for rendered in rendering.sets for node in rendered.nodes if not node.external]
         targets = tuple(list_targets(rendering, catalog.definitions, cluster))
         declared_namespaces = {
@@ -95,7 +98,7 @@ class SelectableObjects:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the source has only rules."""
+        """Return whether the source has no objects and no definitions, only rules."""
         return not self.targets and not self.definitions
 
     @cached_property
@@ -105,7 +108,7 @@ class SelectableObjects:
 
     @cached_property
     def kind_names(self) -> frozenset[str]:
-        """Return the kinds as a window can name them: `Deployment`, `Deployment.apps`."""
+        """Return the names that a window can use for the kinds, such as `Deployment` and `Deployment.apps`."""
         return frozenset({kind.kind for kind in self.kinds} | {str(kind) for kind in self.kinds})
 
     @cached_property
@@ -114,7 +117,10 @@ class SelectableObjects:
         return frozenset().union(*self.definitions.values())
 
     def labels_of(self, rgds: Collection[str]) -> list[Labels]:
-        """Return the labels of the instances whose definition matches a name or pattern; of all without patterns."""
+        """Return the labels of the instances whose definition matches a name or pattern in `rgds`.
+
+        If `rgds` is empty, return the labels of all instances.
+        """
         return [
             labels
             for name, of_definition in self.labels.items()
@@ -124,7 +130,10 @@ class SelectableObjects:
 
 
 def _instance_labels(catalog: Catalog, nodes: Iterable[RenderedNode]) -> dict[str, tuple[Labels, ...]]:
-    """Return labels by definition, including instances that another instance has yet to create."""
+    """Return the labels of each instance by name of the definition.
+
+    Instances that another instance has yet to create are included.
+    """
     found: dict[str, list[Labels]] = {}
     for node in nodes:
         if definition := catalog.definitions.get(node.group_kind):
@@ -135,12 +144,11 @@ def _instance_labels(catalog: Catalog, nodes: Iterable[RenderedNode]) -> dict[st
 def find_missing_names(
     entries: Iterable[str] | None, known: Collection[str], sentence: str, *, is_certain: bool
 ) -> Iterator[tuple[int, str]]:
-    """Yield index and message of each entry that matches no known name.
-
-    If the known names are not certain to be all, only entries that resemble one are reported.
+    """Yield the index and the message of each entry in `entries` that matches no name in `known`.
 
     Args:
         sentence: opening of the message, which the entry follows.
+        is_certain: whether `known` has all names. If it is false, only entries that resemble a known name are reported.
     """
     for index, entry in enumerate(entries or ()):
         if entry == "*" or any(matches_any((entry,), name) for name in known):
@@ -151,7 +159,7 @@ def find_missing_names(
 
 
 def required_labels(selector: LabelSelector) -> LabelSelector:
-    """Return the selector without its exclusions: an author may exclude all objects on purpose."""
+    """Return `selector` without its exclusions, because an author may exclude all objects on purpose."""
     positive = (entry for entry in selector.requirements if entry.operator in _POSITIVE_OPERATORS)
     return LabelSelector(tuple(positive))
 
@@ -159,9 +167,14 @@ def required_labels(selector: LabelSelector) -> LabelSelector:
 def describe_missing_labels(
     selector: LabelSelector, instances: Collection[Labels], *, is_certain: bool, noun: str = "instance here"
 ) -> str:
-    """Return a message about required labels that no instance has; empty if one has them all, or may have them.
+    """Return a message about labels that `selector` requires and that no instance has.
+
+    Return an empty string if an instance has all required labels, or may have them.
 
     Args:
+        instances: labels of each known instance.
+        is_certain: whether all instances are known. If it is false, only labels that resemble a known label are
+            reported.
         noun: name of the labelled objects in the message.
     """
     required = required_labels(selector)
@@ -175,7 +188,10 @@ def describe_missing_labels(
 
 
 def _suggest_label(requirement: Requirement, instances: Iterable[Labels]) -> str:
-    """Return a hint: a similar value of the same label, else a similar label; empty if there is none."""
+    """Return a hint about a label that resembles `requirement`, or an empty string if none does.
+
+    If an instance has a label with the same key, the hint names a similar value. Otherwise it names a similar key.
+    """
     keys = {key for labels in instances for key in labels}
     if requirement.key not in keys:
         return suggestion(requirement.key, keys)

@@ -1,4 +1,4 @@
-"""Parsers for the times in a window. Each raises ScheduleError, whose message says what would be valid."""
+"""Parsers for the times in a window. Each parser raises ScheduleError, whose message says what is valid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WEEKDAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 
 def parse_zone(name: str) -> ZoneInfo:
-    """Return the time zone of an IANA name."""
+    """Return the time zone with the IANA name `name`. Raises: ScheduleError if no zone has this name."""
     try:
         return zones.load_zone(name)
     except KeyError:
@@ -30,7 +30,7 @@ def parse_zone(name: str) -> ZoneInfo:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return a duration of at most a year."""
+    """Return the duration in `text`. Raises: ScheduleError if it is invalid or longer than `MAX_DURATION`."""
     try:
         return durations.parse_duration(text, maximum=MAX_DURATION)
     except ValueError as error:
@@ -38,7 +38,12 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_until(text: str) -> tuple[int | None, time]:
-    """Return weekday, counted from Monday, 0, and time of `17:00` (no weekday) or `Mon 06:00`."""
+    """Return the weekday and the time in `text`, such as `17:00` or `Mon 06:00`.
+
+    The weekday of Monday is 0. The weekday is None if `text` has none.
+
+    Raises: ScheduleError if `text` is invalid.
+    """
     match = re.fullmatch(r"(?:([A-Za-z]{3}) )?([01][0-9]|2[0-3]):([0-5][0-9])", text)
     if match is None or (match[1] and match[1].upper() not in _WEEKDAYS):
         raise ScheduleError(f"{text!r} is not a time of day; write for example 17:00, 00:00 for midnight, or Mon 06:00")
@@ -46,7 +51,10 @@ def parse_until(text: str) -> tuple[int | None, time]:
 
 
 def parse_local_time(text: str) -> datetime:
-    """Return the local time of `2026-12-18T12:00` or `2026-12-18 12:00:30`."""
+    """Return the local time in `text`, such as `2026-12-18T12:00` or `2026-12-18 12:00:30`.
+
+    Raises: ScheduleError if `text` is invalid.
+    """
     match = re.fullmatch(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)", text)
     try:
         parsed = datetime.fromisoformat(f"{match[1]}T{match[2]}" if match else "")
@@ -58,7 +66,7 @@ def parse_local_time(text: str) -> datetime:
 
 
 def parse_date(text: str) -> date:
-    """Return the date of `2026-12-18`."""
+    """Return the date in `text`, such as `2026-12-18`. Raises: ScheduleError if `text` is invalid."""
     try:
         parsed = date.fromisoformat(text if re.fullmatch(r"\d{4}-\d\d-\d\d", text) else "")
     except ValueError:
@@ -67,7 +75,10 @@ def parse_date(text: str) -> date:
 
 
 def check_year(value: D) -> D:
-    """Return the value if its year is in a range for which date arithmetic cannot overflow."""
+    """Return `value` if its year is from 1970 to 2499, so that date arithmetic cannot overflow.
+
+    Raises: ScheduleError if the year is not in this range.
+    """
     if value.year not in _YEARS:
         raise ScheduleError(f"the year {value.year} is not between {_YEARS.start} and {_YEARS.stop - 1}")
     return value

@@ -1,10 +1,11 @@
 """Verdicts of windows: whether an operation on a target may start now, why not, and when that changes.
 
-In one source an active Deny closes. Otherwise, if Allows govern the target, one must be active with more time left than
-its cutoff. Otherwise the default of the source applies. Sources are judged separately, and all must be open. An Allow
-that has ended still governs: nothing opens because a window has expired.
+The windows of a source decide in this order. If a Deny that governs the target is active, the target is closed.
+Otherwise, if Allows govern the target, one of them must be active with more time left than its cutoff. Otherwise the
+default of the source applies. Sources are judged separately, and all must be open. An Allow that has ended still
+governs by default, so that nothing opens because a window has expired.
 
-Invariant: from an instant to the `until` of its verdict, open or closed does not change.
+Invariant: between the instant of a verdict and its `until`, `is_open` does not change.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from gitops.windows.window import Drain, Openness, Window, WindowKind, WindowTar
 from renderer.frozen import dataclass
 
 MAX_SKEW: Final = timedelta(minutes=5)
+"""Longest time by which the clock may go back."""
 MAX_SERVER_SKEW: Final = timedelta(seconds=30)
-"""Largest tolerated difference: of the clock to its last reading, and of the clock to that of the API server."""
+"""Largest tolerated difference between the clock and that of the API server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,57 +36,66 @@ class WindowSet:
     no_window: Openness = Openness.OPEN
     """Answer for a target that no Allow governs."""
     expired_allow: Openness = Openness.CLOSED
-    """With OPEN, an Allow that has ended no longer governs."""
+    """Effect of an Allow that has ended. With CLOSED it still governs, with OPEN it no longer does."""
     break_glass_until: datetime | None = None
-    """End of a break-glass for the target that is judged; None without one."""
+    """End in UTC of a break-glass for the target that is judged; None without a break-glass."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
-    """A window that keeps a target closed: since when, and until when (None: for ever, or unknown)."""
+    """Window that keeps a target closed."""
 
     window: Window
     source: str
     reason: Reason
     since: datetime | None
+    """Time in UTC since which the window is closed; None if it is unknown."""
     until: datetime | None
+    """Time in UTC at which the window opens; None if it never opens or the time is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowVerdict:
-    """Verdict on one operation on one target at one instant."""
+    """Answer whether one operation on one target may start at one instant. Instants are in UTC."""
 
     is_open: bool
     next_edge: datetime
     """Next instant at which a governing window changes, so that the target has to be judged again."""
     until: datetime | None = None
-    """Next instant at which `is_open` changes; None if not within ten years."""
+    """Next instant at which `is_open` changes; None if it does not change within ten years."""
     reason: Reason | None = None
-    """Reason of a closed verdict."""
+    """Reason of a closed verdict; None if the verdict is open."""
     closed_windows: tuple[ClosedWindow, ...] = ()
     overridden: tuple[ClosedWindow, ...] = ()
-    """Windows that are closed and bypassed by a break-glass."""
+    """Closed windows that a break-glass bypasses."""
     drain: Drain | None = None
-    """Scope that may be finished if it began before `closed_at`. None: all, since only the cutoff of an Allow began."""
+    """Scope that may be finished if it began before `closed_at`.
+
+    If only the cutoff of an Allow has begun, it is None, and everything that began before may be finished.
+    """
     drain_until: datetime | None = None
-    """End of the time for finishing; None without a limit."""
+    """End of the time for finishing; None if the time has no limit."""
     closed_at: datetime | None = None
-    """Instant since which nothing may start; None if unknown."""
+    """Instant since which nothing may start; None if it is unknown."""
 
 
 class TrustedTime(NamedTuple):
-    """A time to judge by."""
+    """Present time for verdicts, and whether the clock can be trusted."""
 
     now: datetime
     is_skewed: bool = False
-    """The clock differs too much from its last reading or from the API server: no Allow opens."""
+    """Whether the clock differs too much from its last reading or from the API server. Then no Allow opens."""
 
 
 def make_trusted_time(now: datetime, last: datetime | None, server: datetime | None = None) -> TrustedTime:
-    """Return a time that never goes back: the `last` reading counts until the clock has caught up.
+    """Return the present time, which never goes back.
+
+    If the clock was set back, the time is `last` until the clock has passed it.
 
     Args:
-        server: time of the API server, if it is known.
+        now: reading of the clock in UTC.
+        last: previous reading of the clock, or None if this is the first.
+        server: time of the API server, or None if it is unknown.
     """
     differs_from_server = server is not None and abs(now - server) > MAX_SERVER_SKEW
     if last is None or now >= last:
@@ -95,7 +106,10 @@ def make_trusted_time(now: datetime, last: datetime | None, server: datetime | N
 def judge(
     sources: Iterable[WindowSet], target: WindowTarget, operation: Operation, trusted_time: TrustedTime
 ) -> WindowVerdict:
-    """Return whether *operation* may start on *target* at the trusted time, and why it may not."""
+    """Return whether `operation` may start on `target` at `trusted_time`, and why it may not.
+
+    `sources` has the windows of each source that may govern `target`.
+    """
     governing = [_SourceWindows.select(rules, target, operation) for rules in sources]
     now = trusted_time.now
     closed_windows = tuple(
@@ -123,12 +137,15 @@ def judge(
 
 
 def is_in_window(window: Window, now: datetime) -> bool:
-    """Return whether an occurrence of the window, Allow or Deny, is active with more time left than its cutoff."""
+    """Return whether an occurrence of `window` is active at `now` with more time left than its cutoff."""
     return start_state(window, now).is_open
 
 
 def start_state(window: Window, now: datetime) -> OpenState:
-    """Return whether a change may start in an occurrence of the window: the occurrence is active, before its cutoff."""
+    """Return whether a change may start in an occurrence of `window` at `now`, and when that changes.
+
+    A change may start if the occurrence is active and its cutoff has not begun.
+    """
     moment = now
     while moment <= now + HORIZON:
         span = window.timeline.span(moment)
@@ -146,7 +163,10 @@ def start_state(window: Window, now: datetime) -> OpenState:
 
 
 def make_closed_window(window: Window, now: datetime, source: str = "") -> ClosedWindow:
-    """Return since and until when a window is closed; for an open window, since and until when it is open."""
+    """Return `window` with the times since which and until which it is closed.
+
+    If `window` is open, the times are those since which and until which it is open.
+    """
     span, state = window.timeline.span(now), start_state(window, now)
     in_cutoff = span.active and span.until and not state.is_open
     since = span.until - window.cutoff if in_cutoff and span.until else span.since
@@ -154,16 +174,18 @@ def make_closed_window(window: Window, now: datetime, source: str = "") -> Close
 
 
 class _DrainRule(NamedTuple):
-    """A scope that may be finished, and the end of the time for it; None where nothing new is written anyway."""
+    """Scope that may be finished, and the end of the time for finishing it."""
 
     drain: Drain
     until: datetime | None
+    """End in UTC; None if the scope allows no new writes."""
 
 
 def _drain_rule_of(windows: Sequence[Window], now: datetime) -> _DrainRule:
-    """Return the rule of windows that closed together: the strictest scope, with the earliest limit of that scope.
+    """Return the rule of `windows`, which closed together: the strictest scope, with the earliest limit of that scope.
 
-    If the time of closing is unknown, no limit could end the writes, so nothing new is written.
+    If the time of closing is unknown, no limit could end new writes. Then the scope is at most `Drain.UNIT`, which
+    allows none.
     """
     strictest = min(window.drain for window in windows)
     limits = [
@@ -175,7 +197,7 @@ def _drain_rule_of(windows: Sequence[Window], now: datetime) -> _DrainRule:
 
 
 def _strictest_rule(rules: Sequence[_DrainRule]) -> _DrainRule:
-    """Return the strictest scope, with the earliest limit of all rules."""
+    """Return the strictest scope in `rules`, with the earliest limit of all rules."""
     drain = min(rule.drain for rule in rules)
     return _DrainRule(drain, earliest(rule.until for rule in rules) if drain.is_limited else None)
 
@@ -191,7 +213,7 @@ class _SourceWindows:
 
     @classmethod
     def select(cls, rules: WindowSet, target: WindowTarget, operation: Operation) -> _SourceWindows:
-        """Return the windows of a set that govern this operation on this target."""
+        """Return the windows in `rules` that govern `operation` on `target`."""
         governing = [window for window in rules.windows if window.governs(target, operation)]
         return cls(
             rules,
@@ -208,7 +230,7 @@ class _SourceWindows:
         return *start_times, rules.no_window, rules.expired_allow, break_glass_until
 
     def state(self, now: datetime) -> OpenState:
-        """Return open or not, with regard to a break-glass."""
+        """Return whether the target is open at `now`, with regard to a break-glass, and when that changes."""
         state = self._state_by_windows(now)
         break_glass_until = self.rules.break_glass_until
         if break_glass_until is None or now >= break_glass_until or not self.allows_break_glass or state.is_open:
@@ -216,15 +238,19 @@ class _SourceWindows:
         return OpenState(True, break_glass_until)
 
     def overridden_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
-        """Return the closed windows that a break-glass bypasses."""
+        """Return the closed windows that a break-glass bypasses at `now`."""
         return self._closing_windows(now) if self.state(now).is_open and not self._state_by_windows(now).is_open else ()
 
     def closed_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
-        """Return the windows that keep the target closed."""
+        """Return the windows that keep the target closed at `now`."""
         return () if self.state(now).is_open else self._closing_windows(now)
 
     def current_allows(self, now: datetime) -> list[Window]:
-        """Return the Allows that govern now: begun, and not ended either if `expired_allow` is OPEN."""
+        """Return the Allows that govern at `now`.
+
+        An Allow governs from the start of its effective time on. If `expired_allow` is OPEN, it governs only until the
+        end of its effective time.
+        """
         return [
             window
             for window in self.allows
@@ -233,11 +259,11 @@ class _SourceWindows:
         ]
 
     def active_denies(self, now: datetime) -> list[Window]:
-        """Return the Denies that are active now."""
+        """Return the Denies that are active at `now`."""
         return [window for window in self.denies if window.timeline.span(now).active]
 
     def _state_by_windows(self, now: datetime) -> OpenState:
-        """Return open or not, without a break-glass."""
+        """Return whether the target is open at `now`, without regard to a break-glass, and when that changes."""
         if denies := self.active_denies(now):
             return OpenState(False, latest([window.timeline.span(now).until for window in denies]))
         next_deny = [window.timeline.span(now).until for window in self.denies]
@@ -254,15 +280,16 @@ class _SourceWindows:
         return OpenState(False, earliest([*(state.until for state in states), end, *begins]))
 
     def _closing_windows(self, now: datetime) -> tuple[ClosedWindow, ...]:
-        """Return the active Denies, else the Allows that govern."""
+        """Return the active Denies, or the Allows that govern if no Deny is active."""
         if denies := self.active_denies(now):
             return tuple(self._closed_by_deny(window, now) for window in denies)
         return tuple(make_closed_window(window, now, self.rules.source) for window in self.current_allows(now))
 
     def drain_rule(self, now: datetime) -> _DrainRule | None:
-        """Return the scope that may be finished while the target is closed; None if only the cutoff of an Allow began.
+        """Return the scope that may be finished while the target is closed.
 
-        The strictest active Deny decides, else the strictest of the Allows that closed last. If Allows had closed
+        If no Deny is active and only the cutoff of an Allow has begun, return None. If a Deny is active, the strictest
+        active Deny decides. Otherwise the strictest of the Allows that closed last decides. If the Allows had closed
         before the Deny began, both count. After the end of a break-glass nothing new is written.
         """
         denies, closed_allows = self.active_denies(now), self._allows_closed_last(now)
@@ -280,7 +307,7 @@ class _SourceWindows:
         return _strictest_rule(rules)
 
     def _allows_closed_last(self, now: datetime) -> list[Window] | None:
-        """Return the Allows that closed last; None where one of them is active."""
+        """Return the Allows that closed last, or None if an Allow is active at `now`."""
         allows = self.current_allows(now)
         if any(window.timeline.span(now).active for window in allows):
             return None
@@ -290,7 +317,7 @@ class _SourceWindows:
     def _is_closed_before(
         self, denies: Sequence[Window], closed_allows: Sequence[Window] | None, now: datetime
     ) -> bool:
-        """Return whether Allows had closed when the first of the active Denies began."""
+        """Return whether `closed_allows` had closed when the first of `denies` began."""
         began, closed = (
             min((since for window in windows if (since := window.timeline.span(now).since)), default=None)
             for windows in (denies, closed_allows or ())
@@ -298,14 +325,14 @@ class _SourceWindows:
         return began is not None and closed is not None and closed < began
 
     def _is_past_break_glass(self, now: datetime) -> bool:
-        """Return whether a break-glass has ended since these windows closed."""
+        """Return whether a break-glass has ended since the windows of this source closed."""
         until, closed_at = self.rules.break_glass_until, self.closed_since(now)
         return self.allows_break_glass and until is not None and closed_at is not None and closed_at < until <= now
 
     def closed_since(self, now: datetime) -> datetime | None:
-        """Return the instant since which nothing may start; None if unknown.
+        """Return the instant since which nothing may start, or None if it is unknown.
 
-        That is the start of the first active Deny, or the end of the last Allow if that was earlier.
+        The instant is the start of the first active Deny. If the last Allow ended before, it is the end of that Allow.
         """
         denies, closed_allows = self.active_denies(now), self._allows_closed_last(now)
         if closed_allows and self._is_closed_before(denies, closed_allows, now):
@@ -314,20 +341,24 @@ class _SourceWindows:
         return (min if denies else max)(times, default=None)
 
     def _closed_by_deny(self, window: Window, now: datetime) -> ClosedWindow:
-        """Return since and until when an active Deny closes."""
+        """Return the active Deny `window` with the times since which and until which it closes."""
         span = window.timeline.span(now)
         reason = Reason.WINDOW_CLOSED if span.until else Reason.NEVER_OPENS
         return ClosedWindow(window, self.rules.source, reason, span.since, span.until)
 
 
 def _start_times_of(windows: Iterable[Window]) -> tuple[object, ...]:
-    """Return everything that decides when windows are open for starts; names and selectors do not."""
+    """Return everything that decides when changes may start in `windows`, so without names and selectors."""
     timelines = ((window.timeline, window.cutoff) for window in windows)
     return tuple((timeline.occurrences, timeline.begins, timeline.ends, cutoff) for timeline, cutoff in timelines)
 
 
 def _next_edge(governing: Sequence[_SourceWindows], now: datetime) -> datetime:
-    """Return the next instant at which a window opens, closes, or reaches its cutoff; at most a year ahead."""
+    """Return the next instant at which a window in `governing` opens, closes or reaches its cutoff.
+
+    Limits of effective times and ends of a break-glass count too. If no such instant is known, return the instant 365
+    days after `now`.
+    """
     edges = [source_windows.rules.break_glass_until for source_windows in governing]
     for window in (
         window for source_windows in governing for window in (*source_windows.allows, *source_windows.denies)

@@ -35,14 +35,17 @@ WINDOW_OPERATIONS: Final = (Operation.CREATE, Operation.UPDATE, Operation.PRUNE,
 
 
 class Openness(StrEnum):
-    """Answer of a default where no window decides."""
+    """Answer of a default that applies if no window decides."""
 
     OPEN = "Open"
     CLOSED = "Closed"
 
 
 class Drain(IntEnum):
-    """Scope that may be finished after a window has closed, the strictest first. Each includes the ones before it."""
+    """Scope that may be finished after a window has closed, in the order from strictest to widest.
+
+    Each scope includes the scopes before it.
+    """
 
     NONE = 0
     UNIT = 1
@@ -52,7 +55,7 @@ class Drain(IntEnum):
 
     @property
     def is_limited(self) -> bool:
-        """Return whether new writes are sent after closing, so that `overrunLimit` has to end them."""
+        """Return whether new writes are sent after the window has closed, so that `overrunLimit` has to end them."""
         return self >= Drain.LEVEL
 
     @property
@@ -67,9 +70,10 @@ LOCAL: Final = LOCAL_CLUSTER
 
 @dataclass(frozen=True, slots=True)
 class WindowTarget:
-    """An object to write, as windows select it.
+    """Properties of an object to write by which windows select it.
 
-    A plain object has neither `rgd` nor `node` nor `labels`. The CRD of a definition has only `rgd`.
+    A plain object has neither `rgd` nor `node` nor `labels`. The CRD of a definition has `rgd`, but neither `node` nor
+    `labels`.
     """
 
     kind: GroupKind
@@ -87,7 +91,10 @@ class WindowTarget:
 
 @dataclass(frozen=True, slots=True)
 class WindowSelector:
-    """Selection of targets: AND between fields, OR between entries. None matches everything; names may contain `*`."""
+    """Selection of targets. All fields must match, and of each field one entry.
+
+    A field that is None matches every target. Names may contain `*`.
+    """
 
     clusters: tuple[str, ...] | None = None
     namespaces: tuple[str, ...] | None = None
@@ -97,7 +104,7 @@ class WindowSelector:
     instances: LabelSelector | None = None
 
     def matches(self, target: WindowTarget) -> bool:
-        """Return whether every field of the selector matches the target."""
+        """Return whether every field of the selector matches `target`."""
         return (
             matches_any(self.clusters, target.cluster)
             and matches_any(self.namespaces, target.namespace)
@@ -109,9 +116,9 @@ class WindowSelector:
 
 
 def matches_any(patterns: tuple[str, ...] | None, name: str) -> bool:
-    """Return whether a pattern names `name`; None names everything.
+    """Return whether a pattern in `patterns` matches `name`, or `patterns` is None.
 
-    No pattern, not even `*`, names the empty text: the target has no such part.
+    If `name` is empty, no pattern matches, not even `*`, because the target lacks the property.
     """
     return patterns is None or (name != "" and any(fnmatchcase(name, pattern) for pattern in patterns))
 
@@ -133,20 +140,23 @@ class Window:
     """Longest time after closing for finishing what began before."""
     forbids_break_glass: bool
     by_name: bool
-    """The window governs only where an expression or a wave names it; its selector has no effect."""
+    """Whether the window governs only where an expression or a wave names it. Then its selector has no effect."""
     description: str
     ticket: str
     origin: SourceLocation
 
     def governs(self, target: WindowTarget, operation: Operation) -> bool:
-        """Return whether the window decides about this operation on this target."""
+        """Return whether the window decides about `operation` on `target`."""
         return not self.by_name and operation in self.operations and self.selector.matches(target)
 
 
 def list_targets(
     rendering: Rendering, definitions: Mapping[GroupKind, Definition], cluster: str
 ) -> Iterator[WindowTarget]:
-    """Yield all targets of a rendering, without nodes whose name or namespace waits for data."""
+    """Yield all targets of `rendering`, without nodes whose name or namespace waits for data.
+
+    `cluster` is the name by which windows select the cluster.
+    """
     crds = {definition.crd["metadata"]["name"]: definition.name for definition in definitions.values()}
     for rendered in rendering.sets:
         for node in rendered.nodes:
@@ -161,7 +171,10 @@ def list_targets(
 def _declared_target(
     node: RenderedNode, definitions: Mapping[GroupKind, Definition], crds: Mapping[str, str], cluster: str
 ) -> WindowTarget:
-    """Return the target of an object that Git declares: an instance, the CRD of a definition, or a plain object."""
+    """Return the target for `node`, which Git declares: an instance, the CRD of a definition, or a plain object.
+
+    `crds` are the names of definitions by name of their CRD.
+    """
     assert node.key
     if definition := definitions.get(node.group_kind):
         labels = node.manifest["metadata"].get("labels") or {}
@@ -173,7 +186,7 @@ def _declared_target(
 def _member_target(
     node: RenderedNode, rendered: RenderedApplySet, definitions: Mapping[GroupKind, Definition], cluster: str
 ) -> WindowTarget:
-    """Return the target of a node of an instance."""
+    """Return the target for `node` of the instance in `rendered`."""
     assert node.key
     definition = definitions.get(rendered.parent.group_kind)
     return WindowTarget(

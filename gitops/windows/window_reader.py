@@ -1,8 +1,8 @@
 """Reader of `PropagationWindow` objects in Git.
 
-A window is accepted as a whole or not at all. All its mistakes are reported together, each with its line and a valid
-alternative. The result does not depend on the current time: a window that has ended is valid, one that can never open
-is not.
+A window is accepted as a whole or rejected. All mistakes in a window are reported together, each with its line and a
+valid alternative. The result does not depend on the current time. A window that has ended is valid. A window that can
+never open is rejected.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ SPEC: Final = object_form(
 
 
 def read_windows(catalog: Catalog) -> ParsedRules[Window]:
-    """Read all windows of a catalog."""
+    """Return all windows that `catalog` declares, and the problems with them."""
     return parse_rules(
         catalog.rules, WINDOW, "window", lambda rule: _WindowReader(rule, catalog.calendars).read_window()
     )
 
 
 class _WindowReader:
-    """Reader of one window that collects its mistakes."""
+    """Reader of one window, with the problems that it has found."""
 
     def __init__(self, declared: DeclaredObject, calendars: Mapping[str, bytes]) -> None:
         self.declared = declared
@@ -84,7 +84,7 @@ class _WindowReader:
         self.spec: dict[str, Any] = {}
 
     def read_window(self) -> Window | list[Problem]:
-        """Return the window, or all its problems."""
+        """Return the window, or all problems with it."""
         self._check_form()
         time_zone = self._read_field("timeZone", time_syntax.parse_zone, self.spec.get("timeZone"))
         cutoff = self._read_field("cutoff", time_syntax.parse_duration, self.spec.get("cutoff")) or timedelta()
@@ -138,7 +138,10 @@ class _WindowReader:
             self.spec.pop(re.split(r"[.\[]", mistake.path)[0], None)
 
     def _read_field(self, path: str, parse: Callable[[Any], T], value: Any) -> T | None:
-        """Return a field of the spec; None if it is absent or, with a problem noted, wrong."""
+        """Return the result of `parse` for `value`, the value of the field `path` of the spec.
+
+        If `value` is None, return None. If `value` is wrong, add a problem and return None.
+        """
         if value is None:
             return None
         return self.field_problems.try_parse(partial(parse_field, f"spec.{path}", parse, value))

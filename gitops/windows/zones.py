@@ -1,7 +1,8 @@
-"""Conversion between instants in UTC and local times of a zone, which are naive.
+"""Conversion between instants in UTC and local times of a zone.
 
-A local time that a clock change skips is converted to the instant of the change. A local time that occurs twice has two
-instants, and the caller chooses one. Zones always come from the package tzdata, so that all machines agree.
+Local times are naive `datetime` values. If a clock change skips a local time, it is converted to the instant of the
+change. If a local time occurs twice, it has two instants, and the caller chooses one. Zones always come from the
+package tzdata, so that all machines agree.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from zoneinfo import ZoneInfo
 import tzdata
 
 DATE_LINE = timedelta(hours=4)
-"""Largest clock change. A zone that skips more has moved across the date line, and the skipped time did not occur."""
+"""Largest clock change.
+
+If a zone skips more time, it has moved across the date line, and the skipped local times did not occur.
+"""
 
 
 def tzdata_version() -> str:
@@ -25,13 +29,13 @@ def tzdata_version() -> str:
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
-    """Return all names of zones."""
+    """Return the names of all zones in the IANA database."""
     return frozenset(resources.files("tzdata").joinpath("zones").read_text("utf-8").split())
 
 
 @cache
 def load_zone(name: str) -> ZoneInfo:
-    """Return the zone of an IANA name. Raises: KeyError if there is none."""
+    """Return the zone with the IANA name `name`. Raises: KeyError if no zone has this name."""
     if name not in zone_names():
         raise KeyError(name)
     with resources.files("tzdata.zoneinfo").joinpath(*name.split("/")).open("rb") as data:
@@ -39,12 +43,15 @@ def load_zone(name: str) -> ZoneInfo:
 
 
 def to_local(moment: datetime, time_zone: ZoneInfo) -> datetime:
-    """Return the local time at an instant."""
+    """Return the local time of `time_zone` at the instant `moment`."""
     return moment.astimezone(time_zone).replace(tzinfo=None)
 
 
 def opening_instant(local_time: datetime, time_zone: ZoneInfo) -> datetime | None:
-    """Return the first instant of a local time; None if the zone skipped it by moving across the date line."""
+    """Return the first instant at which it is `local_time` in `time_zone`.
+
+    Return None if the zone skipped `local_time` by moving across the date line.
+    """
     first, second = _both_instants(local_time, time_zone)
     if first <= second:
         return first
@@ -52,7 +59,10 @@ def opening_instant(local_time: datetime, time_zone: ZoneInfo) -> datetime | Non
 
 
 def closing_instant(local_time: datetime, time_zone: ZoneInfo, *, last: bool) -> datetime:
-    """Return the instant of a local time; of a local time that occurs twice, the later one with `last`."""
+    """Return the instant at which it is `local_time` in `time_zone`.
+
+    If `local_time` occurs twice, return the later instant if `last` is true, and the earlier one if it is false.
+    """
     first, second = _both_instants(local_time, time_zone)
     if first <= second:
         return second if last else first
@@ -60,22 +70,25 @@ def closing_instant(local_time: datetime, time_zone: ZoneInfo, *, last: bool) ->
 
 
 def changes_between(start: datetime, end: datetime, time_zone: ZoneInfo) -> bool:
-    """Return whether the clock changes between two local times, which are at most about a day apart."""
+    """Return whether the clock of `time_zone` changes between the local times `start` and `end`.
+
+    `start` and `end` are at most about a day apart.
+    """
     return start.replace(tzinfo=time_zone).utcoffset() != end.replace(tzinfo=time_zone).utcoffset()
 
 
 def _both_instants(local_time: datetime, time_zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Return the instants of a local time by the offsets before and after a clock change (PEP 495).
+    """Return the instants of `local_time` by the offsets before and after a clock change (PEP 495).
 
-    They are in reverse order if the change skips the local time.
+    If the change skips `local_time`, the first instant is later than the second.
     """
     first = local_time.replace(tzinfo=time_zone)
     return first.astimezone(UTC), first.replace(fold=1).astimezone(UTC)
 
 
 def _clock_change_instant(earlier: datetime, later: datetime, time_zone: ZoneInfo) -> datetime:
-    """Return the instant of the clock change between two instants, to the second."""
-    # Seconds before the change have the old offset and all later ones the new, so a binary search finds it.
+    """Return the instant of the clock change between `earlier` and `later`, to the second."""
+    # All seconds before the change have the old offset, and all later ones the new offset, so a binary search works.
     new = later.astimezone(time_zone).utcoffset()
     seconds = range(int((later - earlier).total_seconds()) + 1)
     return earlier + timedelta(

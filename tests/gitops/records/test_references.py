@@ -77,5 +77,5 @@ def test_a_definition_is_its_crd() -> None:
         ref = Ref.parse(["rgd/links.g.test"])
         found = fleet.call(find_key(fleet.cluster, ref, "default"))
         assert found == ObjectKey("apiextensions.k8s.io", "CustomResourceDefinition", "", "links.g.test")
-        with pytest.raises(RefError, match=r"there are: links\.g\.test"):
+        with pytest.raises(RefError, match=r"definitions: links\.g\.test"):
             fleet.call(find_key(fleet.cluster, Ref.parse(["rgd/web"]), "default"))

@@ -183,7 +183,7 @@ spec:
         ),
         (
             "spec: {approvals: [{after: {wave: a}}]}",
-            "spec.approvals[0].after.wave: no wave 'a'; this policy has no waves",
+            "spec.approvals[0].after.wave: wave 'a' is not declared in this policy; declare it under spec.waves",
         ),
         ("spec: {approvals: [{after: {}}]}", "spec.approvals[0].after: must be exactly one of wave: NAME and settled"),
         ("spec: {selector: {rgds: [Web App]}}", "spec.selector.rgds[0]: 'Web App' is not a name of a definition"),
