@@ -1,8 +1,8 @@
 """Evaluation of `propagateWhen`: the gates that are closed for an item now, and the reason of each.
 
-A pure function of values. All gates of a list are evaluated, and all closed ones are reported (S1-4). A gate that
-cannot be evaluated is closed (S1-5). A part of an expression that reads nothing of the item is evaluated once for
-all items (S1-14). A `GateEvaluator` therefore serves one list of gates, one target and one reconciliation.
+Pure. All gates of a list are evaluated, and all closed gates are reported (S1-4). A gate that cannot be evaluated is
+closed (S1-5). A part of an expression that does not read the item is evaluated once for all items (S1-14). Therefore a
+`GateEvaluator` serves one list of gates, one target and one reconciliation.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from renderer.frozen import dataclass
 from renderer.secret_redaction import without_secret_data
 
 TIME_GATE_INTERVAL: Final = timedelta(minutes=1)
-"""Time until a gate that reads `now` is evaluated again: no event announces the moment when it changes."""
+"""Time after which a gate that reads `now` is evaluated again, because no event announces its next change."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetVariables:
-    """The variable `target` of gates: the revision that an item would move to, and its commit."""
+    """Variable `target` of gates: the revision that an item would move to, and the commit of that revision."""
 
     revision: int
     commit: str
@@ -45,7 +45,7 @@ class TargetVariables:
     message: str
 
     def as_value(self) -> dict[str, Any]:
-        """Return the CEL value."""
+        """Return the variable as a CEL value, with the trailers of the commit message."""
         return {
             "revision": self.revision,
             "commit": self.commit,
@@ -56,10 +56,12 @@ class TargetVariables:
 
 
 class ExternalFact(NamedTuple):
-    """The answer of an external fact: true, false, or None if it is unknown; `why` is then the reason."""
+    """Answer of an external fact, and the reason if the answer is unknown."""
 
     answer: bool | None
+    """Truth of the fact, or None if it is unknown."""
     why: str = ""
+    """Reason why the fact is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,30 +71,30 @@ class GateFacts:
     now: datetime
     target: TargetVariables
     windows: Mapping[str, bool]
-    """True for each open window, by name. A window counts as closed from its cutoff on. Holds all windows that
-    gates name.
+    """Whether each window is open, by name. All windows that gates name and that exist are included.
+
+    A window counts as closed from its cutoff on.
     """
     externals: Mapping[str, ExternalFact] | None
-    """Every external fact that the operator declares; None if the configuration is not at hand: then all are
-    unknown.
+    """External facts that the operator declares, by name.
+
+    If the configuration is not at hand, it is None, and all facts are unknown.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class GateSubject:
-    """A live object as gates see it, with its progress: an item, or a resource that an item depends on.
-
-    `manifest` is empty if the object does not exist.
-    """
+    """Item, or resource that an item depends on, with the progress that gates can read."""
 
     manifest: Mapping[str, Any]
+    """Manifest of the object, or an empty mapping if the object does not exist."""
     ready: bool = False
     updated: bool = False
     settled: bool = False
     revision: int = 0
 
     def as_value(self) -> dict[str, Any]:
-        """Return the CEL value, without the data of Secrets."""
+        """Return the subject as a CEL value, without the data of Secrets."""
         lifecycle = {"ready": self.ready, "updated": self.updated, "settled": self.settled, "revision": self.revision}
         return {
             **without_secret_data(self.manifest),
@@ -102,53 +104,55 @@ class GateSubject:
 
 @dataclass(frozen=True, slots=True)
 class GateVariables:
-    """Variables of the gates of one item, besides facts and counters."""
+    """Variables that the gates of one item can read, without facts and counters."""
 
     item: GateSubject | None = None
-    """None for a resource without `forEach`."""
+    """Item itself, or None for a resource without `forEach`."""
     ancestors: Mapping[str, GateSubject | Sequence[GateSubject]] = field(default_factory=dict)
-    """Resources that the item depends on, by node; a list for a collection."""
+    """Resources that the item depends on, by id of the node. A collection has a list of resources."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """`schema`, and the iterators of a collection."""
+    """Values of `schema` and of the iterators of a collection, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedGate:
-    """A gate that is closed for an item."""
+    """Gate that is closed for an item, with the operands or the error that close it."""
 
     gate: Gate
     reason: Reason
-    """WindowClosed if windows alone close it, PaceReached if pace alone does, GateError if it cannot be evaluated,
-    otherwise GateClosed.
+    """GateError if the gate cannot be evaluated, WindowClosed if only windows close it, PaceReached if only pace does.
+
+    In all other cases it is GateClosed.
     """
     operands: tuple[str, ...] = ()
     """Operands that decided the result, with their values."""
     windows: frozenset[str] = frozenset()
-    """Windows whose change may open the gate."""
+    """Names of the windows whose change may open the gate."""
     error: str = ""
+    """Reason why the gate cannot be evaluated, or an empty string if it can."""
     awaits_opening: bool = False
-    """True if it waits only for windows to open."""
+    """Whether the gate waits only for windows to open."""
 
     def is_bypassed(self, bypassed_windows: Collection[str]) -> bool:
-        """Return whether windows alone close the gate, and break-glass bypasses all of them."""
+        """Return whether only windows close the gate, and all of them are in `bypassed_windows`."""
         return self.reason is Reason.WINDOW_CLOSED and self.windows <= frozenset(bypassed_windows)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the expression, its place, and its operands with values, or the error."""
+        """Return the expression and its location, with its operands and their values, or with the error."""
         result_fields: dict[str, Any] = {"error": self.error} if self.error else {"operands": list(self.operands)}
         return {"expression": self.gate.text, "at": str(self.gate.origin), **result_fields}
 
     def __str__(self) -> str:
-        """Return `${inWindow("dba-hours")} (apps/webapp.yaml:23): inWindow("dba-hours") = false`."""
+        """Return a text such as `${inWindow("dba-hours")} (apps/webapp.yaml:23): inWindow("dba-hours") = false`."""
         detail = self.error or ", ".join(self.operands)
         location = f" ({self.gate.origin})" if self.gate.origin.file else ""
         return f"${{{self.gate.text}}}{location}" + (f": {detail}" if detail else " is false")
 
 
 class GateEvaluator:
-    """Evaluator of one list of gates.
+    """Evaluator of one list of gates for the items of one collection.
 
-    `items` returns the items of the collection. It is called at most once, and only if a gate reads the list.
+    `items` returns the items of the collection. It is called at most once, and only if a gate reads the collection.
     """
 
     def __init__(
@@ -170,10 +174,7 @@ class GateEvaluator:
     def closed_gates(
         self, item_variables: GateVariables, bypassed_windows: Collection[str] = ()
     ) -> tuple[ClosedGate, ...]:
-        """Return the conditions that hold this item, without those that break-glass bypasses.
-
-        Pace gates are left out.
-        """
+        """Return the closed gates of an item that are not pace gates, without those that a break-glass bypasses."""
         return tuple(
             closed_gate
             for closed_gate in self._iter_closed(item_variables)
@@ -181,7 +182,10 @@ class GateEvaluator:
         )
 
     def overridden_windows(self, item_variables: GateVariables, bypassed_windows: Collection[str]) -> frozenset[str]:
-        """Return the names of windows that close a condition for this item and are bypassed."""
+        """Return the names of windows that would close a gate of an item without the break-glass.
+
+        Pace gates are not considered.
+        """
         closed_gates = self._iter_closed(item_variables) if bypassed_windows else ()
         return frozenset(
             name
@@ -193,7 +197,7 @@ class GateEvaluator:
     def closed_pace_gates(
         self, policy: Policy, item_variables: GateVariables, item: RolloutItem, counters: Counters
     ) -> tuple[ClosedGate, ...]:
-        """Return the pace gates that hold this item, given the counters of its wave."""
+        """Return the pace gates that are closed for `item`. `counters` are those of its wave."""
         evaluated = (
             self._evaluate_cached(gate, item_variables, make_counter_variables(gate, policy, item, counters))
             for gate in self.rates
@@ -201,9 +205,10 @@ class GateEvaluator:
         return tuple(filter(None, evaluated))
 
     def pace(self, policy: Policy, variables_of: Callable[[str], GateVariables]) -> Pace | None:
-        """Return the pace that the gates set, if a policy has no shape for it; otherwise None.
+        """Return the pace that the gates set.
 
-        `variables_of` returns the variables of an item by its key.
+        Return None if no gate sets a pace, or if the pace is a single rate, for which a policy has a shape.
+        `variables_of` returns the variables of the item with the given key.
         """
         if not self.rates or plain_rate(self.rates):
             return None
@@ -211,9 +216,9 @@ class GateEvaluator:
 
     @property
     def wake_at(self) -> datetime | None:
-        """Return when to evaluate again without an event; None if no gate reads the time.
+        """Return the time in UTC at which to evaluate the gates again, or None if no gate reads the time.
 
-        Window edges are not included.
+        Times at which windows open or close are not included.
         """
         reads_time = any(gate.reads_time for gate in (*self.conditions, *self.rates))
         return self.facts.now + TIME_GATE_INTERVAL if reads_time else None
@@ -224,7 +229,7 @@ class GateEvaluator:
     def _evaluate_cached(
         self, gate: Gate, item_variables: GateVariables, counter_values: Mapping[str, Any]
     ) -> ClosedGate | None:
-        """Evaluate a gate, once for all items if it reads nothing of the item."""
+        """Return the result of `_evaluate`. If `gate` does not read the item, evaluate it once for all items."""
         if not gate.is_fixed:
             return self._evaluate(gate, item_variables, counter_values)
         if gate not in self._answers:
@@ -234,7 +239,7 @@ class GateEvaluator:
     def _evaluate(
         self, gate: Gate, item_variables: GateVariables, counter_values: Mapping[str, Any]
     ) -> ClosedGate | None:
-        """Return the gate as closed, with its reason; None if it is open."""
+        """Return `gate` as a closed gate with its reason, or None if it is open."""
         if problem := _describe_unknown_name(gate, self.facts):
             return ClosedGate(gate, Reason.GATE_ERROR, error=problem)
         gate_variables = {
@@ -246,7 +251,7 @@ class GateEvaluator:
             if as_bool(gate.program, self._evaluate_program(gate, variables)):
                 return None
         except ExpressionError as error:
-            if not _is_unknown_fact(error):  # an unknown fact closes the gate as a false one does
+            if not _is_unknown_fact(error):  # An unknown fact closes the gate just as a false fact does.
                 return ClosedGate(gate, Reason.GATE_ERROR, error=error.message)
         parts = find_decisive_operands(gate.program, variables)
         windows = frozenset(name for part in parts for node in walk(part.node) if (name := value_key(node, WINDOWS)))
@@ -257,16 +262,18 @@ class GateEvaluator:
         )
 
     def _describe_operand(self, part: Operand) -> str:
-        """Return an operand with its value; for an unknown fact, with the reason why it is unknown."""
+        """Return the operand `part` with its value. For an unknown fact, add the reason why it is unknown."""
         if not (part.error and _is_unknown_fact(part.error)):
             return str(part)
         fact = (self.facts.externals or {}).get(value_key(part.node, EXTERNALS) or "")
         return f"{part.text} = unknown" + (f" ({fact.why})" if fact and fact.why else "")
 
     def _evaluate_program(self, gate: Gate, variables: Mapping[str, Any]) -> Any:
-        """Evaluate a gate, with the cached values of its fixed parts.
+        """Return the value of the expression of `gate`, computed with the cached values of its fixed parts.
 
-        If a fixed part fails, evaluate the whole expression: an operator around that part may not need it.
+        If a fixed part fails, evaluate the whole expression, because an operator around that part may not need it.
+
+        Raises: ExpressionError.
         """
         if gate.fixed_programs:
             try:
@@ -276,14 +283,20 @@ class GateEvaluator:
         return gate.program.evaluate(variables)
 
     def _fixed_values(self, gate: Gate, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of the parts that read nothing of the item, by the names that stand for them."""
+        """Return the values of the parts of `gate` that do not read the item, by the names that stand for the parts.
+
+        Raises: ExpressionError.
+        """
         for name, program in gate.fixed_programs.items():
             if (gate, name) not in self._values:
                 self._values[gate, name] = program.evaluate(variables)
         return {name: self._values[gate, name] for name in gate.fixed_programs}
 
     def _variables(self, gate: Gate, item_variables: GateVariables) -> Iterator[tuple[str, Any]]:
-        """Yield the variables that the gate reads of its item, by name. A name without a value is left out."""
+        """Yield the name and the value of each variable of the item that `gate` reads.
+
+        A name without a value is omitted.
+        """
         for name in gate.names:
             if name in gate.scope.items and item_variables.item:
                 yield name, item_variables.item.as_value()
@@ -300,14 +313,17 @@ class GateEvaluator:
 
 
 def _ancestor_value(ancestor: GateSubject | Sequence[GateSubject]) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return the CEL value of a resource, or of the list of a collection."""
+    """Return the CEL value of `ancestor`: of a resource, or of the resources of a collection."""
     if isinstance(ancestor, GateSubject):
         return ancestor.as_value()
     return [subject.as_value() for subject in ancestor]
 
 
 def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
-    """Return why no item can pass: a window or fact does not exist; empty if all exist."""
+    """Return a message about a window or fact that `gate` names and that does not exist.
+
+    Return an empty string if all of them exist.
+    """
     if missing := sorted(gate.windows - facts.windows.keys()):
         return f"window {missing[0]} does not exist"
     if facts.externals is not None and (missing := sorted(gate.externals - facts.externals.keys())):
@@ -316,13 +332,13 @@ def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
 
 
 def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWindow]) -> Cause | None:
-    """Return the cause that closed gates give; None if there are none.
+    """Return the cause of an item for which `closed_gates` are closed, or None if `closed_gates` is empty.
 
-    `windows` tells of each window that the gates name when it changes next.
+    `windows` gives the time of the next change of each window that the gates name, by name.
     """
     if not closed_gates:
         return None
-    # A gate may open at the first change of one of its windows; the item has to wait for the last of its gates.
+    # A gate may open at the first change of one of its windows. The item has to wait for the last of its gates.
     changes = [_change_times(gate, windows) for gate in closed_gates if gate.reason is Reason.WINDOW_CLOSED]
     never_opens = not all(changes)
     reason = Reason.NEVER_OPENS if never_opens else closed_gates[0].reason
@@ -349,9 +365,9 @@ def make_wait(closed_gates: Sequence[ClosedGate], windows: Mapping[str, ClosedWi
 
 
 def parse_trailers(message: str) -> dict[str, str]:
-    """Return the trailers of a commit message: lines `Key: value` in its last paragraph, unless that is its first.
+    """Return the trailers of the commit message `message`: the lines `Key: value` in its last paragraph.
 
-    Source: git-interpret-trailers(1).
+    If the message has only one paragraph, it has no trailers. Source: git-interpret-trailers(1).
     """
     paragraphs = re.split(r"\n\s*\n", message.strip())
     pairs = re.findall(r"^([A-Za-z0-9-]+): *(.*)$", paragraphs[-1], re.MULTILINE) if len(paragraphs) > 1 else []
@@ -359,7 +375,10 @@ def parse_trailers(message: str) -> dict[str, str]:
 
 
 def _reason(parts: Sequence[Operand]) -> Reason:
-    """Return the reason that the deciding operands give: windows alone, pace alone, or anything else."""
+    """Return the reason of a gate that the operands `parts` close.
+
+    It is WindowClosed if all operands are windows, PaceReached if all are rates or counters, or else GateClosed.
+    """
     if parts and all(value_key(part.node, WINDOWS) for part in parts):
         return Reason.WINDOW_CLOSED
     if parts and all(value_key(part.node, RATES) or value_key(part.node, COUNTERS) for part in parts):

@@ -22,29 +22,29 @@ from renderer.render.resolve import overlay, schema_value
 
 @dataclass(repr=False)
 class InstanceGates:
-    """The gates of one rollout in one reconciliation."""
+    """Gates of one rollout in one reconciliation, with the items and facts that they read."""
 
     gates: Sequence[Gate]
     facts: GateFacts
     collection: RolloutCollection
     keys: Mapping[str, ObjectKey]
-    """Object key of each item."""
+    """Key of the instance, by key of the item."""
     plans: Mapping[ObjectKey, ApplySetPlan]
     windows: Mapping[str, ClosedWindow]
-    """State of `inWindow` for each window that the gates name: since when, and when it changes next."""
+    """Times since which and until which the value of `inWindow` holds, by name of each window that the gates name."""
     bypassed_windows: Callable[[ObjectKey], frozenset[str]]
-    """Returns the windows that break-glass bypasses for an instance."""
+    """Function that returns the names of the windows that a break-glass bypasses for an instance."""
     _evaluator: GateEvaluator = field(init=False)
 
     def __post_init__(self) -> None:
-        # Not a bound method: the reference cycle would keep all data of a reconciliation until the cycle collector
-        # runs.
+        # A bound method would make a reference cycle, which keeps all data of a reconciliation until the garbage
+        # collector runs.
         self._evaluator = GateEvaluator(
             self.gates, self.facts, partial(_subjects, self.collection, self.keys, self.plans)
         )
 
     def find_wait(self, item: str) -> Cause | None:
-        """Return why the conditions hold this item; None if they do not."""
+        """Return the cause that keeps `item` if gates other than pace gates are closed for it, or None."""
         if not self.gates:
             return None
         closed_gates = self._evaluator.closed_gates(self._variables_of(item), self.bypassed_windows(self.keys[item]))
@@ -54,15 +54,21 @@ class InstanceGates:
         return wait
 
     def overridden_windows(self, item: str) -> frozenset[str]:
-        """Return the names of windows that close a gate for this item and are bypassed."""
+        """Return the names of windows that would close a gate of `item` without the break-glass."""
         return self._evaluator.overridden_windows(self._variables_of(item), self.bypassed_windows(self.keys[item]))
 
     def pace(self, policy: Policy) -> Pace | None:
-        """Return the pace that the gates set, if a policy has no shape for it; otherwise None."""
+        """Return the pace that the gates set.
+
+        Return None if no gate sets a pace, or if the pace is a single rate, for which a policy has a shape.
+        """
         return self._evaluator.pace(policy, self._variables_of)
 
     def with_pace_reasons(self, policy: Policy, waits: Mapping[str, Cause]) -> Mapping[str, Cause]:
-        """Return the waits of a rollout; those caused by pace name the pace gates."""
+        """Return `waits`, the causes by item of a rollout.
+
+        If pace keeps an item and a pace gate is closed for it, the returned cause names the gate.
+        """
         if self.pace(policy) is None:
             return waits
         return {
@@ -72,11 +78,11 @@ class InstanceGates:
 
     @property
     def wake_at(self) -> datetime | None:
-        """Return when to evaluate again without an event; None if no gate reads the time."""
+        """Return the time in UTC at which to evaluate the gates again, or None if no gate reads the time."""
         return self._evaluator.wake_at
 
     def _pace_wait(self, policy: Policy, name: str, pace_wait: Cause) -> Cause:
-        """Return the wait of an item with the message of the pace gates, if one of them is closed for it."""
+        """Return the cause with the closed pace gates of the item `name`, or `pace_wait` if none is closed."""
         counters = self.collection.wave_of(name).counters
         closed_gates = self._evaluator.closed_pace_gates(
             policy, self._variables_of(name), self.collection[name], counters
@@ -105,7 +111,7 @@ def _subjects(
 
 
 def _subject(collection: RolloutCollection, name: str, plan: ApplySetPlan) -> GateSubject:
-    """Return an instance as gates see it: the desired spec with the live status."""
+    """Return the instance in `plan` as a subject of gates: the desired spec with the live status."""
     ready = plan.parent is not None and all(node.ready for node in plan.nodes)
     settled = collection.state_of(name).is_settled
     manifest = overlay(plan.rendered.manifest, plan.parent) if plan.parent else plan.rendered.manifest

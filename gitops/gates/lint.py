@@ -19,7 +19,8 @@ def find_unknown_names(
 ) -> Iterator[Problem]:
     """Yield a problem for each window and external fact that gates name and that is not declared.
 
-    `externals` is None if the configuration is not at hand; facts are then not checked.
+    `externals` are the names of the declared facts. If the configuration is not at hand, `externals` is None, and facts
+    are not checked.
     """
     for gate in (gate for definition in definitions for gate in definition.gates):
         for name in sorted(gate.windows - set(windows)):
@@ -36,8 +37,8 @@ def find_unsatisfiable_gates(
 ) -> Iterator[Problem]:
     """Yield a problem for each target whose gates can never be open.
 
-    That is the case if their windows are never open together, or never while an Allow window of the target is
-    open. `definitions` and `windows` are by name.
+    Gates can never be open if their windows are never open together within ten years. If Allow windows govern the
+    target, the windows of the gates must be open together with one of those. `definitions` and `windows` are by name.
     """
     gates = gates_by_target(definitions)
     reported = set()
@@ -64,13 +65,13 @@ def find_unsatisfiable_gates(
 
 
 def gates_by_target(definitions: Mapping[str, Definition]) -> Callable[[WindowTarget], tuple[Gate, ...]]:
-    """Return a function that gives the gates of a target; `definitions` are by name."""
+    """Return a function that returns the gates of a target. `definitions` are by name."""
     gates = {name: _gates_by_node(definition) for name, definition in definitions.items()}
     return lambda target: gates.get(target.rgd, {}).get(target.node, ())
 
 
 def _gates_by_node(definition: Definition) -> dict[str, tuple[Gate, ...]]:
-    """Return the gates of each resource by its id, and those across instances under the empty id."""
+    """Return the gates of each resource by its id. The gates across instances are under the empty id."""
     return {"": definition.propagate_when or (), **{node.id: node.propagate_when or () for node in definition.nodes}}
 
 

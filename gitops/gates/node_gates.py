@@ -1,7 +1,7 @@
 """Gates of the nodes of an instance, and the pace of its collections.
 
-A closed gate holds a node and its dependents, and nothing else (S1-40). Deleting a node is a change as well: the
-gate that it was last applied with decides (S1-21).
+A closed gate keeps a node and its dependents, and nothing else (S1-40). The deletion of a node is a change too. The
+gate in the rendering with which the node was last applied decides about it (S1-21).
 """
 
 from __future__ import annotations
@@ -36,22 +36,25 @@ from renderer.render.resolve import schema_value
 
 @dataclass
 class NodeGates:
-    """The gates of one instance in one reconciliation."""
+    """Gates of the nodes of one instance in one reconciliation, with the facts that they read."""
 
     plan: ApplySetPlan
-    """State of the nodes."""
+    """Plan of the instance, with the state of its nodes."""
     policy: Policy
-    """Pace of the collections, where gates set none."""
+    """Policy with the pace of each collection whose gates set no pace."""
     facts: GateFacts
     windows: Mapping[str, ClosedWindow]
-    """State of `inWindow` for each window that the gates name: since when, and when it changes next."""
+    """Times since which and until which the value of `inWindow` holds, by name of each window that the gates name."""
     bypassed_windows: frozenset[str] = frozenset()
-    """Windows that break-glass bypasses for the instance."""
+    """Names of the windows that a break-glass bypasses for the instance."""
     _evaluators: dict[str, GateEvaluator] = field(default_factory=dict)
     _pace_waits: dict[str, Mapping[str, Cause]] = field(default_factory=dict)
 
     def find_wait(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> Cause | None:
-        """Return why this node may not be written or deleted now; None if it may."""
+        """Return the cause that keeps `node` from being written or deleted now, or None if no gate or pace keeps it.
+
+        `live` is the live object to delete if `node` is no longer rendered.
+        """
         base, _, index = node.partition("/")
         gates = self._gates(base, operation)
         if gates and (closed_gates := self._closed_gates(node, gates, live)):
@@ -63,7 +66,7 @@ class NodeGates:
         return self._pace_waits[base].get(node)
 
     def overridden_windows(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> frozenset[str]:
-        """Return the names of windows that close a gate of this node and are bypassed."""
+        """Return the names of windows that would close a gate of `node` without the break-glass."""
         base = id_in_definition(node)
         if not self.bypassed_windows or not (gates := self._gates(base, operation)):
             return frozenset()
@@ -76,12 +79,15 @@ class NodeGates:
         return evaluator.closed_gates(self._variables_of(node, live), self.bypassed_windows)
 
     def _with_wake_time(self, wait: Cause | None, base: str) -> Cause | None:
-        """Return the wait with a time to evaluate again, if it has none and a gate reads the time."""
+        """Return `wait` with a time to evaluate the gates again, if it has no end and a gate reads the time."""
         wake_at = self._evaluators[base].wake_at
         return replace(wait, until=wait.until or wake_at) if wait else None
 
     def _gates(self, base: str, operation: Operation) -> tuple[Gate, ...] | None:
-        """Return the gates of a node by its id in the definition; None if the definition sets none."""
+        """Return the gates of the node with the id `base` in the definition, or None if it has no `propagateWhen`.
+
+        For a deletion, return the gates in the rendering that was last applied, if it is known.
+        """
         rendered = self.plan.rendered
         if operation is Operation.PRUNE and rendered.applied_rendering:
             return rendered.applied_rendering.gates.get(base)
@@ -89,15 +95,15 @@ class NodeGates:
 
     def _evaluator_for(self, base: str, gates: Sequence[Gate]) -> GateEvaluator:
         if base not in self._evaluators:
-            # Not a bound method: the reference cycle would keep all data of a reconciliation until the cycle collector
-            # runs.
+            # A bound method would make a reference cycle, which keeps all data of a reconciliation until the garbage
+            # collector runs.
             self._evaluators[base] = GateEvaluator(gates, self.facts, partial(_subjects, self.plan, base))
         return self._evaluators[base]
 
     def _variables_of(self, node: str, live: Mapping[str, Any] | None) -> GateVariables:
-        """Return the variables for the gates of a node.
+        """Return the variables for the gates of `node`.
 
-        *live* is the object to delete if the node is no longer rendered.
+        `live` is the live object to delete if `node` is no longer rendered.
         """
         own_plan = next((node_plan for node_plan in self.plan.nodes if node_plan.node.id == node), None)
         parent = self.plan.parent
@@ -115,9 +121,9 @@ class NodeGates:
         return GateVariables(_subject(self.plan, own_plan) if own_plan else GateSubject(live or {}), ancestors, values)
 
     def _find_pace_waits(self, base: str, gates: tuple[Gate, ...] | None) -> Iterator[tuple[str, Cause]]:
-        """Yield the items of a collection that the pace holds, with the cause.
+        """Yield the id and the cause of each node of the collection `base` that the pace keeps.
 
-        By default the pace concerns changes of existing items only (S1-7).
+        If no gate sets a pace, the pace applies only to changes of existing nodes (S1-7).
         """
         sets_pace = gates is not None and (not gates or any(gate.sets_pace for gate in gates))
         if not sets_pace and not self.plan.rendered.applied:
@@ -137,28 +143,31 @@ class NodeGates:
             if item.updated or (gates and self._closed_gates(item.key, gates, None)):
                 continue
             may_move = pace(item, counters) if pace else counters.updated < _limit(policy, counters.settled, counters)
-            is_slowed = is_slowed or not may_move  # items behind a slow one do not overtake it
+            is_slowed = is_slowed or not may_move  # Later items do not overtake an item that the pace keeps.
             if is_slowed:
                 yield item.key, _pace_cause(policy, counters, place, unsettled)
             else:
                 counters = counters._replace(updated=counters.updated + 1)
 
     def _item(self, node_plan: NodePlan, *, counts: bool) -> RolloutItem:
-        """Return a node as an item of a rollout.
+        """Return the node in `node_plan` as an item of a rollout.
 
-        A node that does not exist counts as updated: it is created at once, unless a pace is set (`counts`).
+        If `counts` is false, a node that does not exist counts as updated, because it is created at once.
         """
         is_updated = node_plan.is_applied or (not node_plan.exists and not counts)
         return RolloutItem(node_plan.node.id, updated=is_updated, healthy=node_plan.healthy)
 
 
 def _limit(policy: Policy, settled: int, counters: Counters) -> int:
-    """Return how many items of the collection may be updated once this number has settled."""
+    """Return how many items of the collection may be updated once `settled` items have settled."""
     return frontier(policy.shape, settled, counters.total, sliding=policy.mode is Mode.SLIDING)
 
 
 def _pace_cause(policy: Policy, counters: Counters, place: int, unsettled: Sequence[str]) -> Cause:
-    """Return the cause of an item that the pace holds, with its queue position and the items in flight."""
+    """Return the cause of the item at `place`, which the pace keeps.
+
+    The cause names the queue position and the items in `unsettled`.
+    """
     limit = _limit(policy, counters.settled, counters)
     next_limit = _limit(policy, counters.updated, counters)
     position = QueuePosition(place, counters.total, limit, counters.updated, next_limit, shape=str(policy.shape))

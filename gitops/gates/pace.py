@@ -1,4 +1,4 @@
-"""The pace that gates set: rates and counters in `propagateWhen`, in terms of the shapes of policies. Pure."""
+"""Pace that gates set by rates and counters in `propagateWhen`, expressed as shapes of policies. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from renderer.definition.gates import Gate
 
 
 def apply_pace(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
-    """Return the policy with the pace that a definition sets.
+    """Return `policy` with the pace that `gates` of a definition set.
 
-    No pace gate (None, or conditions only) leaves the policy as it is, an empty list removes the pace, a single
-    rate replaces it. Other combinations leave the policy as it is too: `GateEvaluator.pace` applies instead.
+    If `gates` is empty, the returned policy has no pace. If exactly one gate sets a pace, and by a rate alone, the
+    policy has the shape of the rate. In all other cases `policy` is returned unchanged. If other gates set a pace,
+    `GateEvaluator.pace` applies it.
     """
     if gates is None:
         return policy
@@ -27,12 +28,12 @@ def apply_pace(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
 
 
 def plain_rate(gates: Sequence[Gate]) -> PaceCall | None:
-    """Return the rate if the gates consist of one rate alone, otherwise None."""
+    """Return the rate if `gates` is one gate that consists only of a rate, or None."""
     return gates[0].pace_call if len(gates) == 1 else None
 
 
 def shape_of(rate: PaceCall) -> Shape:
-    """Return the shape of a policy that equals the rate."""
+    """Return the shape of a policy that is equivalent to `rate`."""
     match rate.argument:
         case int() as factor if rate.shape == "exponential":
             return Exponential(factor)
@@ -41,9 +42,10 @@ def shape_of(rate: PaceCall) -> Shape:
 
 
 def make_counter_variables(gate: Gate, policy: Policy, item: RolloutItem, counters: Counters) -> dict[str, Any]:
-    """Return the variables of counters, and for each rate whether it admits the item.
+    """Return the counters as variables, and for each rate in `gate` whether it lets `item` move.
 
-    A rate admits an item that has moved already, or if fewer items are updated than the shape allows.
+    A rate lets an item move if the item has moved already, or if fewer items are updated than the shape of the rate
+    allows.
     """
     done_count = counters.settled + counters.failed
     sliding = policy.mode is Mode.SLIDING

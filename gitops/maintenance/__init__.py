@@ -1,4 +1,4 @@
 """Checks of a cluster, and the removal of Levelgate from it.
 
-`cluster_facts` reads the cluster, `cluster_check` draws conclusions, `uninstall` removes what Levelgate wrote.
+`cluster_facts` reads the cluster. `cluster_check` draws conclusions. `uninstall` removes what Levelgate wrote.
 """

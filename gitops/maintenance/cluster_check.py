@@ -1,7 +1,7 @@
 """Findings of `levelgate check`, concluded from facts, each with advice. Pure.
 
-A *problem* stops Levelgate or leads to a fault. A *warning* is a risk that a person should know. An area without
-either has one finding that summarizes it.
+A problem stops Levelgate or leads to a fault. A warning is a risk that a person should know. An area without problems
+and warnings has one finding that summarizes the area.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from renderer.kinds import defined_kind, is_built_in
 from renderer.phrasing import format_count
 
 TERMINATION_TIMEOUT = timedelta(minutes=10)
-"""Time after which a terminating instance counts as stuck."""
+"""Time after its deletion from which a terminating instance counts as hanging."""
 
 _GRANT_ADVICE = (
     "grant it to the user of this kubeconfig; deploy/kubernetes.yaml gathers all ClusterRoles with the label "
@@ -45,7 +45,7 @@ _OTHER_MANAGERS = tuple(manager for tool in TOOLS.values() for manager in tool.m
 
 
 class CheckLevel(StrEnum):
-    """The severity of a finding."""
+    """Severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"
@@ -54,19 +54,19 @@ class CheckLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """A result of the check."""
+    """Message of the check about one area, with severity, advice and objects."""
 
     level: CheckLevel
     area: str
     message: str
     advice: str = ""
-    """Next step for the person; empty if there is none."""
+    """Next step for the person, or an empty string if no step is needed."""
     objects: tuple[ObjectKey, ...] = ()
-    """Objects concerned; a key without a name stands for a kind."""
+    """Keys of the objects concerned. A key without a name stands for a kind."""
 
 
 def check_cluster(facts: ClusterFacts) -> list[CheckFinding]:
-    """Return the findings by area, in a fixed order of areas."""
+    """Return the findings about `facts`, grouped by area in a fixed order."""
     checker = _ClusterChecker(facts)
     areas = {
         "cluster": (
@@ -91,7 +91,7 @@ def check_cluster(facts: ClusterFacts) -> list[CheckFinding]:
 
 @dataclass(frozen=True)
 class _ClusterChecker:
-    """The facts of one cluster, and the checks of each area."""
+    """Checks of each area, on the facts of one cluster."""
 
     facts: ClusterFacts
 
@@ -101,29 +101,29 @@ class _ClusterChecker:
 
     @cached_property
     def instances(self) -> frozenset[ObjectKey]:
-        """Return the instances in the records of sources, whether they exist or not."""
+        """Return the keys of the instances in the records of sources, which need not exist."""
         return frozenset(key for record in self.facts.records.values() for key in record.scopes)
 
     @cached_property
     def known_sets(self) -> frozenset[str]:
-        """Return the ids of ApplySets whose parent exists or is in a record."""
+        """Return the ids of our ApplySets whose parent exists or is in the record of a source."""
         live = {applyset_id(key) for key, obj in self.objects if is_our_parent(obj)}
         return frozenset(live | set(map(applyset_id, self.instances)))
 
     @cached_property
     def members(self) -> list[tuple[ObjectKey, Object]]:
-        """Return the members of ApplySets whose parent is known."""
+        """Return the members of the ApplySets in `known_sets`."""
         return [(key, obj) for key, obj in self.objects if label(obj, well_known.PART_OF) in self.known_sets]
 
     @property
     def set_summary(self) -> str:
-        """Return the numbers of sources, instances and members."""
+        """Return a text with the numbers of sources, instances and members."""
         instances = sum(is_our_parent(obj) and not is_built_in(key.group_kind) for key, obj in self.objects)
         counts = {"source": len(self.facts.records), "instance": instances, "member": len(self.members)}
         return ", ".join(format_count(number, noun) for noun, number in counts.items())
 
     def check_api_groups(self) -> Iterator[CheckFinding]:
-        """Yield warnings about API groups without an answer, and about kinds that cannot be listed."""
+        """Yield warnings about API groups that do not answer, and about kinds that cannot be listed."""
         for group in sorted(self.facts.survey.discovery.stale_groups):
             advice = "see `kubectl get apiservices`; objects of its kinds are not deleted until it answers"
             yield CheckFinding(CheckLevel.WARNING, "cluster", f"the API group {group} does not answer", advice)
@@ -134,7 +134,7 @@ class _ClusterChecker:
             yield CheckFinding(CheckLevel.WARNING, "cluster", message, advice, kinds)
 
     def check_permissions(self) -> Iterator[CheckFinding]:
-        """Yield a problem for each resource with missing verbs."""
+        """Yield a problem for each resource on which Levelgate lacks verbs."""
         for resource, lacking in groupby(
             self.facts.missing_permissions, key=lambda permission: replace(permission, verb="")
         ):
@@ -155,7 +155,7 @@ class _ClusterChecker:
                 yield CheckFinding(CheckLevel.PROBLEM, "definitions", "established, but not served", advice, (key,))
 
     def check_sets(self) -> Iterator[CheckFinding]:
-        """Yield findings about parents and their inventory, and about members whose pruning is impaired."""
+        """Yield findings about parents and their inventories, and about members that are not fully pruned."""
         for key, obj in self.objects:
             if label(obj, well_known.PARENT_ID) and (is_our_parent(obj) or has_own_finalizer(obj)):
                 yield from self._check_set(key, obj)
@@ -205,7 +205,7 @@ class _ClusterChecker:
         )
 
     def _check_set(self, key: ObjectKey, obj: Object) -> Iterator[CheckFinding]:
-        """Yield findings about one parent: its scope, its version, and members outside of the scope."""
+        """Yield findings about the parent `obj`: its scope, its version, and members outside of the scope."""
         try:
             scope = inventory.read_scope(obj)
         except ForeignSet as error:
@@ -298,7 +298,11 @@ class _ClusterChecker:
         )
 
     def check_kro(self) -> Iterator[CheckFinding]:
-        """Yield findings about kro: a second writer while it runs, hanging objects if it is gone."""
+        """Yield findings about kro.
+
+        While kro runs, it may be a second writer of our instances. While it does not run, instances with its finalizer
+        would hang.
+        """
         if self.facts.kro:
             yield from _finding_about(
                 (key for key, crd in self.facts.crds.items() if label(crd, kro.OWNED_LABEL)),
@@ -332,7 +336,11 @@ class _ClusterChecker:
         )
 
     def _has_owner(self, record: Object) -> bool:
-        """Return whether the object that a stored revision belongs to still exists."""
+        """Return whether the object that the ControllerRevision `record` belongs to still exists.
+
+        A pack belongs to its instances, or to its source if it holds only tombstones. A revision belongs to the CRD of
+        its definition. Accepted rules belong to their source.
+        """
         owner_parts = annotation(record, well_known.RECORD_OF).split("/")
         match label(record, well_known.RECORD):
             case applied_packs.APPLIED:
@@ -350,13 +358,13 @@ class _ClusterChecker:
 def _finding_about(
     objects: Iterable[ObjectKey], area: str, message: str, advice: str, *, level: CheckLevel = CheckLevel.WARNING
 ) -> Iterator[CheckFinding]:
-    """Yield one finding about all these objects; none if there are none."""
+    """Yield one finding about all of `objects`, or nothing if `objects` is empty."""
     if keys := tuple(objects):
         yield CheckFinding(level, area, message, advice, keys)
 
 
 def _is_returned(obj: Object, parents: Mapping[str, Object]) -> bool:
-    """Return whether a person restored the label of a member that its record proves to be ours."""
+    """Return whether a person restored the label `part-of` of `obj`, whose annotations prove that it is a member."""
     parent = parents.get(label(obj, well_known.PART_OF))
     return parent is not None and is_of_set(obj, parent)
 
@@ -366,6 +374,6 @@ def _finalizers(obj: Object) -> list[str]:
 
 
 def _version_numbers(version: str) -> list[int]:
-    """Return the numbers of a version such as `levelgate/v0.4.0`, for comparison; a suffix does not count."""
+    """Return the numbers of a version such as `levelgate/v0.4.0` for a comparison, without a suffix."""
     number_match = re.search(r"\d+(\.\d+)*", version)
     return list(map(int, number_match.group().split("."))) if number_match else []

@@ -1,4 +1,4 @@
-"""Facts about a cluster that `cluster_check` needs. Reads only."""
+"""Facts about a cluster that `cluster_check` needs. Nothing is written."""
 
 from __future__ import annotations
 
@@ -26,37 +26,46 @@ _VERBS = ("get", "list", "watch", "create", "patch", "delete")
 
 
 class CheckedCluster(Cluster, Protocol):
-    """A cluster that reports its version and our permissions."""
+    """Cluster that reports its version and our permissions."""
 
     async def version(self) -> str:
-        """Return the Kubernetes version."""
+        """Return the Kubernetes version of the cluster. Raises: ClusterError."""
 
     async def may(self, permission: ResourceAttributes) -> bool:
-        """Return whether the server grants us this permission."""
+        """Return whether the API server grants us `permission`. Raises: ClusterError."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The answers of one cluster."""
+    """Objects, records and permissions that one cluster reports."""
 
     version: str
-    """Version of this program."""
+    """Version of this Levelgate."""
     kubernetes_version: str
     survey: LeftoverSurvey
     records: Mapping[str, SourceRecord]
+    """Records of sources by name."""
     crds: Mapping[ObjectKey, Object]
-    """CRDs that our definitions created, whole."""
+    """CRDs that our definitions created, with all their fields."""
     kro: str
-    """Evidence that kro runs in the cluster; empty if there is none."""
+    """Evidence that kro runs in the cluster, or an empty string if no evidence was found."""
     kro_definitions: Mapping[ObjectKey, GroupKind]
-    """Kind that each definition in the cluster defines; kro reads these objects."""
+    """Kind that a definition of kro in the cluster defines, by key of the definition."""
     missing_permissions: tuple[ResourceAttributes, ...]
     """Permissions that Levelgate needs and does not have."""
     now: datetime
 
 
 async def examine(cluster: CheckedCluster, *, version: str, now: datetime) -> ClusterFacts:
-    """Read all facts. Raises: ClusterError if the cluster does not answer at all."""
+    """Return all facts about `cluster`.
+
+    A fact that the cluster does not report is empty.
+
+    Args:
+        version: version of this Levelgate.
+
+    Raises: ClusterError if the cluster does not answer at all.
+    """
     kubernetes, leftovers = await asyncio.gather(cluster.version(), survey(cluster))
     keys_of_crds = [
         key
@@ -78,10 +87,10 @@ async def examine(cluster: CheckedCluster, *, version: str, now: datetime) -> Cl
 
 
 def needed_permissions(leftovers: LeftoverSurvey) -> list[ResourceAttributes]:
-    """Return the permissions that Levelgate needs in this cluster.
+    """Return the permissions that Levelgate needs in the cluster of `leftovers`, sorted.
 
-    They cover its own records, CRDs, kinds of definitions, and every kind that is a member of one of its
-    ApplySets.
+    Levelgate needs permissions on its own records, on CRDs, and on the kinds of its definitions. It also needs them on
+    every kind of which an object is a member of one of its ApplySets.
     """
     sets, served = our_sets(leftovers), leftovers.discovery.resources
     members = {key.group_kind for key, obj in leftovers.objects.items() if label(obj, well_known.PART_OF) in sets}
@@ -109,7 +118,10 @@ def needed_permissions(leftovers: LeftoverSurvey) -> list[ResourceAttributes]:
 async def _find_missing(
     cluster: CheckedCluster, permissions: list[ResourceAttributes]
 ) -> tuple[ResourceAttributes, ...]:
-    """Return the permissions that are not granted. An administrator costs one request, another user one for each."""
+    """Return those of `permissions` that are not granted.
+
+    For an administrator this takes one request, for another user one more for each permission.
+    """
     if await cluster.may(_ALL_PERMISSIONS):
         return ()
     answers = await asyncio.gather(*map(cluster.may, permissions))
@@ -117,9 +129,9 @@ async def _find_missing(
 
 
 async def _or_default(request: Awaitable[T], default: T) -> T:
-    """Return the answer, or `default` if the cluster refuses it.
+    """Return the answer to `request`, or `default` if the request fails.
 
-    A refused request shows in the missing permissions.
+    If the API server refuses a request, the missing permissions show it.
     """
     try:
         return await request

@@ -1,7 +1,7 @@
 """Removal of Levelgate from a cluster. Deployed objects stay, unless they are pruned first.
 
-The work is read from the objects themselves. So an interrupted removal continues where it stopped, and objects
-that no inventory names are found. Records are deleted last.
+Each round finds its work in the objects of the cluster. So an interrupted removal continues where it stopped, and
+objects that no inventory names are found too. Records are deleted last.
 """
 
 from __future__ import annotations
@@ -31,30 +31,33 @@ from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 from renderer.kinds import NAMESPACE
 
 MAX_ROUNDS = 5
-"""Rounds of survey and removal. Objects that still appear after the last one have another writer."""
+"""Limit of rounds of survey and removal.
+
+If objects still appear after the last round, another process writes them.
+"""
 
 _EMPTY_COMMIT = "uninstall"
-"""Stands for a commit without files."""
+"""Id that stands for a commit without files."""
 
 
 @dataclass(frozen=True, slots=True)
 class UninstallPlan:
-    """The work of one round."""
+    """Objects to release and to delete in one round."""
 
     release: tuple[Object, ...]
     """Objects that lose our metadata and stay."""
     records: tuple[Object, ...]
-    """Objects to delete."""
+    """Records of Levelgate to delete."""
     namespace: Object | None
-    """Levelgate's namespace, if Levelgate created it and it is not terminating."""
+    """Levelgate's namespace, if Levelgate created it and it is not terminating, or else None."""
     sets: frozenset[str]
     """Ids of our ApplySets."""
     unreadable_kinds: Mapping[str, str]
-    """Reason by kind that cannot be listed."""
+    """Reason why a kind cannot be listed, by kind."""
 
     @classmethod
     def from_survey(cls, leftovers: LeftoverSurvey) -> UninstallPlan:
-        """Return the plan for a survey. Pure.
+        """Return the plan for the objects in `leftovers`. Pure.
 
         Records are our objects in Levelgate's namespace that are not members of an ApplySet.
         """
@@ -84,18 +87,18 @@ class UninstallPlan:
 
 @dataclass(frozen=True, slots=True)
 class Uninstaller:
-    """The removal of everything that Levelgate wrote to one cluster."""
+    """Removal of everything that Levelgate wrote to one cluster."""
 
     cluster: Cluster
 
     async def survey(self) -> UninstallPlan:
-        """Read the cluster, and return the plan of the next round."""
+        """Read the cluster, and return the plan of the next round. Raises: ClusterError."""
         return UninstallPlan.from_survey(await survey(self.cluster))
 
     async def other_writers(self, plan: UninstallPlan) -> str:
-        """Return what others have in Levelgate's namespace, which then stays.
+        """Return a description of the objects in Levelgate's namespace that Levelgate did not write.
 
-        Return an empty text if there is nothing, or if the namespace cannot be read.
+        The namespace stays while it holds such objects. Return an empty string if it holds none or cannot be read.
         """
         ours = set(map(ObjectKey.from_manifest, plan.records))
         with suppress(ClusterError):
@@ -105,14 +108,19 @@ class Uninstaller:
         return ""
 
     async def release(self, plan: UninstallPlan) -> None:
-        """Strip our metadata from all objects except the records.
+        """Remove our metadata from the objects in `plan.release`.
 
-        Failures are left to `uninstall`, which reports them.
+        Failures are not reported. `uninstall` tries these objects again and reports failures.
         """
         await asyncio.gather(*(_catch_error(self._release(obj, plan.sets)) for obj in plan.release))
 
     async def uninstall(self) -> tuple[UninstallPlan, list[ClusterError]]:
-        """Run rounds until no work is left or an action fails. Return the last plan and the errors."""
+        """Run rounds until no work is left or an action fails, and return the last plan and the errors.
+
+        At most `MAX_ROUNDS` rounds are run.
+
+        Raises: ClusterError if the cluster cannot be read.
+        """
         for _ in range(MAX_ROUNDS):
             plan = await self.survey()
             if plan.is_empty:
@@ -124,10 +132,13 @@ class Uninstaller:
     async def prune_sources(
         self, records: Mapping[str, SourceRecord], clock: Clock, *, version: str, wait: timedelta
     ) -> ReconcileResult:
-        """Prune all objects of the sources, as an empty commit would.
+        """Prune all objects of the sources in `records`, as an empty commit would, and return the last result.
 
-        Dependents are deleted first, and each wave is gone before the next. Return once no deletion is in flight, or
-        once none has made progress for `wait`. The result has the reason of each object that is left.
+        Dependents are deleted first. The next level is deleted after the objects of the previous level are gone. The
+        method returns when no deletion is in flight, or when no deletion has made progress for `wait`. The result has
+        the reason for each object that is left.
+
+        Raises: ClusterError.
         """
         for source in records:
             approval = {"metadata": {"annotations": {well_known.APPROVED_COMMIT: _EMPTY_COMMIT}}}
@@ -148,9 +159,10 @@ class Uninstaller:
             waited, delay = waited + delay, min(delay * 2, LAST_LOOK)
 
     async def _run_round(self, plan: UninstallPlan) -> list[ClusterError]:
-        """Run the steps in order, each after the previous one has succeeded.
+        """Run the steps of `plan` in order, and return the errors of the first step that fails.
 
-        An object that another process changed meanwhile (StaleWrite) is left to the next round.
+        If another process changed an object meanwhile (StaleWrite), the next round tries again. Such an error ends the
+        round but is not returned.
         """
         for actions in self._steps(plan):
             if errors := [error for error in await asyncio.gather(*map(_catch_error, actions)) if error]:
@@ -158,13 +170,13 @@ class Uninstaller:
         return []
 
     def _steps(self, plan: UninstallPlan) -> Iterator[list[Coroutine[None, None, None]]]:
-        """Yield the actions of each step: objects, then records, then the namespace that holds the records."""
+        """Yield the actions of each step: release objects, then delete records, then delete the namespace."""
         yield [self._release(obj, plan.sets) for obj in plan.release]
         yield [self._delete(obj) for obj in plan.records]
         yield [self._delete_namespace_if_empty(obj) for obj in (plan.namespace,) if obj]
 
     async def _release(self, obj: Object, sets: Collection[str]) -> None:
-        """Remove our status, which no process will update, then all other metadata in one write."""
+        """Remove our status from `obj`, because no process will update it, then all our metadata in one write."""
         if any(entry.get("manager") == STATUS_MANAGER and entry.get("subresource") for entry in manager_entries(obj)):
             metadata = {name: obj["metadata"][name] for name in ("name", "namespace", "uid") if name in obj["metadata"]}
             body = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
@@ -176,7 +188,7 @@ class Uninstaller:
         await self.cluster.delete(ObjectKey.from_manifest(obj), uid=obj["metadata"]["uid"], resource_version=None)
 
     async def _delete_namespace_if_empty(self, obj: Object) -> None:
-        """Delete the namespace if it holds no object of others; otherwise release it."""
+        """Delete the namespace `obj` if `contents_of` finds no object in it, or else release it."""
         key = ObjectKey.from_manifest(obj)
         if await contents_of(self.cluster, key, Observed(await self.cluster.discover())):
             await self._release(obj, ())
@@ -185,7 +197,7 @@ class Uninstaller:
 
 
 async def _catch_error(action: Awaitable[None]) -> ClusterError | None:
-    """Return the error of an action as a value; None if it succeeds."""
+    """Return the error that `action` raises, or None if it succeeds."""
     try:
         await action
     except ClusterError as error:
@@ -194,5 +206,8 @@ async def _catch_error(action: Awaitable[None]) -> ClusterError | None:
 
 
 def _is_made_by_us(obj: Object) -> bool:
-    """Return whether Levelgate created the namespace: it still owns the label, and the namespace is not a member."""
+    """Return whether Levelgate created the namespace `obj`.
+
+    It did if it still owns the namespace's label, and the namespace is not a member of an ApplySet.
+    """
     return apply_entry(obj, PARENT_MANAGER) is not None and not label(obj, well_known.PART_OF)

@@ -1,7 +1,7 @@
-"""Incremental computation: a graph of queries that computes again only what a change concerns.
+"""Incremental computation: a graph of queries that computes again only the results that a change affects.
 
-The package knows nothing of Kubernetes. Declare inputs and queries at module level, make a `QueryGraph`, set inputs in
-transactions, and ask. `docs/architecture.md` tells what the reconciler declares with it.
+The package does not depend on Kubernetes. Declare inputs and queries at module level, make a `QueryGraph`, set inputs
+in transactions, and read values. `docs/architecture.md` describes the declarations of the reconciler.
 """
 
 from gitops.queries.declarations import (

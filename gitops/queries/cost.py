@@ -1,4 +1,4 @@
-"""The cost of a graph, counted by declaration: for metrics, tests and benches."""
+"""Cost of a graph, counted by declaration, for metrics, tests and benches."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from gitops.queries.nodes import Node
 from renderer.frozen import dataclass
 
 SLOW_SECONDS: Final = 0.05
-"""Seconds from which an evaluation is listed: the event loop may not be held for longer."""
+"""Shortest evaluation in seconds that `Cost.slow` lists. A longer evaluation would delay the event loop."""
 
 
 @dataclass
 class Cost:
-    """Counts since the graph was made, by the name of the declaration.
-
-    `slow` lists the last evaluations of at least `SLOW_SECONDS`, each with its seconds.
-    """
+    """Numbers of marks, checks, evaluations and reports since the graph was made, by name of the declaration."""
 
     marks: Counter[str] = field(default_factory=Counter)
+    """Nodes that were clean and have been marked."""
     checks: Counter[str] = field(default_factory=Counter)
+    """Nodes that were checked because a node that reads them was checked."""
     evaluations: Counter[str] = field(default_factory=Counter)
+    """Calls of the functions of queries."""
     reports: Counter[str] = field(default_factory=Counter)
+    """Roots that `QueryGraph.changed` has yielded."""
     slow: deque[tuple[str, float]] = field(default_factory=lambda: deque(maxlen=100))
+    """Last 100 evaluations of at least `SLOW_SECONDS`: the node, and the time in seconds."""
 
     def note_evaluation(self, node: Node, seconds: float) -> None:
         self.evaluations[node.family.name] += 1

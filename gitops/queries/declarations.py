@@ -1,7 +1,8 @@
-"""Declarations of what a graph holds: inputs, queries, values of time, indexes and roots.
+"""Declarations of the values that a graph holds: inputs, queries, timed queries, indexes and roots.
 
-A declaration is made once, in a module; it holds no value. Calling it with a graph and arguments reads the value there,
-and records that whoever is being computed depends on it. Arguments are positional and hashable.
+A declaration is made once, in a module, and holds no value. A call of the declaration with a graph and arguments reads
+the value in that graph. If a query makes the call, the graph records that the query depends on the value. Arguments are
+positional and hashable.
 """
 
 from __future__ import annotations
@@ -26,25 +27,30 @@ K_contra = TypeVar("K_contra", contravariant=True)
 R = TypeVar("R", bound="Reducer[Any, Any]")
 
 Same = Callable[[Any, Any], bool]
-"""A comparison of a value with the one before: if they say the same, nothing behind them is computed again."""
+"""Function that returns whether a new value is equivalent to the previous value.
+
+If it is, the readers of the value are not computed again.
+"""
 
 FAILED: Final = ("failed members",)
-"""Entry of every index: the faults of its members by key."""
+"""Key of the entry of every index that holds the faults of the index's members, by key of the member."""
 
 
 class InputKey(NamedTuple, Generic[V]):
-    """One input of a graph, to be set in a transaction."""
+    """Declaration and arguments that name one input of a graph."""
 
     family: Input[Any, V]
     args: tuple[Any, ...]
 
 
 class Input(Generic[P, V]):
-    """Values that come from outside: of Git, the cluster, the process.
+    """Declaration of values that come from outside of the graph: from Git, the cluster, or the process.
 
-    An input that nobody has set has the value `initial`. With `starts_unread` it also counts as unread until it is set:
-    every value computed from it says so. A proof (`is_proof`) becomes unread again as soon as a query that reads it is
-    marked: it never vouches for a later state than the one that it was read for.
+    An input that was not set has the value `initial`. If `starts_unread` is true, it also counts as unread until it is
+    set, and every value that is computed from it names it as unread. If `is_proof` is true, the input is a proof. A
+    query that reads a proof also reads other values. If one of those has changed since the proof was set, the proof
+    becomes unread when the query is computed. So a proof never vouches for a later state than the one for which it was
+    read.
     """
 
     def __init__(
@@ -67,7 +73,7 @@ class Input(Generic[P, V]):
         return value
 
     def at(self, *args: P.args, **_: P.kwargs) -> InputKey[V]:
-        """Return the key of one input."""
+        """Return the key of the input with these arguments."""
         return InputKey(self, args)
 
     def digest(self, value: V) -> V:
@@ -75,10 +81,11 @@ class Input(Generic[P, V]):
 
 
 class Query(Generic[P, V_co]):
-    """A pure, total function of inputs and other queries. The graph keeps its results, which must be immutable.
+    """Declaration of a pure, total function of inputs and other queries.
 
-    A volatile query (`digest_of`) keeps only a digest of its result between two rounds: an equal digest means an equal
-    result, and the result is computed again if a reader needs it.
+    The graph keeps the results of the function, which must be immutable. A query with `digest_of` is volatile: between
+    two rounds the graph keeps only a digest of its result. Equal digests mean equal results. If a reader needs the
+    result, it is computed again.
     """
 
     def __init__(
@@ -125,16 +132,18 @@ def query(
 
 
 class Until(NamedTuple, Generic[V]):
-    """A value that holds before `end`; None: for ever."""
+    """Value of a timed query, and the time until which the value holds."""
 
     value: V
     end: datetime | None
+    """First time in UTC at which the value may differ, or None if it never differs."""
 
 
 class TimedQuery(Generic[P, V_co]):
-    """A pure function of the present time and its arguments, which says until when its result holds.
+    """Declaration of a pure function of the present time and its arguments, which returns until when its result holds.
 
-    It reads no other query. The graph computes it again at the end that it named, or when the clock was set back.
+    The function reads no other query. The graph computes it again at the end that it returned, or if the clock was set
+    back.
     """
 
     def __init__(self, function: Callable[Concatenate[datetime, P], Until[V_co]]) -> None:
@@ -154,12 +163,12 @@ class TimedQuery(Generic[P, V_co]):
 
 @TimedQuery
 def has_passed(now: datetime, moment: datetime) -> Until[bool]:
-    """Return whether the present time is *moment* or later."""
+    """Return whether the present time is `moment` or later."""
     return Until(True, None) if now >= moment else Until(False, moment)
 
 
 class Reducer(Protocol[K_contra, C_contra]):
-    """The value of one entry of an index: it takes contributions in and out, in any order."""
+    """Value of one entry of an index, to which contributions of members are added and removed in any order."""
 
     def add(self, member: K_contra, contribution: C_contra) -> None: ...
 
@@ -167,7 +176,7 @@ class Reducer(Protocol[K_contra, C_contra]):
 
 
 class Contributions(dict[K, C]):
-    """The plain reducer: the contributions to an entry by member."""
+    """Reducer that holds the contributions to an entry, by key of the member."""
 
     def add(self, member: K, contribution: C) -> None:
         self[member] = contribution
@@ -177,15 +186,20 @@ class Contributions(dict[K, C]):
 
 
 class QueryIndex(Generic[K, E, C, R]):
-    """An aggregate over a family of queries, kept by difference.
+    """Declaration of an aggregate over the results of one query for many members, updated by their changes.
 
-    Each of `members` contributes to the entries that `contributions` names. A change of a member marks only the readers
-    of entries to which it contributes something else than before. An entry is a live reducer: readers take from it
-    what they need and keep no reference.
+    `members` returns the keys of the members. For each member, `contributions` returns what the member contributes to
+    which entries. If a member changes, only the readers of entries to which it contributes something else are marked.
+    The value of an entry is a reducer that changes in place. So readers take from it what they need and keep no
+    reference to it.
 
-    Indexes settle by `order`, the lowest first: a member may read indexes of lower orders only. `spreads_unread` says
-    what a member with unread inputs behind it makes unread: every entry, because it may come to contribute to any; or
-    only those to which it contributes as things stand, where a proof covers the others.
+    Indexes settle in the order of `order`, the lowest first. A member may read only indexes of lower orders.
+
+    If a member depends on unread inputs, it may contribute to any entry after the inputs are read. So, if
+    `spreads_unread` is true, every entry counts as unread. If `spreads_unread` is false, only the entries to which the
+    member contributes now count as unread. Then a proof has to cover the other entries.
+
+    Raises: ValueError if `order` is below 1.
     """
 
     def __init__(
@@ -200,7 +214,7 @@ class QueryIndex(Generic[K, E, C, R]):
         same: Same = operator.eq,
     ) -> None:
         if order < 1:
-            raise ValueError(f"index {name}: the order of an index is 1 or more")
+            raise ValueError(f"index {name} has the order {order}; give it an order of at least 1")
         self.name = name
         self.order = order
         self.members = members
@@ -214,7 +228,10 @@ class QueryIndex(Generic[K, E, C, R]):
         return value
 
     def failed(self, graph: QueryGraph) -> Mapping[K, Fault]:
-        """Return the members whose contributions are unknown because of a fault. Guards read it before they act."""
+        """Return the faults of the members whose contributions are unknown, by key of the member.
+
+        Guards read these faults before they act.
+        """
         value: Mapping[K, Fault] = graph.read(self, (FAILED,))
         return value
 
@@ -223,7 +240,7 @@ class QueryIndex(Generic[K, E, C, R]):
 
 
 class Roots(Generic[K, V]):
-    """Queries whose change is work: one for each of `members`."""
+    """Declaration of queries whose changes the graph reports: `result` for each key that `members` returns."""
 
     def __init__(self, name: str, *, members: Query[[], Collection[K]], result: Query[[K], V]) -> None:
         self.name = name
@@ -232,16 +249,20 @@ class Roots(Generic[K, V]):
 
 
 class Answer(NamedTuple, Generic[K, V]):
-    """What has become of a root. With `unread` inputs behind it, or a fault, nothing may be started for it.
+    """Result of a root or of another query, with everything that makes the result uncertain.
 
-    `value` is None where there is a fault, or where the root `is_gone`.
+    If `unread` is not empty or `fault` is not None, nothing may be started for the root.
     """
 
     key: K
+    """Key of the root, or arguments of the query."""
     value: V | None
+    """Result, or None if the query has a fault or the root is gone."""
     unread: frozenset[InputKey[Any]]
+    """Unread inputs on which the result depends."""
     fault: Fault | None
     is_gone: bool
+    """Whether the root is no longer one of the members."""
 
 
 def _itself(value: Any) -> Any:

@@ -1,8 +1,8 @@
-"""A graph of queries: it computes again only what depends on an input that has another value.
+"""Graph of queries that computes a result again only if an input on which it depends has changed.
 
-A transaction sets inputs and marks what read them, directly or not. A question checks only what is marked: a query is
-computed again if something that it read has another value, and a result equal to the one before goes no further.
-Evaluation is synchronous and belongs to one thread.
+A transaction sets inputs and marks all values that depend on them, directly or indirectly. A read checks only marked
+values. A query is computed again if a value that it read has changed. If the new result is equal to the previous
+result, the values that depend on it are not computed again. Evaluation is synchronous and belongs to one thread.
 
 Sources: the algorithms of Salsa (early cut-off, dependencies checked in the order of reading), Skyframe and Adapton
 (marks pushed, values pulled).
@@ -29,32 +29,34 @@ _log: Final = logging.getLogger(__name__)
 
 
 class OutOfTurn(RuntimeError):
-    """A question during a change, or a change during an answer. It is a programming error."""
+    """Programming error: a value is read, or an input is set, while the graph computes a value."""
 
 
 class Transaction:
-    """The inputs of one change. Nothing is asked between the first and the last of them.
-
-    `now` is the present time from this change on; None leaves it.
-    """
+    """Values of inputs that are set together."""
 
     def __init__(self) -> None:
         self.values: dict[InputKey[Any], tuple[Any, bool]] = {}
+        """Value of each input, and whether the input counts as unread."""
         self.now: datetime | None = None
+        """New present time in UTC, or None if the present time stays."""
 
     def set(self, key: InputKey[V], value: V) -> None:
-        """Set an input to what was read."""
+        """Set the input `key` to `value`, so that it counts as read."""
         self.values[key] = value, False
 
     def drop(self, key: InputKey[Any]) -> None:
-        """Set an input back to its initial value: it counts as unread again if it starts so."""
+        """Set the input `key` back to its initial value.
+
+        If its declaration has `starts_unread`, the input counts as unread again.
+        """
         self.values[key] = key.family.initial, key.family.starts_unread
 
 
 class QueryGraph:
-    """The values of one cluster, or of one plan or simulation.
+    """Values of all inputs and queries of one cluster, one plan or one simulation.
 
-    `now` is the present time, UTC. `elapsed` returns seconds of a monotonic clock, to time evaluations.
+    `now` is the present time in UTC. `elapsed` returns the seconds of a monotonic clock, to time evaluations.
     """
 
     def __init__(self, now: datetime, *, elapsed: Callable[[], float]) -> None:
@@ -77,7 +79,12 @@ class QueryGraph:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Collect the inputs of one change, and set them together at the end; none if an error comes before it."""
+        """Collect inputs in a transaction, and set them together at the end of the block.
+
+        If the block raises an error, no input is set.
+
+        Raises: OutOfTurn.
+        """
         self._refuse_out_of_turn()
         transaction = Transaction()
         yield transaction
@@ -86,7 +93,10 @@ class QueryGraph:
 
     @contextmanager
     def supposing(self, values: Mapping[InputKey[Any], Any]) -> Iterator[None]:
-        """Set inputs for a while, and set them back: for questions of what would be."""
+        """Set inputs to `values` for the block, and set them back at its end.
+
+        Within the block, values can be read that the queries would have with these inputs.
+        """
         nodes = [self.obtain(key.family, key.args) for key in values]
         before = {key: (node.value, bool(node.unread)) for key, node in zip(values, nodes, strict=True)}
         with self.transaction() as transaction:
@@ -99,7 +109,7 @@ class QueryGraph:
                 transaction.values.update(before)
 
     def advance(self, now: datetime) -> None:
-        """Make *now* the present time."""
+        """Make `now` the present time."""
         with self.transaction() as transaction:
             transaction.now = now
 
@@ -109,11 +119,11 @@ class QueryGraph:
 
     @property
     def next_moment(self) -> datetime | None:
-        """The earliest time at which a value may differ though no input changes; None if there is none."""
+        """Return the earliest time in UTC at which a value may change by time alone, or None if no value may."""
         return self._moments.next_moment
 
     def _commit(self, transaction: Transaction) -> None:
-        # All foreign code first: an error in it must not tear the change.
+        # Functions of declarations are called first: if one of them raises an error, no input may be set.
         changes: list[tuple[Node, Any, bool]] = []
         for key, (value, is_unread) in transaction.values.items():
             node = self.obtain(key.family, key.args)
@@ -129,14 +139,14 @@ class QueryGraph:
             self.change(node)
 
     def change(self, node: Node) -> None:
-        """Mark what read a node that has another value: its readers dirty, theirs to be checked."""
+        """Mark the readers of `node`, whose value has changed, as dirty, and all nodes beyond them for a check."""
         node.changed_at = self.revision
         self._mark_readers(node, DIRTY)
 
     def _mark_readers(self, node: Node, state: int) -> None:
-        """Mark the readers of a node with *state*, and all beyond them to be checked, up to indexes and roots.
+        """Mark the readers of `node` with `state`, and all nodes beyond them for a check, up to indexes and roots.
 
-        What is marked already is not passed: its readers were marked with it.
+        The marks do not go beyond a node that was marked already, because its readers were marked with it.
         """
         marks, pending = self.cost.marks, [node]
         while pending:
@@ -150,7 +160,10 @@ class QueryGraph:
     # -- Questions
 
     def read(self, family: Any, args: tuple[Any, ...]) -> Any:
-        """Return the value of a declaration. Raises: the Fault of a query that failed."""
+        """Return the value of the declaration `family` with these arguments.
+
+        Raises: Fault if the query failed, OutOfTurn.
+        """
         if self._frames:
             return self._read_inside(family, args)
         self.settle()
@@ -161,7 +174,7 @@ class QueryGraph:
             return self._value_of(node)
 
     def answer(self, family: Query[Any, V], *args: Any) -> Answer[tuple[Any, ...], V]:
-        """Return the value of a query with its fault and the unread inputs behind it."""
+        """Return the value or the fault of the query `family` with these arguments, and the unread inputs behind it."""
         self.settle()
         with self._turn():
             node = self.obtain(family, args)
@@ -170,10 +183,10 @@ class QueryGraph:
             return self._answer(args, node)
 
     def changed(self, roots: Roots[K, V]) -> Iterator[Answer[K, V]]:
-        """Return the roots that have another result than was reported before, one after another.
+        """Yield the answer of each root whose result differs from the one that was last reported.
 
-        Each step settles and computes one root, so that the caller can yield to others in between. Changes that come
-        meanwhile are part of it.
+        Each step settles the graph and computes one root. So the caller can let other tasks run between two steps.
+        Changes that are made between two steps are included.
         """
         family = self._roots.setdefault(roots, RootFamily(roots))
         while True:
@@ -192,12 +205,15 @@ class QueryGraph:
             yield found
 
     def settle(self) -> None:
-        """Bring all indexes up to date, and drop what nothing needs."""
+        """Bring all indexes up to date, and drop released nodes that nothing reads."""
         for _ in self.settling():
             pass
 
     def settling(self) -> Iterator[None]:
-        """Settle in steps of one member each. Nothing may be set or asked before the last of them."""
+        """Settle in steps of one member each.
+
+        Before the last step, no input may be set and no value may be read.
+        """
         if not self._released and all(state.is_settled for state in self._indexes.values()):
             return
         with self._turn():
@@ -206,16 +222,16 @@ class QueryGraph:
             self._drop_released()
 
     def end_round(self) -> None:
-        """Drop the values of volatile queries; their digests and edges stay."""
+        """Drop the values of volatile queries. Their digests and edges stay."""
         for node in self._volatile:
             if node.state == CLEAN and node.fault is None:
                 node.kept_digest, node.value = node.family.digest(node.value), ABSENT
         self._volatile = {node: None for node in self._volatile if node.value is not ABSENT}
 
     def verify(self, count: int) -> list[str]:
-        """Compute up to *count* results again, return the places of those that differ, and mend them.
+        """Compute up to `count` results again, and return the nodes whose results differ.
 
-        Successive calls go through the whole graph.
+        These nodes are marked, so that the next read computes them again. Successive calls go through the whole graph.
         """
         self.settle()
         if not self._to_verify:
@@ -238,7 +254,7 @@ class QueryGraph:
     # -- Evaluation
 
     def obtain(self, family: Any, args: tuple[Any, ...]) -> Node:
-        """Return the node of a declaration, a new one if there is none."""
+        """Return the node of the declaration `family` with these arguments, and make it if it does not exist."""
         nodes = self._nodes.get(family)
         if nodes is None:
             nodes = self._nodes[family] = {}
@@ -252,9 +268,10 @@ class QueryGraph:
         return {args[0]: node for args, node in self._nodes.get(index, {}).items()}
 
     def refresh(self, node: Node) -> None:
-        """Make the value of a node current: check what it read, in that order, and compute it if something differs.
+        """Make the value of `node` current.
 
-        The check is iterative: chains of a thousand queries do not end at the limit of recursion.
+        The nodes that it read are checked in the order of reading. If one of them has changed, `node` is computed
+        again. The check is iterative, so that chains of a thousand queries do not exceed the recursion limit.
         """
         if node.state == CLEAN:
             return
@@ -271,7 +288,7 @@ class QueryGraph:
                     continue
                 if current.state == DIRTY:
                     self._evaluate(current)
-                # A circle leaves no order in which marks could pass it, so its faults are computed again each time.
+                # Marks cannot pass a cycle in any order, so the faults of its nodes are computed again each time.
                 current.state = DIRTY if current.is_in_circle else CLEAN
                 current.is_busy = False
                 stack.pop()
@@ -280,12 +297,15 @@ class QueryGraph:
                 left.is_busy = False
 
     def release(self, node: Node) -> None:
-        """Drop the node when the graph settles, unless something reads it by then."""
+        """Drop `node` when the graph settles, unless another node reads it by then."""
         if not node.is_needed:
             self._released[node] = None
 
     def fail(self, node: Node, error: Exception) -> Fault:
-        """Give an error a number and log it. An error that the node had before keeps its number."""
+        """Return a fault of `node` with a new number for `error`, and log it.
+
+        If `node` has a fault with an equal error already, return that fault.
+        """
         if node.fault is not None and repr(node.fault.__cause__) == repr(error):
             return node.fault
         self._fault_count += 1
@@ -294,10 +314,10 @@ class QueryGraph:
         return fault
 
     def _first_marked(self, node: Node, reads: Iterator[Node]) -> Node | None:
-        """Return the next dependency that is marked, None if all hold or *node* has become dirty."""
+        """Return the next node in `reads` that is marked, or None if no other is marked or `node` has become dirty."""
         for dependency in reads:
             if dependency.state != CLEAN:
-                if dependency.is_busy:  # a circle: computing the node again raises it where it can be told
+                if dependency.is_busy:  # A cycle: computing the node again raises CyclicQuery, which becomes its fault.
                     node.state = DIRTY
                     return None
                 return dependency
@@ -332,7 +352,10 @@ class QueryGraph:
         return node
 
     def _read_inside(self, family: Any, args: tuple[Any, ...]) -> Any:
-        """Read a value for the query that is being computed, and note that it depends on it."""
+        """Return a value to the query that is being computed, and record that the query depends on it.
+
+        Raises: CyclicQuery, Fault, OutOfTurn.
+        """
         node = self.obtain(family, args)
         self._frames[-1][node] = None
         if node.is_busy:
@@ -370,7 +393,7 @@ class QueryGraph:
             self._volatile[node] = None
 
     def _run(self, node: Node) -> tuple[Any, Fault | None, dict[Node, None]]:
-        """Return the result of a query, its fault, and what it read."""
+        """Compute the query of `node`, and return its result, its fault, and the nodes that it read."""
         frame: dict[Node, None] = {}
         self._frames.append(frame)
         was_busy, node.is_busy = node.is_busy, True
@@ -388,7 +411,7 @@ class QueryGraph:
         return value, fault, frame
 
     def _holds(self, node: Node, value: Any, fault: Fault | None) -> bool:
-        """Return whether a new result says the same as the one before."""
+        """Return whether the new result of `node` is equivalent to its previous result."""
         if fault is not None:
             return True
         family: Any = node.family
@@ -399,7 +422,7 @@ class QueryGraph:
         return bool(family.same(node.value, value))
 
     def _drop_stale_proofs(self, proofs: Sequence[Node], reads: Iterable[Node]) -> bool:
-        """Make proofs unread that are older than something else that was read with them, and return whether any was."""
+        """Make each of `proofs` unread that is older than another node in `reads`, and return whether one was."""
         newest = max((read.changed_at for read in reads if read not in proofs), default=0)
         stale = [proof for proof in proofs if not proof.unread and proof.changed_at < newest]
         for proof in stale:
@@ -408,7 +431,7 @@ class QueryGraph:
         return bool(stale)
 
     def _connect(self, node: Node, reads: tuple[Node, ...]) -> None:
-        """Replace the edges of a node by those to what it has just read."""
+        """Replace the edges of `node` by edges to the nodes in `reads`, which it has just read."""
         node.depth = max((read.depth for read in reads), default=0)
         if reads == node.reads:
             return
@@ -468,4 +491,4 @@ class QueryGraph:
 
     def _refuse_out_of_turn(self) -> None:
         if self._is_in_turn or self._frames:
-            raise OutOfTurn("the graph is being asked: set and ask in turn")
+            raise OutOfTurn("the graph is computing a value; set inputs and read values after it has finished")

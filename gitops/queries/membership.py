@@ -1,7 +1,7 @@
-"""Families of queries that the graph keeps by difference: the members of an index, and roots.
+"""Families of members that the graph updates by their changes: the members of an index, and roots.
 
-A marked member marks no reader. It waits in `pending` until the graph settles, where only what it contributes
-otherwise than before reaches the readers of the index.
+If a member is marked, the readers of the index are not marked yet. The member waits in `pending` until the graph
+settles. Then only the readers of entries to which it contributes something else are marked.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ _NOTHING: Final[Mapping[Any, Any]] = {}
 
 
 class Evaluator(Protocol):
-    """The part of a graph that settles: it computes members and marks the readers of entries."""
+    """Part of a graph that computes members and marks the readers of entries."""
 
     revision: int
 
     def obtain(self, family: Any, args: tuple[Any, ...]) -> Node:
-        """Return the node of a declaration."""
+        """Return the node of the declaration `family` with these arguments."""
 
     def refresh(self, node: Node) -> None:
-        """Make the value of a node current."""
+        """Make the value of `node` current."""
 
     def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[Any, Node]:
-        """Return the nodes of the entries that are read."""
+        """Return the nodes of the entries of `index` that are read, by key of the entry."""
 
     def change(self, node: Node) -> None:
-        """Mark the readers of a node that has another value."""
+        """Mark the readers of `node`, whose value has changed."""
 
     def release(self, node: Node) -> None:
-        """Drop the node at the end of the round, unless something reads it again."""
+        """Drop `node` when the graph settles, unless another node reads it by then."""
 
     def fail(self, node: Node, error: Exception) -> Fault:
-        """Give an error a number and log it."""
+        """Return a fault of `node` with a number for `error`, and log it."""
 
 
 class FamilyMember:
-    """One member of a family, as a reader of its query."""
+    """Member of a family, which is marked when the result of its query may have changed."""
 
     __slots__ = ("contributions", "family", "key", "node", "reported_at", "unread")
 
@@ -58,7 +58,10 @@ class FamilyMember:
 
 
 class MemberFamily:
-    """Which members there are, and which of them were marked. It is itself the reader of the query of their keys."""
+    """Members of an index or of roots, and those of them that were marked.
+
+    The family itself is a reader of the query that returns the keys of the members.
+    """
 
     def __init__(self, member_keys: Query[[], Collection[Any]], result: Query[[Any], Any]) -> None:
         self._member_keys = member_keys
@@ -79,7 +82,10 @@ class MemberFamily:
         return not (self._are_keys_marked or self.pending or self.doubtful or self.departed)
 
     def update_members(self, graph: Evaluator) -> None:
-        """Take in and out members as the query of their keys says now. Keep those there are if it has a fault."""
+        """Add and remove members according to the query that returns their keys.
+
+        If that query has a fault, the members stay as they are.
+        """
         self.pending.update(self.doubtful)
         self.doubtful.clear()
         if not self._are_keys_marked:
@@ -105,20 +111,23 @@ class MemberFamily:
                 self.pending[member] = None
 
     def note_doubt(self, member: FamilyMember) -> None:
-        """Look at a member again the next time if it is part of a circle, through which no mark passes."""
+        """If `member` is part of a cycle, compute it again the next time, because no mark passes a cycle."""
         if member.node.is_in_circle:
             self.doubtful[member] = None
 
 
 class RootFamily(MemberFamily):
-    """Roots of one class, as a graph keeps them."""
+    """Members of one declaration of roots in one graph."""
 
     def __init__(self, roots: Roots[Any, Any]) -> None:
         super().__init__(roots.members, roots.result)
         self.name = roots.name
 
     def take_changed(self, graph: Evaluator) -> Iterator[FamilyMember]:
-        """Return the roots that have another result than was reported, or are gone, and count them as reported."""
+        """Yield the roots that are gone or whose result differs from the one last reported.
+
+        A root that is yielded counts as reported.
+        """
         self.update_members(graph)
         while self.departed:
             yield self.departed.pop()
@@ -133,7 +142,7 @@ class RootFamily(MemberFamily):
 
 
 class IndexState(MemberFamily):
-    """The entries of one index, as a graph keeps them."""
+    """Members and entries of one index in one graph."""
 
     def __init__(self, index: QueryIndex[Any, Any, Any, Any]) -> None:
         super().__init__(index.members, index.contributions)
@@ -147,7 +156,7 @@ class IndexState(MemberFamily):
         self._keys_fault: Fault | None = None
 
     def settle(self, graph: Evaluator) -> Iterator[None]:
-        """Compute the marked members, one for each step, and mark the readers of the entries that differ in the end."""
+        """Compute the marked members, one in each step, and at the end mark the readers of the changed entries."""
         touched: dict[Any, None] = {}
         try:
             self.update_members(graph)
@@ -158,15 +167,15 @@ class IndexState(MemberFamily):
                 del self.pending[member]
                 self._take(graph, member, touched)
                 yield
-        finally:  # entries have changed even if the caller gives up in between
+        finally:  # If the caller stops before the last step, entries have changed all the same.
             self._publish(graph, touched)
 
     def current(self, entry: Any) -> Any:
-        """Return the reducer of an entry, an empty one if nothing contributes."""
+        """Return the reducer of `entry`, or an empty reducer if no member contributes to `entry`."""
         return self._reducers[entry] if entry in self._reducers else self._new_reducer(entry)
 
     def unread_behind(self, entry: Any) -> frozenset[Node]:
-        """Return the inputs because of which an entry may be other than it seems."""
+        """Return the unread inputs that may change `entry` when they are read."""
         of_members = self._unread_members.get(entry)
         if not of_members:
             return self._unread_everywhere
@@ -174,7 +183,7 @@ class IndexState(MemberFamily):
 
     @property
     def fault(self) -> Fault | None:
-        """The fault because of which it is not known which members there are."""
+        """Return the fault of the query that returns the keys of the members, or None."""
         return self._keys_fault
 
     def _take(self, graph: Evaluator, member: FamilyMember, touched: dict[Any, None]) -> None:
@@ -182,7 +191,10 @@ class IndexState(MemberFamily):
         if not node.is_busy:
             graph.refresh(node)
         if node.is_busy or (node.fault is None and node.depth >= self.order):
-            error = CyclicQuery(f"a member of index {self.index.name} reads it, or a later one")
+            error = CyclicQuery(
+                f"member {member.key!r} of index {self.index.name} reads an index whose order is not lower; "
+                "raise the order of the index"
+            )
             contributions: Mapping[Any, Any] = {FAILED: graph.fail(node, error)}
         else:
             contributions = node.value if node.fault is None else {FAILED: node.fault}

@@ -1,4 +1,4 @@
-"""Time as an input: values that hold until a moment, and the next moment at which one of them may differ."""
+"""Time as an input: values that hold until a time, and the next time at which one of them may change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Fail = Callable[[Node, Exception], Fault]
 
 
 class Moments:
-    """The timed values of a graph, by the moment at which each ends."""
+    """Values of timed queries in a graph, ordered by the time at which they end."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -26,23 +26,24 @@ class Moments:
     def next_moment(self) -> datetime | None:
         queue = self._queue
         while queue and self._ends.get(queue[0][2]) != queue[0][0]:
-            heapq.heappop(queue)  # the value was dropped, or computed again since
+            heapq.heappop(queue)  # The value was dropped or computed again since this entry was queued.
         return queue[0][0] if queue else None
 
     def begin(self, node: Node, fail: Fail) -> tuple[Any, Fault | None]:
-        """Compute a timed value, and its fault, for the first time."""
+        """Compute the timed query of `node` for the first time, and return its value and its fault."""
         value, fault, end = self._compute(node, self.now, fail)
         self._schedule(node, end)
         return value, fault
 
     def end(self, node: Node) -> None:
-        """Forget a node, timed or not."""
+        """Forget `node`. A node that is not a timed query is ignored."""
         self._ends.pop(node, None)
 
     def advance(self, now: datetime, fail: Fail) -> list[tuple[Node, Any, Fault | None]]:
-        """Make *now* the present time and return the values, and faults, that differ.
+        """Make `now` the present time, and return each node whose value or fault has changed, with both.
 
-        After the clock was set back all values are computed again: each holds only from the time of its computation.
+        If the clock was set back, all values are computed again, because a value holds only from the time of its
+        computation on.
         """
         if now < self.now:
             due = list(self._ends)
@@ -63,7 +64,7 @@ class Moments:
         try:
             value, end = node.family.function(now, *node.args)  # type: ignore[attr-defined]
             if end is not None and end <= now:
-                raise ValueError(f"the value is said to hold until {end}, which is not after {now}")
+                raise ValueError(f"the value ends at {end}, which is not after {now}; return a later end")
         except Exception as error:
             return ABSENT, fail(node, error), None
         return value, None, end

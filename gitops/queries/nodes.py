@@ -1,4 +1,7 @@
-"""Nodes of the graph: one for each input, query result, moment and index entry, and the edges between them."""
+"""Nodes of the graph, and the edges between them.
+
+Each input, query, timed query and entry of an index with its arguments has one node.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,11 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 CLEAN, CHECK, DIRTY = 0, 1, 2
-"""States of a node: its value holds; something behind it was marked; something that it read has another value."""
+"""States of a node.
+
+The value of a CLEAN node holds. For a CHECK node, a node on which it depends was marked. For a DIRTY node, a node that
+it read has changed.
+"""
 
 
 class _Absent(Enum):
@@ -19,9 +26,10 @@ ABSENT: Final = _Absent.ABSENT
 
 
 class Fault(Exception):
-    """An error inside a query, kept in place of its value. Every query that reads it has the same fault.
+    """Error in the function of a query, which the node holds instead of a value.
 
-    `number` identifies the fault in the log, where the exception that caused it (`__cause__`) is explained.
+    Every query that reads the failed query has the same fault. `number` identifies the fault in the log, which has the
+    traceback of the exception that caused it (`__cause__`).
     """
 
     def __init__(self, number: int, place: str, error: Exception) -> None:
@@ -31,18 +39,18 @@ class Fault(Exception):
 
 
 class CyclicQuery(Exception):
-    """A query that reads its own result, directly or through others. It is a programming error."""
+    """Programming error: a query reads its own result, directly or through other queries."""
 
 
 class NodeReader(Protocol):
-    """A part of the graph that is marked when a node that it reads is marked."""
+    """Part of a graph that is marked when a node that it reads is marked."""
 
     def mark(self, state: int) -> bool:
-        """Take the mark, and return whether the readers of this reader have to be marked as well."""
+        """Record the mark `state`, and return whether the readers of this reader have to be marked too."""
 
 
 class Family(Protocol):
-    """A declaration: what all its nodes have in common."""
+    """Declaration that a node belongs to: its name, and its comparison and digest of values."""
 
     name: str
 
@@ -55,11 +63,12 @@ NO_NODES: Final[frozenset[Node]] = frozenset()
 
 
 class Node:
-    """One value with what it was made of.
+    """Value or fault of one declaration with its arguments, and the nodes from which it was computed.
 
-    `unread` holds the inputs behind the value that are still to be read. `depth` is the largest order of an index
-    behind it, 0 for none. `changed_at` is the revision in which the value last changed. `is_busy` is set while
-    the node is checked or computed. `has_proofs` says that the node itself read a proof.
+    `unread` holds the unread inputs on which the value depends. `depth` is the highest order of an index on which the
+    value depends, or 0 if it depends on none. `changed_at` is the number of the graph's revision in which the value
+    last changed. `is_busy` is true while the node is checked or computed. `has_proofs` is true if the node itself read
+    a proof.
     """
 
     __slots__ = (
@@ -91,7 +100,7 @@ class Node:
         self.is_busy = False
         self.has_proofs = False
         self.reads: tuple[Node, ...] = ()
-        # None, the only reader, or a set of them: most nodes have at most one, and a set takes 216 bytes.
+        # None, the only reader, or a set of readers. Most nodes have at most one reader, and a set takes 216 bytes.
         self._readers: NodeReader | set[NodeReader] | None = None
 
     def __repr__(self) -> str:
@@ -99,7 +108,7 @@ class Node:
 
     @property
     def is_in_circle(self) -> bool:
-        """Return whether the value is missing because a query depends on itself."""
+        """Return whether the fault of the node comes from a query that depends on itself."""
         return self.fault is not None and isinstance(self.fault.__cause__, CyclicQuery)
 
     @property
@@ -109,7 +118,7 @@ class Node:
 
     @property
     def is_needed(self) -> bool:
-        """Return whether anything reads the node."""
+        """Return whether a query, index or root reads the node."""
         return self._readers is not None
 
     def add_reader(self, reader: NodeReader) -> None:
@@ -138,7 +147,10 @@ class Node:
 
 
 def union_of_unread(nodes: Iterable[Node]) -> frozenset[Node]:
-    """Return every unread input behind these nodes. Nodes with equal sets share one."""
+    """Return all unread inputs on which `nodes` depend.
+
+    If one node has all of them, its own set is returned, so that nodes with equal sets share one set.
+    """
     found = NO_NODES
     for node in nodes:
         if node.unread and not node.unread <= found:

@@ -7,9 +7,10 @@ applied snapshots of up to `MAX_ENTRIES` instances of one source.
 A pack never changes. An index in its metadata has one entry for each instance. So contents are read only where an
 instance is rendered from them.
 
-Each entry has a sequence. The process that notes a new snapshot of an instance counts it: 1 for the first, then 1 more
-than that of the instance's last known entry. The entry with the highest sequence is current. A merge copies entries
-with their sequences into a pack of a higher generation; of equal sequences, the highest generation is current.
+Each entry has a sequence, a number that orders the entries of one instance. The process that notes a new entry assigns
+the number. The first entry has 1, and each later entry has 1 more than the last entry that the process knows. The entry
+with the highest sequence is current. A merge copies entries with their sequences into a pack of a higher generation. Of
+entries with equal sequences, the entry in the pack of the highest generation is current.
 
 A pack is deleted when none of its entries is current. An entry stops being current only when a stored pack has a higher
 one. So a process that does not know the newest packs deletes no snapshot that is needed. A pack whose index cannot be
@@ -63,7 +64,7 @@ class PackEntry(NamedTuple):
     revision: int
     """Number of the definition revision; 0 for a tombstone."""
     digest: str
-    """Digest of the number of the definition revision and the manifest; empty for a tombstone."""
+    """Digest of the number of the definition revision and the manifest, or an empty string for a tombstone."""
     size: int
     """Size in bytes that counts towards `MAX_PACK_BYTES`: of the manifest as JSON, but at least `MIN_ENTRY_BYTES`."""
 
@@ -148,9 +149,9 @@ class PendingSnapshot:
     entry: PackEntry
     source: str
     manifest: Manifest | None
-    """Manifest of the instance; None for a tombstone."""
+    """Manifest of the instance, or None for a tombstone."""
     record: str = ""
-    """Name of the pack in which the entry was last sent to the API server; empty if it was not sent yet."""
+    """Name of the pack in which the entry was last sent, or an empty string if it was not sent yet."""
 
 
 def pack_records(

@@ -51,7 +51,7 @@ class InstanceState:
     rollout: str
     wave: str
     deadline: datetime | None
-    """Time in UTC at which the instance fails unless it settles before; None while it does not move."""
+    """Time in UTC at which the instance fails unless it settles before, or None while it does not move."""
     nodes: Mapping[str, int] | None
     """Numbers of nodes: total, updated, healthy, blocked."""
     labels: Mapping[str, str] | None

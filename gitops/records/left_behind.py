@@ -39,7 +39,7 @@ class LeftBehindMember(NamedTuple):
 
     key: ObjectKey
     set_id: str
-    """Id of the set that would prune the member if it had its `part-of` label; empty if no such set exists."""
+    """Id of the set that would prune the member if it had its `part-of` label. It is empty if no such set exists."""
     has_finalizer: bool = False
     """Whether the member is an instance with Levelgate's finalizer. If a person deleted it, it would never go."""
 

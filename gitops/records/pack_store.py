@@ -194,9 +194,9 @@ class AppliedPacks:
     def note_gone(self, gone: Collection[ObjectKey], wanted: Collection[ObjectKey]) -> None:
         """Make tombstones pending for the deleted instances in `gone`.
 
-        Pending entries of instances that are not in `wanted` are dropped, except tombstones. An instance needs no
-        tombstone if no other pack has an entry of it, and all current entries of its pack are of instances in `gone`.
-        That pack is deleted as a whole.
+        Pending entries of instances that are not in `wanted` are dropped, except tombstones. If all current entries of
+        a pack are of instances in `gone`, the pack is deleted as a whole. Then an instance needs a tombstone only if
+        another pack has an entry of it.
         """
         before = self.pending
         self.pending = {key: pending for key, pending in before.items() if key in wanted or pending.entry.is_gone}

@@ -41,10 +41,10 @@ class RecordedAction:
     object: str
     action: str
     level: int | None = None
-    """Level of the object's node; None for the parent of a set."""
+    """Level of the object's node, or None for the parent of a set."""
     node: str = ""
     error: str = ""
-    """Message of the error with which the action failed; empty if it succeeded."""
+    """Message of the error with which the action failed, or an empty string if it succeeded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Ref:
     type: str
     name: str
     node: str = ""
-    """Id of a node of the instance: `deployment`, `workers/2`; empty for the instance itself."""
+    """Id of a node of the instance: `deployment`, `workers/2`, or an empty string for the instance itself."""
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> Ref:

@@ -45,9 +45,9 @@ class RequestSubject:
     live: Object
     """Object that carries the annotations."""
     ref: Ref | None
-    """Reference that named the subject; None if the subject is everything."""
+    """Reference that named the subject, or None if the subject is everything."""
     by: str
-    """User name that the API server reports for the author; empty if it reports none."""
+    """User name that the API server reports for the author, or an empty string if it reports none."""
     now: datetime
     is_instance: bool
     """Whether the subject is an instance. Other instances of its rollout do not wait for it."""
@@ -77,11 +77,11 @@ class PersonRequest:
     outcome: str
     """Sentence about the effect."""
     undo: str
-    """Command that reverts the request, or a sentence about its end; empty if neither is needed."""
+    """Command that reverts the request, or a sentence about its end, or an empty string if neither is needed."""
     author_annotation: str = well_known.REQUESTED_BY
-    """Key of the annotation for the author's name; empty if the name is not written."""
+    """Key of the annotation for the author's name, or an empty string if the name is not written."""
     definition_annotations: Mapping[str, str | None] | None = None
-    """Annotations on the definition in Git that have the same effect; None if no annotation there has it."""
+    """Annotations on the definition in Git that have the same effect, or None if no annotation there has it."""
     git_alternative: str = ""
     """Instruction for a commit with the same effect, if no annotation in Git has it."""
 

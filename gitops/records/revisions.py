@@ -42,7 +42,7 @@ class RevisionArchive:
     write_errors: Mapping[GroupKind, str] = field(default_factory=dict)
     """Message of the error by kind, if the newest revision of the kind could not be written."""
     instances: frozenset[ObjectKey] | None = None
-    """Instances whose applied snapshots `stored_revisions` includes; None for all instances."""
+    """Instances whose applied snapshots `stored_revisions` includes, or None for all instances."""
 
     @classmethod
     async def observe(cls, cluster: Reader, previous: RevisionArchive | None = None) -> RevisionArchive:

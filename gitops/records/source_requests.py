@@ -3,8 +3,8 @@
 A pin also approves its commit, even if the history was rewritten. The brake on deletions still applies. When the pin
 ends, the source continues from the commit before the pin, or from the pinned commit.
 
-A request to reconcile opens no gate. Once the server has answered and a reconciliation has ended, the record of the
-source, or the status of the instance, repeats the value of the request. Pure.
+A request to reconcile opens no gate. The request is answered after the server has answered and a reconciliation has
+ended. Then the record of the source, or the status of the instance, repeats the value of the request. Pure.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Pin:
     commit: str
     """Id of the commit, or at least its first seven characters."""
     until: datetime | None
-    """End of the pin; None if a person has to end it."""
+    """End of the pin, or None if a person has to end it."""
     why: str
     by: str
 

@@ -46,7 +46,7 @@ class RolloutStep:
     state: RolloutState
     """State to store."""
     wake_at: datetime | None
-    """Time in UTC of the next decision if nothing happens before; None if time alone changes nothing."""
+    """Time in UTC of the next decision if nothing happens before, or None if time alone changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ class ItemState(NamedTuple):
     is_eligible: bool
     """The item has not moved, and neither a hold nor a closed gate of its own keeps it. Wave and pace do not count."""
     changes_at: datetime | None
-    """Time in UTC at which this state changes by time alone; None if time alone does not change it."""
+    """Time in UTC at which this state changes by time alone, or None if time alone does not change it."""
 
 
 def item_state(item: RolloutItem, now: datetime, *, bake: timedelta, policy: Policy) -> ItemState:

@@ -31,13 +31,13 @@ class ItemProgress:
     """Healthy period, losses of health and clock of one item since it was granted one target. Times are in UTC."""
 
     ready_since: _Moment | None = None
-    """Start of the current healthy period; None while the item is not healthy."""
+    """Start of the current healthy period, or None while the item is not healthy."""
     flaps: int = 0
     """Number of losses of health during the bake time."""
     spent: timedelta = timedelta()
     """Time on the clock when it was last paused."""
     running_since: _Moment | None = None
-    """Time since which the clock runs; None while it is paused."""
+    """Time since which the clock runs, or None while it is paused."""
     levels: int = 0
     """Number of levels that are ready, counted from the first."""
 

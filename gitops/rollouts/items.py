@@ -28,7 +28,7 @@ def observe_item(
     """Return `item` with the state and progress that the plan of its instance shows.
 
     If the plan has an error, or the instance does not fit the schema of the target, the item counts as held. So the
-    rollout does not wait for it. If a person has deleted the object of the instance, the nodes decide about the item: a
+    rollout does not wait for it. If a person has deleted the object of the instance, the nodes decide about the item. A
     move would not restore the object, but healing does. The item bakes again, because the status is lost.
 
     Args:

@@ -1,9 +1,9 @@
 """Lint of policies: open time, equally specific policies, instances without a wave, selectors without a match.
 
 `availability` of the default policy requires a minimum of open time in every period of the coming year. Only open
-intervals of a minimum length count. It suffices to compute the periods that begin where an interval ends or becomes
-too short, and those that end where an interval begins or becomes long enough. One of these has the least open time of
-all periods.
+intervals of a minimum length count. Two sorts of periods are computed. Some begin where an interval ends or becomes too
+short. The others end where an interval begins or becomes long enough. The period with the least open time is one of
+the computed periods.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ class PolicySelector:
     def rank(self, definition: str) -> tuple[int, bool]:
         """Return the specificity of the selector for `definition`. A higher rank is more specific.
 
-        The exact name of the definition ranks above a pattern, and a pattern ranks above an empty `rgds`. If these are
-        equal, a selector with `instances` ranks above one without.
+        The exact name of the definition ranks above a pattern, and a pattern ranks above an empty `rgds`. Of two
+        selectors that are equal in this, one with `instances` ranks above one without.
         """
         by_name = 2 if definition in self.rgds else 1 if self.rgds else 0
         return by_name, self.instances is not None
@@ -165,7 +165,7 @@ class Policy:
     """A `PropagationPolicy`, or the default policy."""
 
     name: str = ""
-    """Name of the policy; empty for `DEFAULT_POLICY`.
+    """Name of the policy, or an empty string for `DEFAULT_POLICY`.
 
     `DEFAULT_POLICY` does not pace the creation of instances before the first revision has completed.
     """

@@ -30,7 +30,7 @@ class QueuePosition(NamedTuple):
     then: int = 0
     """Value of `limit` once every item in flight has settled."""
     wave: str = ""
-    """Name of the wave; empty for nodes of a collection, which have no waves."""
+    """Name of the wave, or an empty string for nodes of a collection, which have no waves."""
     shape: str = ""
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class BlockingItem:
     reason: str
     """Reason of the item's own cause."""
     until: _Moment | None = None
-    """End of the item's own cause in UTC; None if it is unknown."""
+    """End of the item's own cause in UTC, or None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

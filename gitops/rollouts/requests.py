@@ -88,7 +88,7 @@ def apply_requests(
 ) -> RolloutState:
     """Return `state` after `rollout_requests`, in their order.
 
-    If a request is rejected, only a decision is added that says so.
+    If a request is rejected, only a decision with the reason of the rejection is added.
 
     Args:
         failed: number of failed items by name of the wave.

@@ -1,8 +1,8 @@
 """Shapes of a rollout, which limit the items in flight, and numbers of items as counts or percentages.
 
 A shape is a frontier F(s) over N items: while s items have settled, at most F(s) items may be in flight or settled.
-F never decreases, and F(s) is at least min(N, s + 1). So a rollout ends if its items settle. The arithmetic is integer:
-in floating point, ceil(log 125 / log 5) is 4 instead of 3, so factor 5 would let 625 items move instead of 125.
+F never decreases, and F(s) is at least min(N, s + 1). So a rollout ends if its items settle. The arithmetic is integer.
+In floating point, ceil(log 125 / log 5) is 4 instead of 3, so factor 5 would let 625 items move instead of 125.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class SourceRules:
     windows: Mapping[str, Window]
     policies: tuple[Policy, ...] = ()
     closed_reason: str = ""
-    """Reason why no change of the source may start, such as a rule that cannot be read; empty if changes may start."""
+    """Reason why no change of the source may start, such as an unreadable rule. It is empty if changes may start."""
     problems: tuple[Problem, ...] = ()
     accepted: StoredRules = field(default_factory=dict)
     """The rules in force as JSON, to store in the cluster."""

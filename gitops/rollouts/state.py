@@ -88,7 +88,7 @@ class Halt:
     by: str
     why: str
     revert: Revert | None = None
-    """Result of the proposed revert; None if the policy does not propose one."""
+    """Result of the proposed revert, or None if the policy does not propose one."""
 
     def __str__(self) -> str:
         description = f"r{self.target} is halted since {timestamp(self.since)} by {self.by}: {self.why}"

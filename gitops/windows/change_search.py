@@ -28,7 +28,7 @@ class OpenState(NamedTuple):
 
     is_open: bool
     until: datetime | None
-    """Instant in UTC before which `is_open` does not change; None if it never changes."""
+    """Instant in UTC before which `is_open` does not change, or None if it never changes."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class ChangeCache:
     reached: datetime = _MAX_TIME
     """Instant until which the search has found no change."""
     change: datetime | None = None
-    """Instant of the change; None if no change was found."""
+    """Instant of the change, or None if no change was found."""
 
     def find_next_change(
         self, state_functions: Sequence[Callable[[datetime], OpenState]], now: datetime

@@ -35,10 +35,10 @@ class CalendarEvent:
 
     start: datetime
     start_zone: ZoneInfo | None
-    """Zone of `start`; None for the time zone of the window."""
+    """Zone of `start`, or None for the time zone of the window."""
     end: datetime
     end_zone: ZoneInfo | None
-    """Zone of `end`; None for the time zone of the window."""
+    """Zone of `end`, or None for the time zone of the window."""
     extra: timedelta = timedelta()
     """Elapsed time after `end`: the hours, minutes and seconds of a DURATION."""
 

@@ -43,9 +43,9 @@ class ActiveSpan(NamedTuple):
 
     active: bool
     since: datetime | None
-    """Start of the state in UTC; None if it is unlimited or further away than `HORIZON`."""
+    """Start of the state in UTC, or None if it is unlimited or further away than `HORIZON`."""
     until: datetime | None
-    """End of the state in UTC; None if it is unlimited or further away than `HORIZON`."""
+    """End of the state in UTC, or None if it is unlimited or further away than `HORIZON`."""
 
 
 class MergedOccurrences(NamedTuple):
@@ -78,7 +78,7 @@ class WallClock:
 
     at: time
     weekday: int | None
-    """Day of the closing, where 0 is Monday; None for any day."""
+    """Day of the closing, where 0 is Monday, or None for any day."""
     last: bool
     """Whether the later instant counts if the local time occurs twice. It is False for Allow and True for Deny.
 
@@ -227,9 +227,9 @@ class WindowTimeline:
 
     occurrences: Occurrences
     begins: datetime | None = None
-    """First instant of the effective time in UTC; None if it has no start."""
+    """First instant of the effective time in UTC, or None if it has no start."""
     ends: datetime | None = None
-    """First instant after the effective time in UTC; None if it has no end."""
+    """First instant after the effective time in UTC, or None if it has no end."""
     _span_cache: dict[datetime, ActiveSpan] = field(default_factory=dict, init=False, compare=False, repr=False)
     _run: MergedOccurrences | None = field(default=None, init=False, compare=False, repr=False)
 

@@ -38,7 +38,7 @@ class WindowSet:
     expired_allow: Openness = Openness.CLOSED
     """Effect of an Allow that has ended. With CLOSED it still governs, with OPEN it no longer does."""
     break_glass_until: datetime | None = None
-    """End in UTC of a break-glass for the target that is judged; None without a break-glass."""
+    """End in UTC of a break-glass for the target that is judged, or None without a break-glass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class ClosedWindow:
     source: str
     reason: Reason
     since: datetime | None
-    """Time in UTC since which the window is closed; None if it is unknown."""
+    """Time in UTC since which the window is closed, or None if it is unknown."""
     until: datetime | None
-    """Time in UTC at which the window opens; None if it never opens or the time is unknown."""
+    """Time in UTC at which the window opens, or None if it never opens or the time is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class WindowVerdict:
     next_edge: datetime
     """Next instant at which a governing window changes, so that the target has to be judged again."""
     until: datetime | None = None
-    """Next instant at which `is_open` changes; None if it does not change within ten years."""
+    """Next instant at which `is_open` changes, or None if it does not change within ten years."""
     reason: Reason | None = None
-    """Reason of a closed verdict; None if the verdict is open."""
+    """Reason of a closed verdict, or None if the verdict is open."""
     closed_windows: tuple[ClosedWindow, ...] = ()
     overridden: tuple[ClosedWindow, ...] = ()
     """Closed windows that a break-glass bypasses."""
@@ -74,9 +74,9 @@ class WindowVerdict:
     If only the cutoff of an Allow has begun, it is None, and everything that began before may be finished.
     """
     drain_until: datetime | None = None
-    """End of the time for finishing; None if the time has no limit."""
+    """End of the time for finishing, or None if the time has no limit."""
     closed_at: datetime | None = None
-    """Instant since which nothing may start; None if it is unknown."""
+    """Instant since which nothing may start, or None if it is unknown."""
 
 
 class TrustedTime(NamedTuple):
@@ -178,7 +178,7 @@ class _DrainRule(NamedTuple):
 
     drain: Drain
     until: datetime | None
-    """End in UTC; None if the scope allows no new writes."""
+    """End in UTC, or None if the scope allows no new writes."""
 
 
 def _drain_rule_of(windows: Sequence[Window], now: datetime) -> _DrainRule:

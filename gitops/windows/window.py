@@ -78,13 +78,13 @@ class WindowTarget:
 
     kind: GroupKind
     namespace: str
-    """Namespace; empty for a cluster-scoped object."""
+    """Namespace, or an empty string for a cluster-scoped object."""
     cluster: str
     """Name that the configuration gives the cluster."""
     rgd: str = ""
     """Name of the definition."""
     node: str = ""
-    """Id of the node, the same for all nodes of a collection; empty for the instance itself."""
+    """Id of the node, the same for all nodes of a collection, or an empty string for the instance itself."""
     labels: Mapping[str, str] | None = None
     """Labels of the instance."""
 

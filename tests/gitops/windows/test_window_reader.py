@@ -274,5 +274,5 @@ def test_a_calendar_that_cannot_be_read_is_refused_with_its_line(changed: tuple[
 
 def test_a_calendar_that_is_not_there_names_those_that_are() -> None:
     found = calendar(CALENDAR, name="../freezes.ics")
-    assert "no calendar 'freezes.ics' in this commit" in found.problems[0].message
+    assert "calendar 'freezes.ics' is not in this commit" in found.problems[0].message
     assert "relative to the window's file: team/freezes.ics" in found.problems[0].message
