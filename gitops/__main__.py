@@ -10,9 +10,9 @@ import signal
 
 
 def main() -> None:
-    """Run `gitops.cli.main`; exit with 130, without a message, if interrupted before that starts.
+    """Run `gitops.cli.main`. If interrupted before `gitops.cli.main` starts, exit with 130 and without a message.
 
-    A background job that ignores interrupts keeps ignoring them.
+    A background job that ignores interrupts continues to ignore them.
     """
     previous_handler = signal.getsignal(signal.SIGINT)
     if previous_handler is signal.default_int_handler:

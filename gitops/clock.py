@@ -9,17 +9,17 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """A source of time."""
+    """Time on which reconciliations rest: the machine's, a test's, or the virtual time of a simulation."""
 
     def now(self) -> datetime:
         """Return the current time in UTC, with a zone."""
 
     async def sleep(self, seconds: float) -> None:
-        """Suspend the task for this time."""
+        """Suspend the task for `seconds`."""
 
 
 class SystemClock:
-    """The machine's clock."""
+    """Clock of the machine, in UTC."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -29,7 +29,7 @@ class SystemClock:
 
 
 async def wait_for_any(*awaited: Coroutine[None, None, object]) -> None:
-    """Run all until the first ends, and cancel the others. Raises: the exception of that one."""
+    """Run all of `awaited` until the first ends, and cancel the others. Raises: the exception of the first."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in awaited]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -41,7 +41,7 @@ async def wait_for_any(*awaited: Coroutine[None, None, object]) -> None:
 
 
 async def run_together(*awaited: Coroutine[None, None, object]) -> None:
-    """Run all until all have ended. Raises: the first exception, after cancelling the others."""
+    """Run all of `awaited` until all have ended. If one fails, cancel the others. Raises: the first exception."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in awaited]
     try:
         await asyncio.gather(*tasks)

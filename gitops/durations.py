@@ -15,7 +15,7 @@ _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 def parse_duration(text: str, *, maximum: timedelta = MAX_DURATION) -> timedelta:
     """Return the duration that `90s`, `30m`, `1h30m` or `2d` (48 hours) stands for.
 
-    Raises: ValueError that says what to write.
+    Raises: ValueError, whose text says what to write.
     """
     parts = _PART.findall(text)
     if not parts or "".join(map("".join, parts)) != text:
@@ -27,7 +27,10 @@ def parse_duration(text: str, *, maximum: timedelta = MAX_DURATION) -> timedelta
 
 
 def format_duration(duration: timedelta) -> str:
-    """Return `52s`, `1h30m` or `2d4h`, which `parse_duration` reads; `300ms` below a second, and `-2m` if negative."""
+    """Return text such as `52s`, `1h30m` or `2d4h`, which `parse_duration` reads.
+
+    Below a second, return text such as `300ms`. For a negative duration, return text such as `-2m`.
+    """
     if duration < timedelta():
         return f"-{format_duration(-duration)}"
     if duration < timedelta(seconds=1):

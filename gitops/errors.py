@@ -22,18 +22,18 @@ class SourceError(GitopsError):
 
 
 class RefusedUrl(SourceError):
-    """The URL, ref or path is not allowed. A retry does not help; the configuration has to change."""
+    """The URL, ref or path was rejected. A retry does not help, so a person has to change the configuration."""
 
 
 class RefusedContent(SourceError):
-    """The repository holds objects that are not accepted, or too much data. A new commit or another limit helps."""
+    """The content of the repository was rejected, or exceeds a limit. A new commit or another limit helps."""
 
 
 class Unreachable(SourceError):
     """The server did not answer, or the connection broke. A later retry may help."""
 
     retry_after: float | None = None
-    """Seconds to wait, if the server named them."""
+    """Seconds to wait before a retry, if the server named them."""
 
 
 class Throttled(Unreachable):
@@ -56,7 +56,7 @@ class DamagedCache(SourceError):
 
 
 class CacheUnavailable(SourceError):
-    """The cache directory cannot be written, or another process holds its lock. Earlier reads stay valid."""
+    """The cache directory cannot be written, or another process holds its lock. Data read earlier stays valid."""
 
 
 class Stopped(SourceError):
@@ -64,4 +64,4 @@ class Stopped(SourceError):
 
 
 class NewerRecords(GitopsError):
-    """A later version of Levelgate writes this cluster, with records that this version does not know."""
+    """A later version of Levelgate has written records to the cluster that this version cannot read."""

@@ -1,7 +1,7 @@
 """External facts: HTTP answers that gates read, as in `external("error-budget")`.
 
-Facts are requested independently of reconciliations, which read the last answer. An answer counts until it is
-older than the operator allows. A fact without an answer that counts is unknown, and closes the gates that need it.
+Facts are requested independently of reconciliations, which read the last answer. An answer counts until it is older
+than `max_age` of its fact. A fact without an answer that counts is unknown, and closes the gates that need the fact.
 Only URLs of the configuration are requested.
 """
 
@@ -21,16 +21,16 @@ from renderer.frozen import dataclass
 
 _MAX_RESPONSE_BYTES: Final = 64 * 1024
 _POLLS_PER_MAX_AGE: Final = 3
-"""Requests within the life of an answer: a single failed request closes no gate."""
+"""Number of requests within `max_age` of a fact, so that a single failed request does not close a gate."""
 
 
 class FactUnavailable(GitopsError):
-    """The server gave no answer. The text says why, without the URL, which may hold a token."""
+    """Failed request for a fact. The text says why, without the URL, which may hold a token."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalFactSource:
-    """A fact as configured. It is true if a GET of `url` answers 200 with the text `expect`."""
+    """A fact as configured. The fact is true if a GET of `url` answers 200 with the text `expect`."""
 
     name: str
     url: str
@@ -48,7 +48,7 @@ class ExternalFactSource:
 
 @dataclass(frozen=True, slots=True)
 class _FactAnswer:
-    """The last answer, with the time of its request, and the error of later requests."""
+    """Last answer of a server, the time of its request, and the error of later requests."""
 
     answer: bool | None = None
     asked_at: datetime | None = None
@@ -72,21 +72,21 @@ class ExternalFactPoller:
         self.declared = declared
 
     def facts(self, now: datetime) -> Mapping[str, ExternalFact]:
-        """Return all configured facts as known at `now`, by name."""
+        """Return all configured facts by name, each as it is known at `now`."""
         return {
             name: _evaluate_answer(self._answers.get(name, _FactAnswer()), external.max_age, now)
             for name, external in self.declared.items()
         }
 
     async def request_fact(self, external: ExternalFactSource) -> bool:
-        """Request one fact and store the answer. Return whether the known value has changed."""
+        """Request the fact `external` and store the answer. Return whether the known value has changed."""
         asked_at = self.clock.now()
         previous = self._answers.get(external.name, _FactAnswer())
         try:
             answer = _FactAnswer(await request_fact(external), asked_at, "")
         except FactUnavailable as error:
             answer = _FactAnswer(previous.answer, previous.asked_at, str(error))
-        if self.declared.get(external.name) != external:  # the configuration has changed during the request
+        if self.declared.get(external.name) != external:  # The configuration has changed during the request.
             return False
         self._answers[external.name] = answer
         now = self.clock.now()
@@ -97,7 +97,10 @@ class ExternalFactPoller:
 
 
 def _evaluate_answer(answer: _FactAnswer, max_age: timedelta, now: datetime) -> ExternalFact:
-    """Return the fact at `now`. An answer from the future is as unknown as an old one: the clock was set back."""
+    """Return the fact at `now`. It is unknown if the answer is older than `max_age`, or later than `now`.
+
+    An answer is later than `now` if the clock was set back.
+    """
     if answer.asked_at is None:
         return ExternalFact(None, answer.error)
     age = now - answer.asked_at

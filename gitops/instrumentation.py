@@ -1,7 +1,7 @@
 """Timed stages of the work: a reconciliation, its parts, and requests to Git servers.
 
-Code that works writes `with stage("render"):` and knows neither metrics nor traces. A stage sees the exception
-that leaves its block.
+A caller writes `with stage("render"):` and knows neither metrics nor traces. A stage sees the exception that leaves
+its block.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import Final, Protocol
 
 STAGES: Final = ("pass", "part", "observe", "render", "plan", "apply", "conclude", "ask", "fetch")
-"""`pass`, a full reconciliation, and `part`, a partial one, contain those up to `conclude`.
+"""Names of the stages.
 
-`ask` reads the refs of a Git server, `fetch` reads one source.
+`pass` is a full reconciliation, and `part` a partial one. Both contain the stages `observe` to `conclude`. `ask`
+reads the refs of a Git server, and `fetch` reads one source.
 """
 
 
 class Stage(Protocol):
-    """A function that opens a stage."""
+    """Function that opens a stage, to measure or to trace it."""
 
     def __call__(self, name: str, /, **about: str) -> AbstractContextManager[None]:
-        """Return the context of one of `STAGES`; `about` names its subject, such as the source."""
+        """Return the context of the stage `name`, one of `STAGES`. `about` has its subject, such as the source."""
 
 
 def no_stage(_name: str, /, **_about: str) -> AbstractContextManager[None]:
@@ -30,7 +31,7 @@ def no_stage(_name: str, /, **_about: str) -> AbstractContextManager[None]:
 
 
 def combine(*everyone: Stage) -> Stage:
-    """Return a stage that opens a stage of each listener, in this order."""
+    """Return a stage that opens a stage of each of `everyone`, in this order."""
 
     @contextmanager
     def stage(name: str, /, **about: str) -> Iterator[None]:

@@ -1,11 +1,11 @@
-"""Leader election by the Lease `levelgate`: its holder alone writes to the cluster, other processes stand by.
+"""Leader election by the Lease `levelgate`: only its holder writes to the cluster, and other processes stand by.
 
 A Lease alone is not a fence: a process that was suspended for a minute resumes and believes that it still leads.
 So the leader checks its own monotonic clock before every write (`check`), and gives up before another process may
 take over.
 
-Clocks of other machines do not count. A Lease has expired when this process has not seen it change for its
-duration.
+Clocks of other machines do not count. A Lease has expired when this process has seen no change of it for the
+duration of the Lease.
 
 Source: Kubernetes, "Leases"; the durations of client-go's leader election.
 """
@@ -38,13 +38,13 @@ T = TypeVar("T")
 LEASE_KIND: Final = GroupKind("coordination.k8s.io", "Lease")
 LEASE_KEY: Final = ObjectKey(*LEASE_KIND, OWN_NAMESPACE, "levelgate")
 LEASE_RECORD: Final = "leadership"
-"""Value of the label `internal.levelgate.dev/record` on every Lease of ours."""
+"""Value of the label `internal.levelgate.dev/record` on every Lease of Levelgate."""
 
 _MANAGER: Final = "levelgate-leadership"
 
 
 class NotLeading(GitopsError):
-    """Refusal of a write: another process leads, or the Lease was not renewed in time."""
+    """Error of a write that was not sent: another process leads, or the Lease was not renewed in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,15 @@ class LeaseTimes:
 LEASE_TIMES: Final = LeaseTimes(15.0, 2.0, 10.0)
 
 FLEET_LEASE_TIMES: Final = LeaseTimes(30.0, 5.0, 20.0)
-"""Times in the clusters of a fleet: there are many Leases, and requests take longer."""
+"""Times in the clusters of a fleet. They are longer, because there are many Leases and requests take longer."""
 
 RELEASE_TIMEOUT_SECONDS: Final = 1.0
-"""Time limit for giving a Lease back."""
+"""Seconds within which a Lease has to be given back."""
 
 
 @dataclass
 class Leadership:
-    """The leadership of one process in one cluster."""
+    """Leadership of one process in one cluster: the Lease, its term, and the time of the last renewal."""
 
     cluster: Cluster
     identity: str
@@ -82,7 +82,7 @@ class Leadership:
     elapsed: Callable[[], float] = time.monotonic
     """Monotonic clock in seconds."""
     ended_epoch: int = 0
-    """Last term that this process held before; it is over, so the process does not wait for itself. 0: none."""
+    """Last term that this process held before, or 0. That term is over, so the process does not wait for itself."""
     stands_by: bool = field(default=False, init=False)
     """True after this process has seen another leader."""
     _deadline: float = 0.0
@@ -115,7 +115,7 @@ class Leadership:
             await self.clock.sleep(self.times.renew_interval_seconds)
 
     async def _find_holder(self, lease: _ObservedLease, *, patient: bool) -> str:
-        """Return the holder to wait for; empty if the Lease is free."""
+        """Return the holder to wait for, or an empty string if the Lease is free."""
         active_holder = lease.note(await self.read_lease())
         if holder_of(lease.found) == self.identity and 0 < _epoch(lease.found) <= self.ended_epoch:
             return ""
@@ -126,24 +126,21 @@ class Leadership:
         return "" if lease.is_free else holder_of(lease.found)
 
     async def hold(self, is_turning: Callable[[], bool]) -> NoReturn:
-        """Renew the Lease until that fails for too long, or the working event loop hangs; never return.
-
-        Raises: NotLeading.
-        """
+        """Renew the Lease until renewals fail for too long, or the working event loop hangs. Raises: NotLeading."""
         while True:
             await self.clock.sleep(self.times.renew_interval_seconds)
             self.check()
             if not is_turning():
                 raise NotLeading("the work hangs, so the lease is no longer renewed; another process takes over")
-            with suppress(ClusterError):  # `check` gives up after the deadline
+            with suppress(ClusterError):  # `check` gives up after the deadline.
                 await self._renew()
 
     async def _renew(self) -> None:
-        """Write the Lease; after a conflict, read it again and write it if this process still holds it."""
+        """Write the Lease. After a conflict, read the Lease again, and write it if this process still holds it."""
         assert self._lease
         try:
             await self._write_lease(self._lease)
-        except StaleWrite:  # another process wrote it, or this one did and the response was lost
+        except StaleWrite:  # Another process wrote it, or this process did and the response was lost.
             lease = await self.read_lease()
             if holder_of(lease) != self.identity:
                 self._deadline = 0.0
@@ -152,15 +149,15 @@ class Leadership:
 
     @property
     def epoch(self) -> int:
-        """Return the term: it grows with each process that starts to lead."""
+        """Return the number of the term, which grows with each process that starts to lead."""
         return _epoch(self._lease) if self._lease else 0
 
     async def outdo(self, epoch: int) -> None:
-        """Continue in a term above `epoch`, a later one in which a process has written to this cluster.
+        """Continue in a term above `epoch`, a term in which a process has written to this cluster.
 
-        If this process holds the Lease all the same, a Lease was deleted, and its count started again.
+        `epoch` can exceed the term of this process if the Lease was deleted, because its count then starts again.
 
-        Raises: NotLeading if another process holds the Lease, ClusterError if it cannot be read or written.
+        Raises: NotLeading if another process holds the Lease, ClusterError if the Lease cannot be read or written.
         """
         lease = await self.read_lease()
         if holder_of(lease) != self.identity:
@@ -183,7 +180,7 @@ class Leadership:
     async def release(self) -> None:
         """Give the Lease back, so that the next process leads at once.
 
-        A failure delays that process only, and a server that does not answer is not waited for.
+        A failure delays only the next process. The call does not wait for a server that does not answer.
         """
         if self._lease is None or not self.leads:
             return
@@ -192,7 +189,7 @@ class Leadership:
             async with asyncio.timeout(RELEASE_TIMEOUT_SECONDS):
                 try:
                     await self._clear_holder(self._lease)
-                except StaleWrite:  # a cancelled renewal of this process may have been written
+                except StaleWrite:  # A cancelled renewal of this process may have been written.
                     if holder_of(lease := await self.read_lease()) == self.identity:
                         await self._clear_holder(lease)
 
@@ -200,7 +197,7 @@ class Leadership:
         await self.cluster.merge(LEASE_KEY, _lease_patch(lease, {"holderIdentity": ""}), manager=_MANAGER)
 
     async def try_acquire(self, lease: Object) -> bool:
-        """Start a term over this version of the Lease; return False if another process was faster.
+        """Start a term over `lease`, a version of the Lease. If another process was faster, return False.
 
         Raises: ClusterError.
         """
@@ -211,9 +208,11 @@ class Leadership:
         return True
 
     async def read_lease(self) -> Object:
-        """Return the Lease, and create it without a holder if it is missing.
+        """Return the Lease. If it is missing, create it without a holder.
 
-        Two processes that create it at the same time therefore do not both hold it.
+        If two processes create the Lease at the same time, neither holds it yet, so they cannot both hold it.
+
+        Raises: ClusterError.
         """
         if lease := await self.cluster.get(LEASE_KEY):
             return lease
@@ -228,7 +227,7 @@ class Leadership:
         )
 
     async def _write_lease(self, lease: Object, *, epoch: int = 0) -> None:
-        """Write the Lease over the version that was read; with `epoch`, start a term.
+        """Write the Lease over the version that was read. With `epoch`, start a term.
 
         Raises: StaleWrite on a conflict.
         """
@@ -249,9 +248,9 @@ class Leadership:
 
 @dataclass
 class _ObservedLease:
-    """The Lease as this process has seen it, and since when it is unchanged.
+    """The Lease as this process has seen it, and the time since when the Lease is unchanged.
 
-    The time is that of the monotonic clock of this process.
+    The time is in seconds of the monotonic clock of this process.
     """
 
     elapsed: Callable[[], float]
@@ -260,7 +259,7 @@ class _ObservedLease:
     _since: float = 0.0
 
     def note(self, lease: Object) -> str:
-        """Store the Lease as read now, and return its holder if it has changed since the last call.
+        """Store `lease` as read now. If the Lease has changed since the last call, return its holder.
 
         Otherwise return an empty text.
         """
@@ -272,7 +271,10 @@ class _ObservedLease:
 
     @property
     def is_free(self) -> bool:
-        """Return whether the Lease has no holder, has expired, or its holder's process on this machine has ended."""
+        """Return whether the Lease is free.
+
+        It is free if it has no holder, if it has expired, or if its holder is an ended process of this machine.
+        """
         holder = holder_of(self.found)
         duration = (self.found.get("spec") or {}).get("leaseDurationSeconds") or self.times.duration_seconds
         return not holder or self.elapsed() - self._since >= float(duration) or is_process_gone(holder)
@@ -294,7 +296,7 @@ async def run_while_held(hold: Coroutine[Any, Any, NoReturn], work: Coroutine[An
 
 
 def holder_of(lease: Object) -> str:
-    """Return the identity of the holder; empty if there is none."""
+    """Return the identity of the holder of `lease`, or an empty string if there is no holder."""
     return str((lease.get("spec") or {}).get("holderIdentity") or "")
 
 
@@ -303,14 +305,14 @@ def _epoch(lease: Object) -> int:
 
 
 def _lease_patch(lease: Object, spec: dict[str, Any]) -> Object:
-    """Return a patch of the Lease that fails if it has changed since it was read."""
+    """Return a patch of `lease` that the server rejects if the Lease has changed since it was read."""
     return {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
 
 
 def own_identity() -> str:
-    """Return `HOST_MACHINE_PID-START`; MACHINE is the boot id and the PID namespace.
+    """Return `HOST_MACHINE_PID-START`, in which MACHINE is the boot id and the PID namespace.
 
-    On a system that does not report these it is a random name behind the host.
+    On a system that does not report MACHINE, return the host and a random name.
     """
     host = socket.gethostname()
     machine, start = _machine_identity(), _process_start(os.getpid())
@@ -318,7 +320,7 @@ def own_identity() -> str:
 
 
 def is_process_gone(identity: str) -> bool:
-    """Return whether the identity is that of a process on this machine that has certainly ended."""
+    """Return whether `identity` is that of a process on this machine that has certainly ended."""
     match identity.split("_"):
         case [_, machine, process] if machine and machine == _machine_identity():
             number, _, start = process.partition("-")
@@ -327,7 +329,7 @@ def is_process_gone(identity: str) -> bool:
 
 
 def _machine_identity() -> str:
-    """Return the boot id with the PID namespace; empty on a system that does not report them."""
+    """Return the boot id with the PID namespace, or an empty string on a system that does not report them."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"
@@ -336,7 +338,10 @@ def _machine_identity() -> str:
 
 
 def _process_start(process: int) -> str:
-    """Return the start of a process in ticks since boot; empty if it has ended, even as a zombie (proc(5))."""
+    """Return the start of a process in ticks since boot (proc(5)).
+
+    If the process has ended, return an empty string. A zombie has ended too.
+    """
     try:
         state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

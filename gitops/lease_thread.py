@@ -1,10 +1,10 @@
-"""Renewal of Leases in a thread of its own, so that long computations do not lose the leadership.
+"""Renewal of Leases in a separate thread, so that long computations do not lose the leadership.
 
 A reconciliation of thousands of instances may block the event loop for longer than a Lease lasts. Python still
-runs other threads every few milliseconds meanwhile.
+runs other threads every few milliseconds during that time.
 
-An event loop that does not turn for a minute (`gitops.loop_watch`) hangs. Its Lease is not renewed, and its probes
-do not answer.
+If an event loop does not turn for a minute (`gitops.loop_watch`), it hangs. Its Lease is then not renewed, and its
+probes do not answer.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ T = TypeVar("T")
 
 @dataclass
 class LeaseThread:
-    """A thread with an event loop that renews all Leases of a process.
+    """Thread with an event loop that renews all Leases of a process.
 
-    Use it with `async with`, in the working event loop; `is_turning` tells whether that loop still turns.
+    Use it with `async with`, in the working event loop. `is_turning` tells whether the working loop still turns.
     """
 
     is_turning: Callable[[], bool]
@@ -54,7 +54,7 @@ class LeaseThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop))
 
     async def _serve(self, started: Future[None]) -> None:
-        """Run the event loop of the thread until it is asked to close."""
+        """Run the event loop of the thread until the context ends. `started` receives the loop."""
         self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
         started.set_result(None)
         await self._closing.wait()
@@ -86,7 +86,10 @@ class ThreadLeadership:
         await self.thread.run(self._connection.__aexit__(None, None, None))
 
     async def acquire(self, on_wait: Callable[[str], None], *, patient: bool) -> None:
-        """Wait until this process leads: see `Leadership.acquire`. `on_wait` is called in the working event loop."""
+        """Wait until this process leads (see `Leadership.acquire`). Call `on_wait` in the working event loop.
+
+        Raises: NotLeading, ClusterError.
+        """
         working_loop = asyncio.get_running_loop()
 
         def on_wait_there(holder: str) -> None:
@@ -95,11 +98,11 @@ class ThreadLeadership:
         await self.thread.run(self._leadership.acquire(on_wait_there, patient=patient))
 
     async def hold(self) -> NoReturn:
-        """Renew the Lease until that fails for too long, or the working event loop hangs. Raises: NotLeading."""
+        """Renew the Lease until renewals fail for too long, or the working event loop hangs. Raises: NotLeading."""
         await self.thread.run(self._leadership.hold(self.thread.is_turning))
 
     async def outdo(self, epoch: int) -> None:
-        """Continue above a term of another record: see `Leadership.outdo`."""
+        """Continue in a term above `epoch` (see `Leadership.outdo`). Raises: NotLeading, ClusterError."""
         await self.thread.run(self._leadership.outdo(epoch))
 
     async def release(self) -> None:
@@ -112,7 +115,7 @@ class ThreadLeadership:
 
     @property
     def epoch(self) -> int:
-        """Return the term: it grows with each process that starts to lead."""
+        """Return the number of the term, which grows with each process that starts to lead."""
         return self._leadership.epoch
 
     @property

@@ -1,7 +1,7 @@
 """Measurement of how long one task blocks the event loop, and in which stage of the work.
 
-While a task computes, no other task runs: watches, probes and responses of the API server wait. A task that sleeps
-for a short time, and measures how late it wakes up, shows this.
+While a task computes, no other task runs: watches, probes and responses of the API server wait. To measure this, a
+task sleeps for a short time and records how late it wakes up.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Final, NoReturn, Self
 from renderer.frozen import dataclass
 
 HUNG_SECONDS: Final = 60.0
-"""Time without a turn after which the event loop counts as hung."""
+"""Seconds without a turn after which the event loop counts as hung."""
 
 WARNING_SECONDS: Final = 1.0
-"""Blocked time from which on a warning is due."""
+"""Seconds of blocked time from which on a warning is due."""
 
 TURN_SECONDS: Final = 0.05
-"""Time between two measurements; shorter blocks are not seen."""
+"""Seconds between two measurements. A shorter block is not seen."""
 
 _MAX_ENDED_STAGES: Final = 200
 
@@ -38,7 +38,7 @@ class _Stage:
     end: float = inf
 
     def overlap_seconds(self, begin: float, end: float) -> float:
-        """Return for how long the stage lasted between two times."""
+        """Return for how many seconds the stage lasted between `begin` and `end`."""
         return max(0.0, min(self.end, end) - max(self.begin, begin))
 
 
@@ -47,7 +47,10 @@ class LoopWatch:
     """Watch of the event loop in which it is entered with `async with`."""
 
     on_hold: Callable[[float, str], None]
-    """Called with seconds and stage (empty: none) when the loop was blocked for `WARNING_SECONDS` or longer."""
+    """Receiver of each time of `WARNING_SECONDS` or more for which the loop was blocked, as (seconds, stage).
+
+    The stage is empty if the time belongs to no stage.
+    """
     elapsed: Callable[[], float] = time.monotonic
     """Monotonic clock in seconds."""
     longest_seconds: float = field(default=0.0, init=False)
@@ -64,12 +67,12 @@ class LoopWatch:
         self._turning.cancel()
 
     def is_turning(self) -> bool:
-        """Return whether the loop has turned within `HUNG_SECONDS`. May be called from another thread."""
+        """Return whether the loop has turned within `HUNG_SECONDS`. Another thread may call this."""
         return self.elapsed() - self._last_turn < HUNG_SECONDS
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """Record a stage: see `gitops.instrumentation.Stage`."""
+        """Record the begin and the end of a stage (see `gitops.instrumentation.Stage`)."""
         entered = _Stage(name, self.elapsed())
         self._stages.append(entered)
         try:
@@ -91,7 +94,10 @@ class LoopWatch:
             self.on_hold(held_seconds, self._stage_between(before, self._last_turn))
 
     def _stage_between(self, begin: float, end: float) -> str:
-        """Return the innermost stage that covers at least half of this time; empty if there is none."""
+        """Return the innermost stage that covers at least half of the time from `begin` to `end`.
+
+        If there is no such stage, return an empty string.
+        """
         half = (end - begin) / 2
         long_stages = (stage.name for stage in reversed(self._stages) if stage.overlap_seconds(begin, end) >= half)
         return next(long_stages, "")

@@ -26,14 +26,14 @@ from renderer.frozen import dataclass
 from renderer.phrasing import format_count, suggestion_or_names
 
 SCRIPT: Final = WorkloadScript(default=Behaviour(seconds=3.0))
-"""Every workload becomes ready, slowly enough to be watched."""
+"""Script by which every workload becomes ready, slowly enough for a person to watch."""
 
 TICK_SECONDS: Final = 0.1
-"""Time between two steps of the controllers."""
+"""Seconds between two steps of the controllers."""
 
 
 def create_sandbox(store: Store | None = None) -> Sandbox:
-    """Return a sandbox, with the objects of `store` if given."""
+    """Return a sandbox with the objects of `store`, or an empty sandbox without a `store`."""
     return Sandbox(evaluate=evaluate_cel, store=store, script=SCRIPT)
 
 
@@ -51,24 +51,24 @@ async def run_controllers(sandboxes: Sequence[tuple[Sandbox, CutSwitch]]) -> Non
 
 @dataclass(frozen=True, slots=True)
 class RunningSandbox:
-    """A sandbox that is being served."""
+    """Sandbox that this process serves: its kubeconfig, URLs and controllers."""
 
     urls: Mapping[str, str]
-    """URL of each cluster by its context; the sandbox's own cluster is the first."""
+    """URL of each cluster by its context. The sandbox's own cluster is the first."""
     kubeconfig: Path
     controllers: asyncio.Future[None]
-    """Ends only with an exception."""
+    """Task of the controllers. It ends only with an exception."""
 
 
 @asynccontextmanager
 async def serve_sandbox(
     *, clusters: int, port: int = 0, directory: Path | None = None, stores: Mapping[str, Store] | None = None
 ) -> AsyncIterator[RunningSandbox]:
-    """Serve a sandbox, and `clusters` further ones beside it, during the block.
+    """Serve a sandbox, and `clusters` further clusters beside it, during the block.
 
-    Each has a server and objects of its own; `stores` gives initial objects by context. The first listens on
-    `port`, further ones on the ports after it. The kubeconfig is written to `directory`, and where `--sandbox`
-    looks for it.
+    Each cluster has a server and objects of its own. `stores` has initial objects by context. The first server listens
+    on `port`, and further servers on the ports after it. The kubeconfig is written to `directory`, and to the place
+    where `--sandbox` looks for it.
 
     Raises: ConfigurationError if a port is not free, GitopsError if the kubeconfig cannot be written.
     """
@@ -106,7 +106,7 @@ def state_directory() -> Path:
 
 
 async def find_kubeconfig() -> Path | None:
-    """Return the kubeconfig of the running sandbox; None if none answers."""
+    """Return the kubeconfig of the running sandbox, or None if no sandbox answers."""
     file = state_directory() / "kubeconfig"
     address = urlsplit(next(iter(_read_servers(file).values()), ""))
     try:
@@ -118,7 +118,7 @@ async def find_kubeconfig() -> Path | None:
 
 
 async def require_kubeconfig() -> Path:
-    """Return the kubeconfig of the running sandbox. Raises: ConfigurationError if none answers."""
+    """Return the kubeconfig of the running sandbox. Raises: ConfigurationError if no sandbox answers."""
     if file := await find_kubeconfig():
         return file
     start = "`levelgate run --sandbox --source .` or `levelgate sandbox`"
@@ -126,7 +126,7 @@ async def require_kubeconfig() -> Path:
 
 
 async def require_clusters(clusters: int) -> None:
-    """Check that the running sandbox has this number of further clusters. Raises: ConfigurationError."""
+    """Check that the running sandbox has `clusters` further clusters. Raises: ConfigurationError."""
     from applier.sandbox.endpoints.http import context_names
 
     file = await require_kubeconfig()
@@ -139,9 +139,9 @@ async def require_clusters(clusters: int) -> None:
 
 
 async def set_cut(cut: Sequence[str], heal: Sequence[str]) -> None:
-    """Cut some clusters of the running sandbox off, and heal others.
+    """Cut the clusters in `cut` off, and end the cut of those in `heal`. The names are contexts of the running sandbox.
 
-    Raises: ConfigurationError; for an unknown name before any cluster changes.
+    Raises: ConfigurationError. If a name is not known, no cluster has changed.
     """
     from applier.sandbox.endpoints import http
 
@@ -165,7 +165,7 @@ def _write_kubeconfig(file: Path, urls: Mapping[str, str]) -> None:
 
 
 def _read_servers(file: Path) -> dict[str, str]:
-    """Return the servers in a kubeconfig of ours by context; empty if it is missing or unreadable."""
+    """Return the servers in a sandbox's kubeconfig, by context. If `file` is missing or unreadable, return {}."""
     try:
         return {entry["name"]: str(entry["cluster"]["server"]) for entry in orjson.loads(file.read_bytes())["clusters"]}
     except (OSError, ValueError, LookupError, TypeError):
@@ -173,8 +173,8 @@ def _read_servers(file: Path) -> dict[str, str]:
 
 
 def evaluate_cel(expression: str, variables: Mapping[str, Any]) -> Any:
-    """Return the value of a CEL expression in a rule of a custom kind."""
-    # Imported with the first rule: most sandboxes have none, and start sooner without it.
+    """Return the value of a CEL expression, which is a rule of a custom kind."""
+    # Imported with the first rule: most sandboxes do not have rules, and start sooner without this module.
     from renderer.cel import compile_expression
 
     return compile_expression(expression).evaluate(variables)

@@ -1,6 +1,6 @@
-"""Sources as configured, and the way from a name that a person gives to mirrors and catalogs.
+"""Sources as configured, and the way from the name that a person gives to mirrors and catalogs.
 
-A name is a path, a URL, or that of a source.
+The name is a path, a URL, or the name of a source.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from gitops.forge.connect import ForgeProject
 
 MAX_SOURCE_NAME_LENGTH: Final = 52
-"""Names and labels of records contain the name with a prefix and a suffix, and a label holds 63 characters."""
+"""Maximum length of a source name in characters.
+
+Names and labels of records contain it with a prefix and a suffix, and a label holds 63 characters.
+"""
 
 SOURCE_NAME_PATTERN: Final = re.compile(rf"[a-z0-9]([-a-z0-9]{{0,{MAX_SOURCE_NAME_LENGTH - 2}}}[a-z0-9])?")
 
@@ -50,31 +53,34 @@ class SourceConfig:
     target: SourceTarget
     credentials: Credentials = field(default_factory=Credentials)
     interval: timedelta = timedelta(seconds=30)
-    """Time between two requests for its refs."""
+    """Time between two requests for the refs of the source."""
     adoption: Adoption = NO_ADOPTION
     conflicts: ConflictPolicy = DEFAULT_CONFLICT_POLICY
-    """Fields of other field managers that its objects take over."""
+    """Rule for the fields of other field managers that the objects of the source take over."""
     brake: DeletionBrake = DEFAULT_BRAKE
     prunes: bool = True
     """If false, objects that Git no longer declares stay."""
     suspend: str = ""
-    """Reason why its objects are not written; empty if they are."""
+    """Reason for which the objects of the source are not written, or an empty string if they are written."""
     service_account: str = ""
-    """`NAMESPACE/NAME` of the account with whose rights its members are written; empty: Levelgate's own."""
+    """`NAMESPACE/NAME` of the account with whose rights members are written.
+
+    If it is empty, members are written with Levelgate's own rights.
+    """
     depends_on: tuple[str, ...] = ()
-    """Sources that have to be applied before this one is applied for the first time."""
+    """Sources that have to be applied before this source is applied for the first time."""
     governs_all: bool = False
-    """Its windows and policies govern all sources."""
+    """True if the windows and policies of the source govern all sources."""
     require_plan: bool = False
-    """A commit has to carry the hash of its plan."""
+    """True if a commit has to have the hash of its plan in a trailer."""
     verification: Verification | None = None
-    """Signatures that its commits need; None: none."""
+    """Signatures that commits need, or None if commits need no signature."""
     forge: ForgeProject | None = None
     """Project where reverts of halted changes are proposed."""
 
     @property
     def user(self) -> str:
-        """Return the API server's name of the service account; empty if there is none."""
+        """Return the API server's name of the service account, or an empty string without a service account."""
         return f"system:serviceaccount:{self.service_account.replace('/', ':')}" if self.service_account else ""
 
 
@@ -87,9 +93,9 @@ def parse_source(
     adoption: Adoption = NO_ADOPTION,
     conflicts: ConflictPolicy = DEFAULT_CONFLICT_POLICY,
 ) -> SourceConfig:
-    """Read `[NAME=]URL`; without a name, `default_name` derives it from the URL.
+    """Read `[NAME=]URL`. Without a name, `default_name` derives the name from the URL.
 
-    Raises: SourceError, RefusedUrl among them, that says what to write instead.
+    Raises: SourceError, also as RefusedUrl. The text says what to write instead.
     """
     name, separator, url = text.partition("=")
     if not separator or "/" in name or ":" in name:
@@ -111,7 +117,7 @@ def parse_source(
 
 
 def default_name(url: str) -> str:
-    """Return the last part of a URL as a valid name; empty if it has no character for one.
+    """Return the last part of a URL as a valid name, or an empty string if no valid character is left.
 
     `https://git.example.com/shop/deploy.git` gives `deploy`, and `/srv/My_Repo` gives `my-repo`.
     """
@@ -122,12 +128,12 @@ def default_name(url: str) -> str:
 
 
 def derive_name(location: str) -> str:
-    """Return the name of a source that is only read: from its location, or `source` if that gives none."""
+    """Return the name of a source that is only read. It comes from `location`, or is `source` if that gives no name."""
     return default_name(location if is_url(location) else str(Path(location).expanduser().absolute())) or "source"
 
 
 def create_mirrors(sources: Sequence[SourceConfig], is_stopping: Callable[[], bool]) -> dict[str, Mirror]:
-    """Return one mirror for each source, by name.
+    """Return one mirror for each source, by the name of the source.
 
     Once `is_stopping` returns True, requests to servers raise Stopped.
 
@@ -147,10 +153,9 @@ def create_mirrors(sources: Sequence[SourceConfig], is_stopping: Callable[[], bo
 
 
 def load_schemas(folders: Iterable[str]) -> tuple[KindSchemas, tuple[Problem, ...]]:
-    """Return the kinds that CRDs and definitions in these folders describe, and the problems.
+    """Return the kinds that CRDs and definitions in `folders` describe, and the problems.
 
-    Each unreadable file is a problem. Other objects are ignored. Raises: SourceError for a folder that describes no
-    kind.
+    Each unreadable file is a problem. Other objects are ignored. Raises: SourceError if a folder describes no kind.
     """
     types, problems = KindSchemas(), []
     for folder in folders:
@@ -166,10 +171,10 @@ def load_schemas(folders: Iterable[str]) -> tuple[KindSchemas, tuple[Problem, ..
 def load_catalog(snapshot: SourceSnapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:
     """Return the catalog of a snapshot.
 
-    Files in `previous` are not parsed again; refused files stay as unreadable.
+    Files in `previous` are not parsed again. Files that the snapshot rejected count as unreadable.
 
-    The commit of a dirty working tree ends in `-dirty`. No source was ever brought to such a commit, so its
-    differences are not drift.
+    The commit of a dirty working tree ends in `-dirty`. No source was ever applied at such a commit, so differences
+    from it are not drift.
     """
     if previous and previous.source == source and snapshot.since == previous.commit != "":
         changed = {path: snapshot.files[path].data for path in snapshot.changed}

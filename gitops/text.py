@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 _UNCOMMON: Final = re.compile("[^\n -~]")
 _JOINERS: Final = frozenset("\u200c\u200d")
-"""Joiners are not printable by themselves, but are parts of words and emoji."""
+"""Joiners, which are not printable by themselves, but are parts of words and emoji."""
 
 
 def escape_terminal(text: str) -> str:
     """Return the text with control and invisible characters escaped.
 
-    Text of others must not move the cursor, rename the window or reverse lines of a terminal.
+    Text from Git or from a cluster must not move the cursor, rename the window or reverse lines of a terminal.
     """
     return _escape(text, ascii)
 
 
 def escape_terminal_json(text: str) -> str:
-    """Return a JSON document with such characters escaped; it keeps its meaning."""
+    """Return a JSON document with control and invisible characters escaped. Its meaning does not change."""
     return _escape(text, dumps)
 
 
@@ -44,12 +44,12 @@ def _is_visible(letter: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Return the text in one line: a line end in it must not forge a line of the output."""
+    """Return `text` in one line, so that a line end in it cannot forge a line of the output."""
     return escape_terminal(text).replace("\n", " ")
 
 
 def truncate(text: str, max_characters: int) -> str:
-    """Return the text, with an ellipsis in the place of what does not fit."""
+    """Return `text`. If it is longer than `max_characters`, cut it and end it with an ellipsis."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"
 
 
@@ -65,7 +65,10 @@ def parent_title(parent: ObjectKey) -> str:
 
 
 def mark_of(node: RenderedNode) -> str:
-    """Return the mark before a node: `!` cannot be rendered, `?` waits for data, `<` is read and not written."""
+    """Return the mark of a node.
+
+    Marks: `!` cannot be rendered, `?` waits for data, `<` is read and not written.
+    """
     return "!" if node.error else "?" if node.waiting else "<" if node.external else " "
 
 
@@ -75,7 +78,7 @@ def format_local_time(moment: datetime) -> str:
 
 
 def format_age(since: datetime, now: datetime) -> str:
-    """Return an age as kubectl prints it: `45s`, `78m`, `5h`, `3d`."""
+    """Return the time from `since` to `now` as kubectl prints ages: `45s`, `78m`, `5h`, `3d`."""
     seconds = max(0, int((now - since).total_seconds()))
     for unit, length, limit in (("s", 1, 120), ("m", 60, 120 * 60), ("h", 3600, 48 * 3600)):
         if seconds < limit:
@@ -113,14 +116,14 @@ class TimeFormat:
         return f"{self._to_zone(moment):%H:%M:%S}"
 
     def format_short(self, moment: datetime, day: datetime) -> str:
-        """Return minute and zone, with the date unless it is that of `day`."""
+        """Return minute and zone. If the date is not that of `day`, return the date too."""
         local_moment = self._to_zone(moment)
         return (
             f"{local_moment:%H:%M %Z}" if local_moment.date() == self._to_zone(day).date() else self.format_full(moment)
         )
 
     def parse(self, text: str) -> datetime:
-        """Return the moment that a person wrote. Raises: ValueError."""
+        """Return the time that `text` states. Raises: ValueError if `text` is not a time."""
         try:
             parsed = datetime.fromisoformat(text)
         except ValueError:

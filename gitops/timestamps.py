@@ -7,22 +7,22 @@ from typing import Any
 
 
 def timestamp(moment: datetime) -> str:
-    """Return `2026-11-20T10:30:00Z`; `moment` is in UTC."""
+    """Return text such as `2026-11-20T10:30:00Z`. `moment` is in UTC."""
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def optional_timestamp(moment: datetime | None) -> str | None:
-    """Return the timestamp, or None for None."""
+    """Return the timestamp of `moment`, or None if `moment` is None."""
     return timestamp(moment) if moment else None
 
 
 def micro_timestamp(moment: datetime) -> str:
-    """Return `2026-11-20T10:30:00.000000Z`, a MicroTime of Kubernetes."""
+    """Return text such as `2026-11-20T10:30:00.000000Z`, a MicroTime of Kubernetes. `moment` is in UTC."""
     return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def parse_timestamp(text: Any) -> datetime | None:
-    """Return the moment that `text` names with a zone; None for any other text."""
+    """Return the time in `text`, which has a zone. If `text` is anything else, return None."""
     try:
         parsed = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -31,10 +31,10 @@ def parse_timestamp(text: Any) -> datetime | None:
 
 
 def to_utc(moment: datetime) -> datetime:
-    """Return a time in UTC; a time without a zone is in that of the terminal.
+    """Return `moment` in UTC. Without a zone, `moment` is in the zone of the terminal.
 
-    A time that daylight saving skips is moved behind the gap by as much as it is after the start of the gap. Of a
-    time that occurs twice the first counts (RFC 5545, 3.3.5).
+    A time that daylight saving skips is as long after the end of the gap as it is after the start of the gap. If a
+    time occurs twice, the first occurrence counts (RFC 5545, 3.3.5).
     """
     if moment.tzinfo is None and moment.astimezone().replace(tzinfo=None) != moment:
         moment = moment.replace(fold=1)  # otherwise `astimezone` takes it for a time before the gap

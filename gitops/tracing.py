@@ -1,7 +1,7 @@
 """Traces: a span for each stage and each write, exported as the standard `OTEL_` variables say.
 
-This is the only module that imports opentelemetry, the extra `levelgate[tracing]`. Without such a variable no
-trace is made, and opentelemetry is not imported.
+This is the only module that imports opentelemetry, the extra `levelgate[tracing]`. Without an `OTEL_` variable that
+names a destination, no trace is made and opentelemetry is not imported.
 
 Source: OpenTelemetry, "Environment Variable Specification", "OTLP Exporter Configuration".
 """
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _FLUSH_TIMEOUT_MILLISECONDS: Final = 3000
-"""Time limit for sending the last spans when the process ends."""
+"""Milliseconds within which the last spans have to be sent when the process ends."""
 
 
 class NotInstalled(GitopsError):
-    """A variable asks for traces, and opentelemetry is not installed."""
+    """Error of an environment that requests traces while opentelemetry is not installed."""
 
 
 def is_enabled(environment: Mapping[str, str]) -> bool:
-    """Return whether a variable names a destination for traces, and none disables them."""
+    """Return whether a variable names a destination for traces, and no variable disables traces."""
     is_disabled = (
         environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none"
     )
@@ -47,7 +47,7 @@ def is_enabled(environment: Mapping[str, str]) -> bool:
 
 @contextmanager
 def open_tracer(version: str, environment: Mapping[str, str] = os.environ) -> Iterator[Tracer | None]:
-    """Yield a tracer, or None if no variable asks for traces. Raises: NotInstalled."""
+    """Yield a tracer, or None if `environment` does not request traces. Raises: NotInstalled."""
     if not is_enabled(environment):
         yield None
         return
@@ -84,7 +84,7 @@ def create_tracer(version: str, processor: SpanProcessor) -> Iterator[Tracer]:
 def stage_for(tracer: Tracer | None) -> Stage:
     """Return a stage that opens a span, inside the span of the stage around it.
 
-    A reconciliation's span has the commits of its sources; another span has the attributes of its stage.
+    A reconciliation's span has the commits of its sources. Any other span has the attributes of its stage.
     """
     if tracer is None:
         return no_stage
@@ -103,7 +103,7 @@ def stage_for(tracer: Tracer | None) -> Stage:
 def _span(tracer: Tracer, name: str, attributes: Mapping[str, str | list[str]]) -> Iterator[None]:
     """Open a span.
 
-    A failure records the type of the exception only: its text may quote the value of a Secret (I10).
+    A failure records only the type of the exception, because the text may quote the value of a Secret (I10).
     """
     from opentelemetry.trace import Status, StatusCode
 

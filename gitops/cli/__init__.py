@@ -19,10 +19,10 @@ import click
 from gitops import __version__
 
 EXIT_CHANGES, EXIT_WAITING, EXIT_USAGE, EXIT_INTERRUPTED = 2, 3, 64, 130
-"""Exit codes beside 0 (done) and 1 (an error)."""
+"""Exit codes other than 0 (done) and 1 (an error)."""
 
 _UNWRITABLE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Errors of a write to a full or broken disk. A closed pipe is not among them: its reader has seen enough."""
+"""Errors of a write to a full or broken disk. A closed pipe is not an error: its reader needs no more output."""
 
 GC_THRESHOLD = 300_000
 """Allocations between two runs of the garbage collector for cycles.
@@ -114,7 +114,7 @@ def group() -> None:
 
 
 def describe_exit_codes(*meanings: str) -> str:
-    """Return the last paragraph of a help text: these meanings, such as `0 written`, and the code of wrong usage."""
+    """Return the last paragraph of a help text: `meanings`, such as `0 written`, and the code of wrong usage."""
     return f"Exit codes: {', '.join((*meanings, f'{EXIT_USAGE} wrong usage'))}."
 
 
@@ -145,7 +145,7 @@ def main() -> None:
 
 
 def invoke(args: list[str] | None = None) -> int:
-    """Run the command and return its exit code, without an exit of the process."""
+    """Run the command and return its exit code. The process does not exit."""
     try:
         code: Any = group.main(args, prog_name="levelgate", standalone_mode=False)
     except click.ClickException as error:
@@ -178,7 +178,7 @@ def invoke(args: list[str] | None = None) -> int:
 
 
 def _is_levelgate_error(error: Exception) -> bool:
-    """Return whether the error's text tells a person what to do. Any other error is a bug and keeps its traceback."""
+    """Return whether the text of `error` tells a person what to do. Any other error is a bug, with a traceback."""
     from applier.errors import ApplierError
     from gitops.errors import GitopsError
     from renderer.errors import RendererError

@@ -44,7 +44,7 @@ _EXIT_CODES = describe_exit_codes("0 done, or nothing to do", "1 refused, or the
 
 
 class ClusterRefused(GitopsError):
-    """Refusal of a person's decision about a cluster. The text says what to do instead."""
+    """Error of a command that would act on the wrong cluster, or too early. The text says what to do instead."""
 
 
 @click.group(name="cluster", epilog=_EXIT_CODES)
@@ -91,7 +91,7 @@ async def _list(output: str, times: TimeFormat, choice: ClusterChoice) -> int:
 
 
 def format_clusters(overview: FleetOverview, times: TimeFormat) -> Iterator[str]:
-    """Yield the lines of the table of clusters."""
+    """Yield the lines of the table of clusters, the header first."""
     rows = [("CLUSTER", "STATE", "SINCE", "UID", "MESSAGE")]
     for name in overview.names:
         record = overview.records.get(name, NEW_RECORD)
@@ -194,7 +194,7 @@ async def _forget(text: str, reason: str, choice: ClusterChoice) -> int:
                 f"be finished (spec.paused: true stops all work on a cluster)"
             )
         person = await find_person(hub) or "unknown"
-        # No record: the daemon has finished the removal in the meantime.
+        # Without a record, the daemon has finished the removal in the meantime.
         await change_cluster_record(
             hub, name, lambda record: record and replace(record, forgotten=f"{person}: {reason}")
         )
@@ -206,7 +206,7 @@ async def _forget(text: str, reason: str, choice: ClusterChoice) -> int:
 
 
 def _find_member(overview: FleetOverview, text: str) -> ClusterName:
-    """Return the cluster of this name, which is not the hub itself. Raises: UnknownCluster, ClusterRefused."""
+    """Return the member cluster called `text`. Raises: UnknownCluster, ClusterRefused if `text` is the hub itself."""
     if (name := overview.find(text)) == LOCAL_CLUSTER:
         raise ClusterRefused(
             f"{name} is the hub itself: it can neither be accepted, released nor forgotten; name a member cluster"

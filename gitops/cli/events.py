@@ -26,7 +26,7 @@ from renderer.identity import SOURCE_PREFIX, ObjectKey
 @click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show its events only.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces (the default); overrides -n.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @utc_option
 @member_options
@@ -50,7 +50,7 @@ def command(
 
 
 def parse_reference(words: tuple[str, ...]) -> Ref | None:
-    """Return the source or instance that a person typed; None without words. Raises: UsageError."""
+    """Return the source or instance that `words` name, or None if `words` is empty. Raises: UsageError."""
     ref = parse_ref(words) if words else None
     if ref and (ref.node or ref.own_type not in {"", SOURCE}):
         raise click.UsageError(f"name a source or an instance, not {ref}")
@@ -58,7 +58,7 @@ def parse_reference(words: tuple[str, ...]) -> Ref | None:
 
 
 def format_subject(key: ObjectKey) -> str:
-    """Return the object as a person names it: `source/platform` or `WebApp prod/shop`."""
+    """Return the name of an object as people write it: `source/platform` or `WebApp prod/shop`."""
     is_source = key.kind == "ConfigMap" and key.name.startswith(SOURCE_PREFIX)
     return f"source/{key.name.removeprefix(SOURCE_PREFIX)}" if is_source else title(key)
 
@@ -92,7 +92,7 @@ async def _events(ref: Ref | None, namespace: str | None, output: str, times: Ti
 
 
 def _as_json(line: JournalLine) -> dict[str, str]:
-    """Return a line in the stable format of `events -o json` (docs/reference.md)."""
+    """Return `line` in the stable format of `events -o json` (docs/reference.md)."""
     return {
         "time": timestamp(line.at),
         "type": "Warning" if line.is_warning else "Normal",

@@ -46,9 +46,9 @@ _FLEET_TYPES = {
 """Types of REF that only the hub of a fleet has. In any other cluster, a served kind may have one of these names."""
 
 _MAX_ROWS = 10
-"""Waiting instances and objects that are listed; the others are counted."""
+"""Maximum number of waiting instances and objects that are listed. Further ones are counted."""
 _WIDTH = 79
-"""Columns at which running text is wrapped."""
+"""Length in characters at which running text is wrapped."""
 _PROGRESS_REASONS = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALTHY, Reason.APPLY_FAILED})
 """Reasons of an instance that has left its applied revision on the way to its target."""
 
@@ -68,8 +68,8 @@ def command(
     """Show why REF differs from Git: what it waits for, what that waits for, when it can end, and who can act.
 
     Use it when levelgate status shows something that differs from Git. REF is an instance, one of its nodes, any object
-    from Git, a source, a rollout or a window; on the hub of a fleet also cluster/NAME and placement/NAME. The command
-    reads the cluster only, and shows what the last reconciliation recorded.
+    from Git, a source, a rollout or a window. On the hub of a fleet, REF can also be cluster/NAME or placement/NAME.
+    The command reads only the cluster, and shows what the last reconciliation recorded.
 
     With --event it shows which instances are reconciled when that object is created, changed or deleted. With a REF as
     well, it shows only whether that REF is. It renders what the cluster records, so the answer is exact for everything
@@ -112,9 +112,9 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: TimeForm
 
 
 async def _is_of_fleet(cluster: PermittedCluster, fleet: FleetOverview, ref: Ref) -> bool:
-    """Return whether REF names a cluster or a placement of the fleet, and not an object of a served kind of that name.
+    """Return whether REF names a cluster or a placement of the fleet. A served kind may have the same type.
 
-    Raises: RefError where neither the fleet nor a served kind can have it.
+    Raises: RefError if the fleet does not have it and no served kind has the type.
     """
     is_cluster = _FLEET_TYPES[ref.type.lower()] == "cluster"
     known = {*fleet.names} if is_cluster else {progress.placement.name for progress in fleet.placements}
@@ -227,7 +227,7 @@ def _summary_lines(explanation: CauseChain, times: TimeFormat, now: datetime) ->
 
 
 def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime) -> str:
-    """Return a sentence: `WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02`."""
+    """Return the sentence on the position, such as `WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02`."""
     instance_state, key = explanation.instance, explanation.key
     assert key is not None
     cause = next(link.cause for link in explanation.chain if isinstance(link, WaitingLink))

@@ -11,7 +11,7 @@ from renderer.levelgate_status import RevisionAtCommit
 
 
 def chain_as_json(explanation: CauseChain) -> dict[str, Any]:
-    """Return the stable document of `explain -o json` (docs/reference.md)."""
+    """Return `explanation` as the stable document of `explain -o json` (docs/reference.md)."""
     instance_state = explanation.instance
     return {
         "unit": explanation.subject,

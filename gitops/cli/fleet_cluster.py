@@ -22,7 +22,7 @@ from renderer.identity import OWN_NAMESPACE
 async def connect_member(
     hub: KubeCluster, text: str, config: Path | None, *, concurrency: int, timeout_seconds: float
 ) -> AsyncIterator[KubeCluster]:
-    """Connect to the cluster that a person named; the hub's own name yields the hub.
+    """Connect to the cluster called `text`. If `text` is the hub's own name, yield the hub.
 
     Raises: UnknownCluster, ConfigurationError, ConfigErrors, ClusterError.
     """
@@ -49,7 +49,7 @@ async def connect_member(
 
 
 def read_access_settings(name: str, access: ClusterAccess, config: Path | None) -> AccessSettings:
-    """Return the operator's places of credentials. A Secret of the hub needs no configuration.
+    """Return the places where the operator keeps credentials. A Secret of the hub needs no configuration.
 
     Raises: AccessRefused, ConfigErrors.
     """

@@ -26,7 +26,7 @@ _NO_SUMMARY: Final = SourceSummary("", "", 0, 0, "", None)
 
 
 def fleet_lines(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> Iterator[str]:
-    """Yield the table of clusters, the messages of those with trouble, and the progress of each placement."""
+    """Yield the table of clusters, the messages of clusters with trouble, and the progress of each placement."""
     yield from align_table(_cluster_rows(overview, times, wide=wide))
     troubled = [(name, record) for name, record in overview.records.items() if record.message]
     if troubled:
@@ -43,7 +43,7 @@ def fleet_lines(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> It
 
 
 def settled_locally(message: str, overview: FleetOverview) -> str:
-    """Return a settled hub's message, restricted to its own cluster, with the clusters that are not settled."""
+    """Return `message`, restricted to the hub's own cluster, followed by the clusters that are not settled."""
     if not message or not overview.unsettled:
         return message
     names = overview.unsettled
@@ -151,7 +151,7 @@ def _source_lines(record: ClusterRecord, times: TimeFormat) -> Iterator[str]:
 
 
 def _actions(overview: FleetOverview, name: ClusterName, record: ClusterRecord) -> Iterator[tuple[str, str]]:
-    """Yield what people can do about a cluster, each with its command; the command is empty for a change in Git."""
+    """Yield each action that helps a cluster, with its command. For a change in Git, the command is empty."""
     for command in ("accept", "release"):
         if f"levelgate cluster {command} {name}" in record.message:
             what = "the cluster was rebuilt" if command == "accept" else "the other hub gives it up"

@@ -29,7 +29,7 @@ from renderer.kinds import OWN_API_VERSION, POLICY, WINDOW
 from renderer.phrasing import format_count
 
 _DEFINITION = re.compile(rb"""kind["']?:\s*["']?ResourceGraphDefinition""")
-"""Mark of a definition in a file that cannot be parsed, so that the command can tell whose problem the file is."""
+"""Text that marks a definition. It tells whether a file that cannot be parsed was meant to hold one."""
 _FORMAT = click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 
 
@@ -46,9 +46,9 @@ def command() -> None:
 
 
 def _definition_command(function: Callable[..., None]) -> click.Command:
-    """Return the subcommand that calls this function with the definitions in PATH.
+    """Return the subcommand that calls `function` with the definitions in PATH.
 
-    Its exit code is 1 where one of them cannot be read.
+    The exit code of the subcommand is 1 if a definition cannot be read.
     """
 
     @command.command(epilog=_EXIT_CODES)
@@ -142,7 +142,7 @@ def schema(definitions: list[Definition], output_dir: Path | None) -> None:
 
 
 def editor_schemas(definitions: Iterable[Definition]) -> list[dict[str, Any]]:
-    """Return the JSON Schemas of definitions, windows, policies, levelgate.yaml, and the instances of *definitions*."""
+    """Return the JSON Schemas of definitions, windows, policies, levelgate.yaml, and the instances of `definitions`."""
     return [
         json_schema.definition_schema(),
         json_schema.spec_schema(OWN_API_VERSION, WINDOW, window_reader.SPEC),
@@ -160,9 +160,9 @@ def schema_files(schemas: Iterable[dict[str, Any]]) -> Iterator[tuple[Path, byte
 
 
 def _read_definitions(places: Iterable[str], kind: str) -> tuple[list[Definition], int]:
-    """Return the definitions in these places, sorted by kind, and the exit code: 1 where a definition does not build.
+    """Return the definitions in `places`, sorted by kind, and the exit code: 1 if a definition does not build.
 
-    Problems of other objects are not printed. Raises: ClickException where there is neither a definition nor a problem.
+    Problems of other objects are not printed. Raises: ClickException if there is neither a definition nor a problem.
     """
     files: dict[str, bytes] = {}
     for place in places:

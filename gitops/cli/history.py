@@ -84,7 +84,7 @@ class _CommitPasses:
 
     @property
     def people_actions(self) -> str:
-        """Requests of people that took effect, each once: `overridden by ada`."""
+        """Requests of people that took effect, such as `overridden by ada`. Each is named once."""
         return ", ".join(
             dict.fromkeys(
                 f"{person_action.what} by {person_action.by}"
@@ -125,10 +125,10 @@ async def _history(
 
 
 async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) -> list[_CommitPasses]:
-    """Return the commits of one source, or of all sources where *source* is empty, the newest first.
+    """Return the commits of one source, or of all sources if `source` is empty, the newest first.
 
-    With an *instance*, restrict each commit to that instance. Within a source, the order of the record counts and not
-    the times: these are in full seconds, and clocks can be set back.
+    With an `instance`, restrict each commit to that instance. Within a source, the commits keep the order of the
+    record. Times do not decide, because they are in full seconds and clocks can be set back.
     """
     by_source = [
         [
@@ -145,9 +145,9 @@ async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) ->
 
 
 def _restrict_to_instance(passes: Iterable[PassRecord], instance: ObjectKey | None) -> Iterator[PassRecord]:
-    """Yield the reconciliations that concern this instance, cut down to its actions and causes.
+    """Yield the reconciliations that concern `instance`, restricted to its actions and causes.
 
-    Without an instance, yield all unchanged.
+    If `instance` is None, yield all reconciliations unchanged.
     """
     if instance is None:
         yield from passes
@@ -231,7 +231,7 @@ def _object_title(text: str) -> str:
 
 
 def _as_json(commit_passes: _CommitPasses) -> dict[str, Any]:
-    """Return a commit in the stable format of `history -o json` (docs/reference.md)."""
+    """Return `commit_passes` in the stable format of `history -o json` (docs/reference.md)."""
     return {
         "source": commit_passes.source,
         "commit": commit_passes.commit,

@@ -14,7 +14,7 @@ from gitops.errors import GitopsError
 
 
 class InitError(GitopsError):
-    """Error of a directory that does not take the files.
+    """Error of a directory in which the files cannot be written.
 
     The text says whether something was written, and what to do.
     """

@@ -78,7 +78,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
 
 
 def _read_configuration(file: Path | None) -> tuple[Config | None, list[LintFinding]]:
-    """Return the configuration, if it can be read, and the findings about it."""
+    """Return the configuration and the findings about it. The configuration is None if `file` is None or unreadable."""
     if file is None:
         return None, []
     try:
@@ -101,7 +101,7 @@ def _rule_findings(
         yield from _destination_findings(catalog, config)
     if not catalog.rules and not any(definition.gates for definition in catalog.definitions.values()):
         return
-    # Imported here: a repository without rules and gates does not pay for them.
+    # Imported here: a repository without rules and gates does not load these modules.
     from gitops.gates.lint import find_unknown_names, find_unsatisfiable_gates
     from gitops.rollouts.lint import find_unmatched_selectors, lint_policies
     from gitops.rollouts.policy_reader import read_policies
@@ -134,7 +134,7 @@ def _rule_findings(
 def _destination_findings(catalog: Catalog, config: Config | None) -> Iterator[LintFinding]:
     """Yield the findings about clusters and placements.
 
-    Another source may declare the clusters. So a warning is uncertain while this repository declares none.
+    If this repository declares no cluster, the warnings are uncertain, because another source may declare the clusters.
     """
     from gitops.fleet.fleet_objects import read_fleet_objects
     from gitops.fleet.placing import place
@@ -170,9 +170,9 @@ def _unmatched_finding(unmatched: UnmatchedSelector, *, is_elsewhere: bool) -> L
 
 
 def _governs_all(place: str, catalog: Catalog, config: Config | None) -> bool:
-    """Return whether the configuration lets the rules at this place govern all sources.
+    """Return whether `config` lets the rules at `place` govern all sources.
 
-    For a place that the configuration does not name, return whether any of its sources governs all.
+    If `config` does not name `place`, return whether any source of `config` governs all.
     """
     if config is None or not catalog.rules or not config.governors:
         return False
@@ -181,7 +181,7 @@ def _governs_all(place: str, catalog: Catalog, config: Config | None) -> bool:
 
 
 def _sources_at(place: str, config: Config) -> list[SourceConfig]:
-    """Return the sources of the configuration whose repository and path are this place."""
+    """Return the sources of the configuration whose repository and path are `place`."""
     urls, path = locations.list_identities(place)
     return [source for source in config.sources if identity(source.target.url) in urls and source.target.path == path]
 
@@ -189,7 +189,7 @@ def _sources_at(place: str, config: Config) -> list[SourceConfig]:
 def _revert_findings(place: str, catalog: Catalog, config: Config) -> Iterator[LintFinding]:
     """Yield a warning for each policy with `onHalt: ProposeRevert` whose source has no forge to propose a revert to.
 
-    Where the configuration does not name this place, every one of its sources counts.
+    If `config` does not name `place`, the policy may belong to any source of `config`, so all of them are checked.
     """
     from gitops.rollouts.policy import OnHalt
     from gitops.rollouts.policy_reader import read_policies
@@ -238,7 +238,7 @@ def _availability_problems(
 
 
 def _as_json(finding: LintFinding) -> dict[str, Any]:
-    """Return a finding in the stable format of `lint -o json` (docs/reference.md)."""
+    """Return `finding` in the stable format of `lint -o json` (docs/reference.md)."""
     problem = finding.problem
     return {
         "severity": str(finding.severity),

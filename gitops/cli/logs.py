@@ -50,7 +50,7 @@ async def _logs(
         key = await find_key(cluster, ref, place) if ref else None
 
         async def print_new_lines() -> bool:
-            """Print the lines that were not known before, and return whether the command is done."""
+            """Print the lines that were not printed before, and return whether the command is done."""
             journal_lines = await read_journal(cluster, None if key else namespace)
             if ref and key and not (journal_lines := lines_about(journal_lines, key)) and not follow:
                 await get_object(cluster, ref, key)
@@ -77,7 +77,7 @@ def _text(line: JournalLine) -> str:
 
 
 def _json(line: JournalLine) -> str:
-    """Return a line in the stable format of `logs -o json`: one object on each line (docs/reference.md)."""
+    """Return `line` in the stable format of `logs -o json`: one object on each line (docs/reference.md)."""
     document = orjson.dumps(
         {
             "time": timestamp(line.at),

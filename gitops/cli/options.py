@@ -39,7 +39,7 @@ EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 class ParsedValue(click.ParamType[T]):
-    """Type of an option whose text `parse` converts. Its ValueError becomes the message of a wrong usage."""
+    """Type of an option whose text `parse` converts. A ValueError of `parse` becomes the message of a wrong usage."""
 
     parse: Callable[[str], T]
 
@@ -90,7 +90,7 @@ revision_option = click.option(
 
 
 def config_option(help_text: str, *, envvar: str | None = None) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return the option for a configuration file. The command receives it as `file`."""
+    """Return the option for a configuration file. The command receives the file as `file`."""
     return click.option(
         "-c", "--config", "file", metavar="FILE", type=click.Path(path_type=Path), envvar=envvar, help=help_text
     )
@@ -104,7 +104,7 @@ clusters_option = click.option(
     help="Serve N further clusters beside the sandbox: c0, c1, ...; the sandbox itself is `hub` then. "
     "One kubeconfig has a context for each.",
 )
-"""Number of clusters that a sandbox has beside its own."""
+"""Option for the number of clusters that a sandbox has beside its own."""
 
 cluster_name_option = config_option(
     "Judge windows for the cluster that `cluster.name` of this configuration names.  [default: local]"
@@ -121,7 +121,7 @@ schemas_option = click.option(
 
 
 def read_cluster_name(file: Path | None) -> str:
-    """Return the name by which windows select the cluster: that of this configuration, else `local`.
+    """Return the name by which windows select the cluster: the name in `file`, or `local` without one.
 
     Raises: ConfigErrors.
     """
@@ -132,21 +132,24 @@ def read_cluster_name(file: Path | None) -> str:
 
 
 def flags_on_command_line(**flags: str) -> list[str]:
-    """Return the flags, given by parameter name, that stand on the command line."""
+    """Return the values of `flags` whose parameters were set on the command line. Keys are parameter names."""
     context = click.get_current_context()
     return [flag for name, flag in flags.items() if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 
 
 def refuse_without(required_flag: str, **flags: str) -> None:
-    """Raise UsageError for each of these flags, given by parameter name, that stands there without *required_flag*."""
+    """Check that none of `flags` was set on the command line. `flags` maps parameter names to flags.
+
+    The command calls it if `required_flag` is missing. Raises: UsageError.
+    """
     for flag in flags_on_command_line(**flags):
         raise click.UsageError(f"{flag} requires {required_flag}")
 
 
 def refuse_with_config(**flags: str) -> None:
-    """Raise UsageError for flags, given by parameter name, that describe a source.
+    """Check that none of `flags`, which describe a source, was set. `flags` maps parameter names to flags.
 
-    A configuration has several sources, so it would not be clear which of them a flag describes.
+    A configuration has several sources, so it would not be clear which source a flag describes. Raises: UsageError.
     """
     if conflicting_flags := flags_on_command_line(**flags):
         raise click.UsageError(
@@ -156,7 +159,7 @@ def refuse_with_config(**flags: str) -> None:
 
 
 CONFIG_VARIABLE: Final = "LEVELGATE_CONFIG"
-"""Environment variable with the path of a configuration, for commands where no option names it."""
+"""Environment variable with the path of a configuration. Commands read it if no option names the path."""
 
 CONNECT_TIMEOUT_SECONDS: Final = 2.0
 """Seconds for which a command tries to reach a server. A person prefers an early error to a long wait."""
@@ -170,12 +173,12 @@ class ClusterChoice:
     context: str | None = None
     sandbox: bool = False
     member: str | None = None
-    """Name of a cluster in the fleet of the chosen hub; None for the chosen cluster itself."""
+    """Name of a cluster in the fleet of the chosen hub, or None for the chosen cluster itself."""
     config: Path | None = None
     """Configuration that says where the member's credentials are."""
 
     def with_default_context(self, context: str) -> ClusterChoice:
-        """Return the choice with this context of the kubeconfig, unless a person chose a context or the sandbox."""
+        """Return the choice with `context` of the kubeconfig, unless a person chose a context or the sandbox."""
         return self if self.sandbox or self.context else replace(self, context=context or None)
 
     def format_command(self, command: str) -> str:
@@ -214,7 +217,7 @@ class ClusterChoice:
     async def connect_hub(
         self, *, concurrency: int = 16, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
     ) -> AsyncIterator[KubeCluster]:
-        """Connect to the cluster of the kubeconfig, even where a member of its fleet is chosen.
+        """Connect to the cluster of the kubeconfig, even if a member of its fleet is chosen.
 
         Raises: ConfigurationError.
         """
@@ -244,8 +247,8 @@ class ClusterChoice:
     async def connect_readable(self, namespace: str | None) -> AsyncIterator[tuple[PermittedCluster, str]]:
         """Connect to the parts of the chosen cluster that the person may read.
 
-        Yield the cluster and the namespace: *namespace*, else that of the kubeconfig. A RefError from the block gets a
-        note on what could not be read. Raises: ConfigurationError.
+        Yield the cluster and `namespace`, or the namespace of the kubeconfig if `namespace` is None. A RefError from
+        the block gets a note on what could not be read. Raises: ConfigurationError, UnknownCluster.
         """
         from gitops.explain.permitted_cluster import PermittedCluster
         from gitops.records.references import RefError
@@ -259,7 +262,7 @@ class ClusterChoice:
 
 
 def report_unreadable(cluster: PermittedCluster) -> int:
-    """Print what could not be read, if anything, and return the exit code: 1 if so, else 0."""
+    """Print what could not be read, and return the exit code 1. If everything could be read, return 0."""
     if cluster.denial_note:
         echo(f"\n{cluster.denial_note}", err=True)
     return int(bool(cluster.denial_note))
@@ -306,8 +309,8 @@ def member_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def parse_ref(words: Sequence[str]) -> Ref:
-    """Return the REF that a person typed. Raises: UsageError, which says what would be right."""
-    from gitops.records.references import Ref, RefError  # imported here: commands without REF need no records
+    """Return the REF in `words`. Raises: UsageError, whose text says what a valid REF looks like."""
+    from gitops.records.references import Ref, RefError  # Imported here: commands without REF need no records.
 
     try:
         return Ref.parse(words)
@@ -316,7 +319,7 @@ def parse_ref(words: Sequence[str]) -> Ref:
 
 
 def typed_time(times: TimeFormat, text: str, option: str) -> datetime:
-    """Return the time that was given for this option. Raises: BadParameter."""
+    """Return `text`, the value of `option`, as a time. Raises: BadParameter."""
     try:
         return times.parse(text)
     except ValueError as error:

@@ -1,6 +1,7 @@
 """Common parts of the commands by which people make requests.
 
-Such a command finds the object, makes the request and writes it. Then it prints what holds now, and how to undo it.
+Such a command finds the object, makes the request and writes it. Then it prints the state that now holds, and how to
+undo the request.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ everything_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class RequestCommand:
-    """A command line with a request: its REF, and whether the request is written, or printed for kubectl or for Git."""
+    """Command line with a request: the REF, and whether the request is written, or printed for kubectl or for Git."""
 
     words: tuple[str, ...]
     namespace: str | None
@@ -95,14 +96,17 @@ class RequestCommand:
     def __call__(
         self, make_request: Callable[[RequestSubject], PersonRequest], *accepted: str, everything: bool = False
     ) -> int:
-        """Send the request on REF, or on the whole installation with *everything*, and return the exit code.
+        """Send the request on REF, or with `everything` on the whole installation, and return the exit code.
 
-        Args: *accepted* are the values of `Ref.own_type` that the command supports. Raises: UsageError, GitopsError,
-        ClusterError.
+        Args: `accepted` are the values of `Ref.own_type` that the command supports.
+
+        Raises: UsageError, GitopsError, ClusterError.
         """
         if everything == bool(self.words):
             raise click.UsageError(
-                "--all is everything; leave out REF" if everything else f"give REF: {_format_accepted(accepted)}"
+                "--all and REF cannot be combined; leave out one"
+                if everything
+                else f"give REF: {_format_accepted(accepted)}"
             )
         refs = [None if everything else self._parse_ref(accepted)]
         return asyncio.run(
@@ -117,7 +121,7 @@ class RequestCommand:
     ) -> int:
         """Send the request on REF, or without REF on every source, and return the exit code.
 
-        *after_write* runs once all requests are written. Raises: UsageError, GitopsError, ClusterError.
+        `after_write` runs once all requests are written. Raises: UsageError, GitopsError, ClusterError.
         """
         refs = [self._parse_ref(accepted)] if self.words else ()
         return asyncio.run(
@@ -183,7 +187,8 @@ class RequestCommand:
     async def _find_person(self, cluster: KubeCluster) -> str:
         """Return the person who makes the request.
 
-        The hub's credentials open every cluster of its fleet. So the hub says who the person is, and not the member.
+        The hub's credentials open every cluster of its fleet. In a member cluster, every person would have the name of
+        the hub's account. So the hub reports the person. Raises: ClusterError.
         """
         if self.choice.member is None:
             return await find_person(cluster)
@@ -202,7 +207,10 @@ class RequestCommand:
 
 
 async def find_person(cluster: KubeCluster) -> str:
-    """Return the user as whom the API server knows this process; empty for an anonymous user. Raises: ClusterError."""
+    """Return the user as whom the API server knows this process, or an empty string for an anonymous user.
+
+    Raises: ClusterError.
+    """
     user = await cluster.user()
     return "" if user == _ANONYMOUS_USER else user
 
@@ -238,21 +246,21 @@ def request_options(command: Callable[..., int]) -> Callable[..., int]:
 
 @dataclass(frozen=True, slots=True)
 class _SubjectFinder:
-    """Search for the subject of a request."""
+    """Search for the subject of a request, among the objects that accept the request."""
 
     cluster: KubeCluster
     person: str
     namespace: str
     verb: str
-    """Name of the command, for its messages."""
+    """Name of the command, for messages."""
     may_be_missing: bool
-    """True where the object need not exist yet, because the request is to be committed to Git."""
+    """True if the object need not exist yet, because the request is to be committed to Git."""
     takes_plain_objects: bool
 
     async def find(self, ref: Ref | None) -> RequestSubject:
-        """Return the subject of a request; without *ref*, the installation.
+        """Return the subject that `ref` names, or the installation if `ref` is None.
 
-        Raises: RequestError where it does not exist or accepts no such request, RefError, ClusterError.
+        Raises: RequestError if the subject does not exist or does not accept the request, RefError, ClusterError.
         """
         cluster = self.cluster
         key = INSTALLATION if ref is None else await find_key(cluster, ref, self.namespace)
@@ -277,7 +285,10 @@ class _SubjectFinder:
         return RequestSubject(key, live, ref, self.person, SystemClock().now(), is_instance)
 
     async def _expect_plain_object(self, key: ObjectKey, live: Object) -> None:
-        """Raise RequestError unless the object is a plain object of a source, and the command accepts one."""
+        """Check that the object is a plain object of a source, and that the command accepts plain objects.
+
+        Raises: RequestError.
+        """
         if owner := annotation(live, well_known.INSTANCE):
             kind, _, qualified_name = owner.partition("/")
             namespace, _, name = qualified_name.rpartition("/")
@@ -291,7 +302,7 @@ class _SubjectFinder:
         if key.group_kind == CRD and (definition := annotation(live, well_known.DEFINITION)):
             raise RequestError(f"{key} is made from a definition; name that, rgd/{definition}, or its source")
         if not live["metadata"]:
-            return  # it does not exist yet: the request is to be committed with it
+            return  # It does not exist yet: its request is committed to Git with it.
         sources = await read_names_by_set_id(self.cluster)
         if label(live, well_known.PART_OF) not in sources:
             raise RequestError(
@@ -313,7 +324,7 @@ async def _describe_unread_source(cluster: KubeCluster, ref: Ref) -> str:
 
 
 async def _is_instance(cluster: KubeCluster, key: ObjectKey) -> bool:
-    """Return whether a definition defines the kind of this object."""
+    """Return whether a definition defines the kind of the object `key`. Raises: ClusterError."""
     resource = (await cluster.discover()).resources[key.group_kind]
     crd = await cluster.get(ObjectKey(*CRD, "", f"{resource.plural}.{resource.group}"), metadata_only=True)
     return crd is not None and bool(annotation(crd, well_known.DEFINITION))

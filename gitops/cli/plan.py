@@ -1,7 +1,7 @@
 """Command `levelgate plan`: what a commit would change, level by level, and what holds it. Writes nothing.
 
-This module holds the command line only. A thread reads Git, and another imports the cluster client, while the planning
-modules are imported.
+This module holds the command line only. While it imports the planning modules, one thread reads Git and another imports
+the cluster client.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
 
 
 def _choose_target(*, base: str, head: str, revision: str, against: str) -> str:
-    """Return the side that the head is compared with: `cluster`, `git` or a file. Raises: UsageError."""
+    """Return the side with which the head is compared: `cluster`, `git` or a file. Raises: UsageError."""
     if revision and (base or head):
         raise click.UsageError("--revision is for a plan without --base; name the commits with --base and --head")
     if against == "git" and not base:
@@ -167,7 +167,7 @@ def _choose_target(*, base: str, head: str, revision: str, against: str) -> str:
 
 
 def _check_fleet_usage(config: Config | None, against: str, output: str) -> None:
-    """Raise UsageError where these options do not fit a plan of a fleet's clusters."""
+    """Check that `config`, `against` and `output` fit a plan of a fleet's clusters. Raises: UsageError."""
     if config is None or config.fleet is None:
         raise click.UsageError(
             "--cluster chooses among the clusters of a fleet, and needs `fleet` in the configuration: "

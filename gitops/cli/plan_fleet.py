@@ -16,7 +16,7 @@ from gitops.plan.report_markdown import GITHUB_COMMENT_LIMIT, format_code, forma
 from gitops.text import TimeFormat, one_line
 
 _MIN_BLOCK_BYTES = 2_000
-"""Bytes that a block of Markdown may always have, however many blocks share the limit of a comment."""
+"""Bytes that each block of Markdown may have, even if many blocks share the limit of a comment."""
 
 
 def show_fleet(report: FleetReport, title: str, view: PlanView) -> int:
@@ -58,9 +58,9 @@ def text_lines(report: FleetReport, times: TimeFormat, *, full: bool) -> Iterato
 
 
 def markdown_lines(report: FleetReport, times: TimeFormat) -> Iterator[str]:
-    """Yield each group of clusters as a comment for one cluster, under a heading.
+    """Yield each group of clusters in the form of a plan of one cluster, under a heading.
 
-    The groups share the limit of a comment.
+    All groups together keep the limit of a comment.
     """
     groups = group_clusters(report.clusters)
     # 300 bytes are room for the heading of a block.

@@ -55,19 +55,22 @@ class PlanInputs:
     place: str
     """Directory or URL of the repository."""
     base: str
-    """Commit to compare with, as typed; empty to compare with a cluster or a file."""
+    """Commit to compare with, as typed, or an empty string to compare with a cluster or a file."""
     head: str
-    """Commit to plan, as typed; empty for the working tree."""
+    """Commit to plan, as typed, or an empty string for the working tree."""
     against: str
     """`cluster`, `git`, or the path of a cluster snapshot."""
     source: str
-    """Name of the source; empty to find it by URL and path."""
+    """Name of the source, or an empty string to find it by URL and path."""
     adopt: Adoption
     conflicts: ConflictPolicy
     config: Config | None
 
     async def make_report(self, choice: ClusterChoice, commits: Future[ComparedCommits]) -> tuple[Report, str]:
-        """Plan the commits once they are read. Return the report and its title."""
+        """Plan the commits once they are read. Return the report and the title of the report.
+
+        Raises: SourceError, ConfigurationError, ClusterError.
+        """
         reading = asyncio.wrap_future(commits)
         if self.against == "cluster":
             return await self._report_against_cluster(reading, choice)
@@ -78,7 +81,7 @@ class PlanInputs:
     async def make_fleet_report(
         self, choice: ClusterChoice, commits: Future[ComparedCommits], wanted: str
     ) -> tuple[FleetReport, str]:
-        """Plan against the member clusters called *wanted*, or all. Return the report and its title."""
+        """Plan against the member clusters in `wanted`, or against all. Return the report and its title."""
         from gitops.plan.fleet_planner import FleetPlanner, place_as_hub
 
         config, reading = self.config, asyncio.wrap_future(commits)
@@ -160,9 +163,9 @@ class PlanInputs:
 
     @asynccontextmanager
     async def _connect(self, choice: ClusterChoice, reading: Awaitable[ComparedCommits]) -> AsyncIterator[KubeCluster]:
-        """Connect to the chosen cluster. A failure names ways to plan without a cluster.
+        """Connect to the chosen cluster. The text of an error names ways to plan without a cluster.
 
-        Where the repository cannot be read either, its error is raised instead.
+        If the repository cannot be read either, raise the error of the repository instead.
         """
         cluster_choice = choice.with_default_context(self.config.context) if self.config else choice
         try:
@@ -175,9 +178,9 @@ class PlanInputs:
             raise error.with_rewritten_text(lambda said: f"{said}; try again, {_ALTERNATIVES}") from None
 
     async def _history_warnings(self, previous_commit: str, commit: str) -> Sequence[PlanWarning]:
-        """Return a warning if the commit does not descend from the source's present one.
+        """Return a warning if `commit` does not descend from `previous_commit`, the present commit of the source.
 
-        Git runs while the cluster answers.
+        Git compares the commits while the cluster answers.
         """
         if not previous_commit or await asyncio.to_thread(locations.is_descendant, self.place, previous_commit, commit):
             return ()
@@ -222,18 +225,18 @@ class PlanInputs:
         return _with_configuration(state, name, self.config)
 
     def _cluster_name(self, own: Iterable[Object]) -> str:
-        """Return the name of the cluster in the configuration, else the name that the cluster's own records have.
+        """Return the name of the cluster in the configuration, or without one the name in the cluster's records.
 
-        Args: *own* are the ConfigMaps of Levelgate's namespace.
+        Args: `own` are the ConfigMaps of Levelgate's namespace.
         """
         if self.config:
             return self.config.cluster
         return cluster_name(next((obj for obj in own if ObjectKey.from_manifest(obj) == INSTALLATION), None))
 
     def _unknown_facts(self) -> Mapping[str, ExternalFact] | None:
-        """Return the declared external facts as unknown, because a plan does not fetch them.
+        """Return the declared external facts as unknown, because a plan does not request them.
 
-        Return None without a configuration.
+        Without a configuration, return None.
         """
         if self.config is None:
             return None
@@ -253,9 +256,9 @@ class PlanInputs:
 
 
 def _with_configuration(state: SourceState, name: str, config: Config | None) -> SourceState:
-    """Return the source as the configuration sets it up.
+    """Return the source called `name` as `config` sets it up.
 
-    Raises: SourceError where the configuration has no such source.
+    Raises: SourceError if `config` does not have the source.
     """
     if config is None:
         return state
@@ -270,14 +273,20 @@ def _with_configuration(state: SourceState, name: str, config: Config | None) ->
 
 
 def _find_configured(config: Config, place: str) -> str:
-    """Return the only source of the configuration with this place's repository and path; empty for none or several."""
+    """Return the name of the source in `config` whose repository and path are those of `place`.
+
+    If there is no such source, or more than one, return an empty string.
+    """
     urls, path = locations.list_identities(place)
     names = [entry.name for entry in config.sources if identity(entry.target.url) in urls and entry.target.path == path]
     return names[0] if len(names) == 1 else ""
 
 
 def _find_source(records: Mapping[str, SourceRecord], place: str) -> str:
-    """Return the only recorded source with this place's repository and path; empty for none or several."""
+    """Return the name of the recorded source whose repository and path are those of `place`.
+
+    If there is no such source, or more than one, return an empty string.
+    """
     urls, path = locations.list_identities(place)
     matching_names = [name for name, record in records.items() if identity(record.url) in urls and record.path == path]
     return matching_names[0] if len(matching_names) == 1 else ""

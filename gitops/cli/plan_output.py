@@ -20,25 +20,25 @@ class PlanView:
     """The part of a plan that a person asked for, and its form."""
 
     refs: tuple[tuple[str, Ref], ...]
-    """References as typed and as parsed; empty for the whole plan."""
+    """References as typed and as parsed. Without any, the view is of the whole plan."""
     namespace: str
-    """Namespace of the references; empty for any."""
+    """Namespace of the references, or an empty string for any."""
     output: str
     times: TimeFormat
     color: bool | None
-    """None lets the terminal decide."""
+    """Whether colours are printed. None lets the terminal decide."""
 
     @property
     def is_full(self) -> bool:
-        """Return whether the fields of new objects are shown too: a person who names objects wants all of them."""
+        """Return whether the fields of new objects are shown too, as for a person who names objects."""
         return bool(self.refs)
 
     def narrow(self, report: Report) -> Report:
-        """Return the report with the changes of these references only."""
+        """Return `report`, restricted to the changes of `refs`."""
         return filter_report(report, [ref for _, ref in self.refs], self.namespace)
 
     def unchanged_refs(self, reports: Iterable[Report]) -> Iterator[str]:
-        """Yield the references, as typed, that change in none of these reports."""
+        """Yield the references, as typed, that do not change in any of `reports`."""
         known_reports = list(reports)
         for typed_ref, ref in self.refs:
             if not any(filter_report(report, [ref], self.namespace).changes for report in known_reports):
@@ -46,7 +46,7 @@ class PlanView:
 
     @property
     def place_text(self) -> str:
-        """Place of the references in a sentence: ` in prod`; empty for any namespace."""
+        """Place of the references in a sentence: ` in prod`, or an empty string for any namespace."""
         return f" in {self.namespace}" if self.namespace else ""
 
     def format_header(self, title: str, report_time_text: str) -> str:
@@ -57,7 +57,7 @@ class PlanView:
 def show_report(report: Report, title: str, view: PlanView, *, path: str) -> int:
     """Print the plan of one cluster and return the exit code: 1 for problems, 2 for changes.
 
-    Args: *path* is the directory of the source in its repository, to which SARIF refers.
+    Args: `path` is the directory of the source in its repository, to which SARIF refers.
     """
     for typed_ref in view.unchanged_refs([report]):
         echo(f"{typed_ref}: it does not change, or does not exist{view.place_text}", err=True)
@@ -68,7 +68,7 @@ def show_report(report: Report, title: str, view: PlanView, *, path: str) -> int
 
 
 def _print_report(report: Report, title: str, view: PlanView, *, path: str) -> None:
-    # Only the text form is imported above: it is the usual one, and the others would slow it down.
+    # Only the usual form, text, is imported at the top: the import of the other forms would delay it.
     match view.output:
         case "json":
             from gitops.plan.report_json import as_json

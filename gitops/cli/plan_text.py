@@ -38,14 +38,14 @@ _COLOURS = {
     "=": "blue",
 }
 _MAX_NAMES = 8
-"""Names in a list; the others are counted."""
+"""Maximum number of names in a list. Further ones are counted."""
 _WIDTH = 80
 
 
 def text(report: Report, times: TimeFormat, *, full: bool = False) -> Iterator[str]:
-    """Yield the lines of a plan, coloured. With *full*, show the fields of new objects too.
+    """Yield the lines of a plan, coloured. With `full`, show the fields of new objects too.
 
-    Colours are always in the lines: `click.echo` removes them where the terminal has none.
+    Colours are always in the lines. `click.echo` removes them if the terminal does not have colours.
     """
     for move in report.moves:
         yield from ("", one_line(_format_move(move)))
@@ -90,7 +90,7 @@ def _group_title(group: ChangeGroup) -> str:
 def _format_by_namespace(keys: Iterable[ObjectKey], *, own_namespace: str = "") -> str:
     """Return names by namespace, such as `prod/ api auth staging/ blog`.
 
-    *own_namespace*, the instance's, is left out.
+    `own_namespace`, the namespace of the instance, is left out.
     """
     by_namespace: dict[str, list[str]] = {}
     for key in keys:
@@ -108,7 +108,7 @@ def _format_names(names: Sequence[str]) -> str:
 def _change_lines(folded_change: FoldedChange, width: int, *, several: bool, full: bool) -> Iterator[str]:
     """Yield the lines of one change, or of equal changes folded into one.
 
-    Args: *width* is the length of the longest node name in the group. *several* says that the group stands for several
+    Args: `width` is the length of the longest node name in the group. `several` says that the group stands for several
     instances, so that the objects differ by name.
     """
     change, count = folded_change.change, len(folded_change.keys)
@@ -172,7 +172,7 @@ def _step_lines(report: Report, times: TimeFormat) -> Iterator[str]:
 
 
 def _wrap_lines(head: str, text: str) -> Iterator[str]:
-    """Yield the text wrapped to the right of *head*. Names and paths are not broken."""
+    """Yield `text`, wrapped to the right of `head`. Names and paths are not broken."""
     for line in wrap(one_line(text), _WIDTH - len(head), break_long_words=False, break_on_hyphens=False):
         yield f"{head}{line}"
         head = " " * len(head)

@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 _BAR_WIDTH = 20
 _CONTINUATION = f"\n{'':22}"
-"""Start of a continued line. It leaves the column of times empty, so that a message cannot imitate a line of its own.
+"""Start of a continued line. Its column of times is empty, so that a message cannot imitate another line.
 """
 
 
 class ProgressPrinter:
     """Printer of progress to stdout. Columns are time, set, level and message.
 
-    As a context, it keeps the summary on a terminal. In a fleet, each cluster has a printer of its own. It puts the
-    cluster's name before each line, and writes through the hub's printer, its *parent*.
+    As a context manager, it keeps the summary on a terminal. In a fleet, each member cluster has a printer. Such a
+    printer puts the cluster's name before each line, and writes through the hub's printer, its `parent`.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class ProgressPrinter:
         self.redraw_summary(reconcile_result)
 
     def redraw_summary(self, reconcile_result: ReconcileResult) -> None:
-        """Redraw the summary: how many sets are settled, and the progress of each rollout that is not."""
+        """Redraw the summary: the number of settled sets, and the progress of each rollout that is not settled."""
         if self._live is None:
             return
         from rich.text import Text
@@ -165,8 +165,7 @@ class ProgressPrinter:
     def print_result(self, result: Result) -> None:
         """Print one action, done or failed.
 
-        A failure is printed in full the first time; while it repeats with the same message, its repetitions are
-        counted.
+        A failure is printed in full the first time. If it repeats with the same message, only the count is printed.
         """
         times = self._count_failure(result)
         if result.error is None and result.is_bookkeeping and not self._verbose:
@@ -192,7 +191,7 @@ class ProgressPrinter:
         self._print_line(f"{parent_title(result.set):<24} {level:<8} {action_text}", fields)
 
     def _count_failure(self, result: Result) -> int:
-        """Return how often in a row this action has failed with the same message; 0 after a success."""
+        """Return how often in a row this action has failed with the same message. After a success, return 0."""
         failure_key = result.set, result.key
         if result.error is None:
             self._failure_counts.pop(failure_key, None)
@@ -204,7 +203,7 @@ class ProgressPrinter:
         return times
 
     def _origin_fields(self, key: ObjectKey) -> dict[str, str]:
-        """Return the source of a set, and the commit that the source is at."""
+        """Return the JSON fields that name the source of the set `key`, and the commit of that source."""
         account = self._last_result.ledger.accounts.get(key) if self._last_result else None
         source = account.plan.rendered.source if account else ""
         return {"source": source, "revision": self._revisions.get(source, "")}
@@ -252,7 +251,7 @@ def format_counts(tally: StateCounts) -> str:
 
 
 def format_rollout(name: str, state: RolloutState) -> str:
-    """Return the progress of a rollout; empty once all instances are settled.
+    """Return the progress of a rollout, or an empty string once all instances are settled.
 
     Example: `webapp.kro.run r13 canary [##] 2/2 prod [###>....] 3/8 settled, 1 progressing, 4 waiting`.
     """
@@ -272,7 +271,7 @@ def format_rollout(name: str, state: RolloutState) -> str:
 
 
 def _format_bar(wave: WaveProgress) -> str:
-    """Return a bar of a wave, with a sign for each instance or for several.
+    """Return a bar of a wave. Each sign stands for one instance, or in a large wave for several.
 
     Signs: `#` settled, `>` progressing, `!` failed or held.
     """

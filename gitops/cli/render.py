@@ -131,7 +131,7 @@ def _table(bundle: Rendering, header: str) -> list[str]:
 
 
 def _format_node(node: RenderedNode, width: int = 0) -> str:
-    """Return the line of a node. *width* is the length of the longest node id in its set."""
+    """Return the line of a node. `width` is the length, in characters, of the longest node id in the node's set."""
     mark = mark_of(node)
     object_text = f"{node.group_kind.kind}/{node.key.name}" if node.key else node.group_kind.kind
     name = object_text if node.id == str(node.key) else f"{node.id:<{max(15, width)}} {object_text}"
@@ -143,7 +143,7 @@ def _format_node(node: RenderedNode, width: int = 0) -> str:
 def _write_directory(bundle: Rendering, directory: Path) -> None:
     """Write a folder for each set: the parent, and one file for each level. Replace the output of an earlier run.
 
-    Raises: ClickException for a directory with other content.
+    Raises: ClickException if `directory` has other content.
     """
     marker = directory / ".levelgate"
     if directory.exists() and any(directory.iterdir()):
@@ -184,7 +184,7 @@ def _parent_manifest(rendered: RenderedApplySet) -> Manifest:
 
 
 def _member_manifest(rendered: RenderedApplySet, node: RenderedNode) -> Manifest:
-    """Return the manifest with the label of its set. A source's own objects get no label here."""
+    """Return the manifest with the label of the node's set. A source's own objects get no label here."""
     if not rendered.manifest:
         return node.manifest
     metadata = node.manifest["metadata"]

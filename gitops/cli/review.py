@@ -142,7 +142,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
             await rest_client.close()
 
     async def interruptible() -> bool:
-        # Inside the coroutine: asyncio.run waits for the Git threads, which only the tick can stop.
+        # Inside the coroutine: when it ends, asyncio.run waits for the Git threads, which only the tick can stop.
         with stop_tick_on_exit() as tick:
             return await review(tick)
 
@@ -152,7 +152,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
 def _choose_planner(file: Path | None) -> Callable[[PlanRequest], Awaitable[Report]]:
     """Return the function that plans a pull request.
 
-    With a fleet in the configuration, it plans before placement, and the comment says so.
+    If the configuration has a fleet, the plan shows the objects before placement, and the comment says so.
     """
     from gitops.config import read_config
     from gitops.plan.isolated_process import compute_plan_isolated
@@ -164,7 +164,7 @@ def _choose_planner(file: Path | None) -> Callable[[PlanRequest], Awaitable[Repo
 
 
 def _git_token_file(url: str, token_file: Path) -> Path | None:
-    """Return the token for Git: https needs it, a local repository or ssh does not."""
+    """Return `token_file` if Git needs the token, as https does. For a local repository or ssh, return None."""
     return token_file if url.startswith("https:") else None
 
 
@@ -175,7 +175,7 @@ async def _review_until_stopped(reviewer: Reviewer, interval: timedelta) -> bool
 
 
 def _parse_listen_address(listen: str, secret_file: Path | None, *, once: bool) -> ListenAddress | None:
-    """Return the address for webhooks; None where none are received. Raises: UsageError."""
+    """Return the address for webhooks, or None if no webhooks are received. Raises: UsageError."""
     if bool(listen) != bool(secret_file):
         raise click.UsageError("--listen requires --hook-secret-file: unsigned webhooks are rejected")
     if once and listen:

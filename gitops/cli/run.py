@@ -212,7 +212,7 @@ def report(
     *,
     fail_on_held: bool,
 ) -> int:
-    """Print the last lines of `run --once` for one cluster, and return its exit code."""
+    """Print the last lines of `run --once` for one cluster, and return the exit code for that cluster."""
     for set_plan in reconcile_result.plan.sets if not reconcile_result.propagation.stopped else ():
         for cause in set_causes(set_plan):
             progress.print_blocked(set_plan.rendered, cause)

@@ -1,4 +1,4 @@
-"""The process of `levelgate run`: connections, leadership, signals, and the observers of its work."""
+"""Process of `levelgate run`: connections, leadership, signals, and the observers of the reconciliations."""
 
 from __future__ import annotations
 
@@ -48,37 +48,36 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_THREADS: Final = 64
-"""Threads of the process. They nearly always wait for Git servers; servers that hang must leave threads to the others.
-"""
+"""Maximum number of threads. Most wait for Git servers, so a server that hangs must leave threads to the others."""
 _NOTIFICATION_TIMEOUT_SECONDS: Final = 10.0
 """Seconds for which `--once` waits for receivers of notifications at its end."""
 
 
 @dataclass(kw_only=True)
 class Process:
-    """One run of the controller over the sources of a configuration."""
+    """Controller of one cluster or fleet, from the connection to the end of the last request."""
 
     config: Config
     file: Path | None
-    """File that `config` was read from, and that is followed; None where the command line set it."""
+    """File that `config` was read from and that is followed, or None if the command line set `config`."""
     progress: ProgressPrinter
     choice: ClusterChoice
     sandbox_clusters: int
-    """Further clusters of a sandbox that this process starts."""
+    """Number of further clusters of a sandbox that this process starts."""
     concurrency: int
     max_concurrent: int
     required_plan_hash: str
-    """Hash of the only plan that may be carried out; empty for any plan."""
+    """Hash of the only plan that may be carried out, or an empty string for any plan."""
     resync: timedelta
     listen: str
-    """Address of the status page as text, `off`, or empty for the default."""
+    """Address of the status page as text, `off`, or an empty string for the default."""
     make_exit_code: Callable[[ProgressPrinter, ReconcileResult, list[SourceError]], int]
     """Print the last lines of a single run in one cluster, and return its exit code."""
 
     async def run(self, wait: timedelta | None) -> int:
         """Connect, then reconcile until interrupted, and return the exit code.
 
-        With *wait*, reconcile once instead, and wait so long for instances in flight.
+        With `wait`, reconcile once instead, and wait for at most that time until instances in flight settle.
         """
         async with AsyncExitStack() as stack:
             if self.choice.sandbox:
@@ -171,9 +170,9 @@ class Process:
         observability: Observability | None,
         stage: Stage,
     ) -> Fleet | None:
-        """Return the fleet; None where the configuration has none.
+        """Return the fleet, or None if the configuration has no fleet.
 
-        Raises: ClusterError where the hub does not report its UID.
+        Raises: ClusterError if the hub does not report its UID.
         """
         if self.config.fleet is None:
             return None
@@ -224,7 +223,7 @@ class Process:
     async def _serve(self, stack: AsyncExitStack, serving: AbstractAsyncContextManager[ListenAddress]) -> None:
         """Serve the status page. If the default address is in use, print that and work without a page.
 
-        Raises: ListenError where a person chose the address.
+        Raises: ListenError if a person chose the address.
         """
         from gitops.server.http import ListenError
 
@@ -248,7 +247,7 @@ class Process:
     ) -> int:
         """Do the work while this process leads, and give up the lease at the end.
 
-        Raises: NotLeading where another process leads, or once one may lead.
+        Raises: NotLeading if another process leads, or once one may lead.
         """
         acquiring = leadership.acquire(
             lambda other: self.progress.print_notice("cluster", f"waits for the lease: {other} leads"),
@@ -262,7 +261,7 @@ class Process:
             await leadership.release()
 
     async def _start_sandbox(self, stack: AsyncExitStack) -> None:
-        """Use the sandbox that already runs; else serve one as long as this command runs."""
+        """Use the sandbox that already runs. Without one, serve a sandbox as long as this command runs."""
         from gitops import sandbox
 
         if await sandbox.find_kubeconfig():
@@ -297,7 +296,10 @@ class Process:
         return report()
 
     def _report_fleet(self, run: FleetRun, follower: Follower) -> int:
-        """Print the last lines of each cluster. Return 1 where something failed, else 3 where something still waits."""
+        """Print the last lines of each cluster, and return the exit code.
+
+        The code is 1 if something failed. Otherwise it is 3 if something still waits, or 0.
+        """
         codes = []
         for name, result in run.results.items():
             errors = list(follower.errors.values()) if name == LOCAL_CLUSTER else []
@@ -351,7 +353,7 @@ def _create_observability(
 
 
 def _call_each(*callbacks: Callable[[T], None] | None) -> Callable[[T], None]:
-    """Return a function that calls these callbacks in order. None is skipped."""
+    """Return a function that calls `callbacks` in order, without those that are None."""
 
     def act(value: T) -> None:
         for callback in filter(None, callbacks):
@@ -361,7 +363,7 @@ def _call_each(*callbacks: Callable[[T], None] | None) -> Callable[[T], None]:
 
 
 async def _complete_unless_stopped(stop: asyncio.Event, coroutine: Coroutine[None, None, None]) -> bool:
-    """Return whether the coroutine ended before the stop event. A stop cancels it."""
+    """Run `coroutine` until it ends. If `stop` is set earlier, cancel it and return False."""
     task, stop_task = asyncio.ensure_future(coroutine), asyncio.ensure_future(stop.wait())
     await asyncio.wait({task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
     stop_task.cancel()
@@ -375,7 +377,7 @@ async def _complete_unless_stopped(stop: asyncio.Event, coroutine: Coroutine[Non
 async def _run_until_signal(work: asyncio.Future[int], stop: asyncio.Event) -> int:
     """Run the work and return its exit code.
 
-    The first SIGINT or SIGTERM lets pending requests finish, and starts no further one. The second cancels the work.
+    The first SIGINT or SIGTERM lets pending requests finish, and starts no further request. The second cancels `work`.
     """
 
     def signalled() -> None:

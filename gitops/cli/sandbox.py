@@ -107,7 +107,7 @@ async def _serve(port: int, data: Path | None, clusters: int) -> None:
         on_stop_signal(stop.set)
         stop_task = asyncio.ensure_future(stop.wait())
         _print_greeting(sandbox, is_persistent=data is not None)
-        # The controllers end only by a fault, and that must end the sandbox too.
+        # The controllers end only with an error, which must end the sandbox too.
         await asyncio.wait((sandbox.controllers, stop_task), return_when=asyncio.FIRST_COMPLETED)
         stop_task.cancel()
     click.echo("stopped")
@@ -116,7 +116,7 @@ async def _serve(port: int, data: Path | None, clusters: int) -> None:
 def _open_stores(stack: AsyncExitStack, data: Path, clusters: int) -> dict[str, Store]:
     """Return the stored objects of each cluster.
 
-    The sandbox's own objects are in *data*, those of any other cluster in a subdirectory of its name.
+    The sandbox's own objects are in `data`. Those of another cluster are in the subdirectory with the cluster's name.
     """
     from applier.sandbox.endpoints.http import context_names
     from applier.sandbox.storage.persistence import DataDirectory

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gitops.config import Config
 
 DEFAULT_DURATION = timedelta(days=14)
-"""Virtual time after the last commit."""
+"""Virtual time for which a simulation continues after the last commit."""
 
 
 class AssumptionsOption(ParsedValue[Assumptions]):
@@ -180,7 +180,7 @@ def _show(
 
 
 def timeline_lines(timeline: Timeline, times: TimeFormat, assumptions: Assumptions) -> Iterator[str]:
-    """Yield the lines of a timeline for a terminal."""
+    """Yield the lines of `timeline` for a terminal."""
     first = timeline.arrivals[0] if timeline.arrivals else None
     arrival_text = f": {first.commit[:7]} ({first.subject}) arrives" if first else ""
     yield f"Simulation of {timeline.source}{arrival_text} {times.format_full(timeline.begins)}; assumed {assumptions}"
@@ -202,7 +202,7 @@ def timeline_lines(timeline: Timeline, times: TimeFormat, assumptions: Assumptio
 def _event_lines(events: tuple[TimelineEvent, ...], times: TimeFormat) -> Iterator[tuple[datetime, str, str]]:
     """Yield time, subject and text of each event.
 
-    Equal actions in one level of an instance at one time are one line.
+    Equal actions at the same time in the same level of an instance are one line.
     """
     grouped_writes: dict[tuple[datetime, str, object, object], list[str]] = {}
     for event in events:

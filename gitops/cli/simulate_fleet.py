@@ -24,7 +24,7 @@ from renderer.frozen import dataclass
 from renderer.phrasing import join_names
 
 _MAX_NAMES = 20
-"""Clusters named in a title; the others are counted."""
+"""Maximum number of clusters named in a title. Further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class ClusterTimeline:
 
     clusters: tuple[ClusterName, ...]
     timeline: Timeline
-    """Timeline under the tested rules, where there are some."""
+    """Timeline under the tested rules, or without any under the rules of the commits."""
     comparison: tuple[BacktestResult, ...] | None
-    """Results of each commit under its own rules and the tested ones; None without tested rules."""
+    """Results of each commit under its own rules and under the tested rules, or None without tested rules."""
 
     @property
     def title(self) -> str:
@@ -53,7 +53,7 @@ def simulate_fleet(
 ) -> int:
     """Simulate each cluster, print the timelines, and return the exit code.
 
-    An interrupted simulation is printed as well.
+    After an interrupt, the part that was simulated is printed too.
     """
     echo_lines(map(str, fleet.problems), err=True)
     found: list[ClusterTimeline] = []
@@ -85,7 +85,7 @@ def simulate_fleet(
 
 
 def merge_equal(timelines: Sequence[ClusterTimeline]) -> list[ClusterTimeline]:
-    """Return the timelines in order, with equal ones merged into the first of them."""
+    """Return the timelines in order. Equal timelines are merged into the first of them."""
     merged: list[ClusterTimeline] = []
     for new in timelines:
         for index, known in enumerate(merged):

@@ -41,7 +41,7 @@ _NOTHING_READABLE = "nothing can be shown; name an instance that you may read: l
 @click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show what waits there only.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default of the list.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces (the default of the list); overrides -n.")
 @click.option(
     "-o", "--output", type=click.Choice(["table", "wide", "json", "yaml", "name"]), default="table", show_default=True
 )
@@ -108,7 +108,7 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
 async def _select(cluster: PermittedCluster, overview: Overview, ref: Ref, place: str) -> Overview:
     """Return the part of the overview that concerns REF.
 
-    Args: *place* is the namespace of a REF to an object. Raises: RefError where nothing is recorded, ClusterError.
+    Args: `place` is the namespace of a REF to an object. Raises: RefError if nothing is recorded of REF, ClusterError.
     """
     key = None
     if ref.own_type in {"rollout", "rgd"}:
@@ -117,7 +117,7 @@ async def _select(cluster: PermittedCluster, overview: Overview, ref: Ref, place
         key = await find_key(cluster, ref, place)
         selected = overview.for_object(key)
         if cluster.denied and not ref.own_type:
-            # The record that names this instance may be among what this person may not read.
+            # The person may lack the permission to read the record that names this instance.
             selected = await selected.with_instance(cluster, key)
     if selected.is_empty:
         namespace_text = f" in namespace {key.namespace}" if key and key.namespace and not ref.own_type else ""
@@ -129,7 +129,7 @@ async def _select(cluster: PermittedCluster, overview: Overview, ref: Ref, place
 
 async def _read_fleet(hub: PermittedCluster) -> FleetOverview:
     """Return the fleet of this hub. Raises: ClusterError."""
-    from gitops.explain.fleet_overview import FleetOverview  # a cluster without a fleet pays nothing for it
+    from gitops.explain.fleet_overview import FleetOverview  # A cluster without a fleet does not load this code.
 
     return await FleetOverview.from_hub(hub)
 
@@ -159,8 +159,8 @@ def _names(overview: Overview) -> Iterator[str]:
 
 
 def _overview_lines(overview: Overview, ref: Ref | None, times: TimeFormat, now: datetime) -> Iterator[str]:
-    """Yield the table of one instance, where *ref* names one, else those of sources and rollouts."""
-    # The ConfigMap of a source is an object as well: a reference to it shows the source.
+    """Yield the table of the instance that `ref` names. Without one, yield the tables of sources and rollouts."""
+    # A source has an object too, its ConfigMap, so a reference to that object shows the source.
     if ref and not ref.own_type and not overview.sources:
         return _instance_table(overview.instances[0])
     return _table_lines(overview, times, now, everything=ref is not None)
@@ -235,7 +235,7 @@ def _cause_lines(
 ) -> Iterator[str]:
     """Yield the table of causes, the messages of failures, and the next command.
 
-    Where nothing waits, yield *settled_message*.
+    If nothing waits or fails, yield `settled_message` instead.
     """
     rows = [
         (instance_state, cause)
@@ -303,8 +303,8 @@ def _describe_settled(
 ) -> str:
     """Return the sentence for a list without causes.
 
-    Args: *empty_namespace* is the namespace that was asked for, where it has no instance. *is_complete* is false where
-    the person may not read everything.
+    Args: `empty_namespace` is the requested namespace if it has no instance, or an empty string. `is_complete` is false
+    if the person may not read everything.
     """
     if empty_namespace:
         return f"No instance is in namespace {empty_namespace}."

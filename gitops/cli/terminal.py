@@ -1,7 +1,7 @@
 """Output for people and programs.
 
-Texts from Git, from the cluster and from annotations can contain control characters. Everything here is escaped, so
-that a text cannot drive the terminal.
+Texts from Git, from the cluster and from annotations can contain control characters. The functions of this module
+escape them, so that a text cannot control the terminal.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ def echo(text: str, *, err: bool = False) -> None:
 
 
 def echo_lines(lines: Iterable[str], *, err: bool = False) -> None:
-    """Print each text as exactly one line, even if it contains line breaks."""
+    """Print each text of `lines` as exactly one line, even if the text contains line breaks."""
     for line in lines:
         click.echo(one_line(line), err=err)
 
 
 def format_header(cluster: str, time_text: str) -> str:
-    """Return the first line of a command that shows a cluster."""
+    """Return the first line that a command about a cluster prints."""
     return f"Cluster {cluster}, {time_text}, levelgate {program_version()}"
 
 
 def on_stop_signal(callback: Callable[[], object]) -> None:
-    """Call *callback* at each SIGINT and SIGTERM from now on, in the running event loop."""
+    """Call `callback` at each SIGINT and SIGTERM from now on, in the running event loop."""
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, callback)
 
 
 def unreachable_reporter() -> Callable[[Exception], None]:
-    """Return a callback that prints a server's failure to stderr, unless it is the same as the last one."""
+    """Return a callback that prints the failure of a server to stderr. Equal failures in a row are printed once."""
     last_message: list[str] = []
 
     def report_once(error: Exception) -> None:

@@ -32,7 +32,7 @@ from renderer.identity import ObjectKey
     )
 )
 @click.option(
-    "--with-workloads", is_flag=True, help="Delete what the sources deployed as well, in reverse order of dependency."
+    "--with-workloads", is_flag=True, help="Also delete what the sources deployed, in reverse order of dependency."
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option(
@@ -60,7 +60,7 @@ def command(with_workloads: bool, yes: bool, wait: timedelta, choice: ClusterCho
 async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confirmed: bool) -> int:
     """Remove Levelgate and return the exit code.
 
-    With *wait*, delete the deployed objects first, and wait so long for that.
+    With `wait`, delete the deployed objects first, and wait for at most that time until they are gone.
     """
     clock = SystemClock()
     async with choice.connect() as cluster:
@@ -84,7 +84,7 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confir
                 if remaining := list(_remaining_members(await run_while_held(leadership.hold(), removal))):
                     echo("\n".join(["still being deleted; run this command again later:", *remaining]), err=True)
                     return EXIT_WAITING
-            # The Lease is among the records that `uninstall` deletes, so only the steps before it can hold the Lease.
+            # `uninstall` deletes the Lease with the other records, so only the steps before it can hold the Lease.
             await run_while_held(
                 leadership.hold(), uninstaller.release(uninstall_plan if wait is None else await uninstaller.survey())
             )
@@ -94,10 +94,9 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confir
 def _plan_lines(
     uninstall_plan: UninstallPlan, other_writers: str, records: dict[str, SourceRecord] | None
 ) -> Iterable[str]:
-    """Yield what would be done.
+    """Yield a line for each step of the plan.
 
-    Args: *other_writers* names foreign objects in Levelgate's namespace. *records* are given where workloads are
-    deleted.
+    Args: `other_writers` names foreign objects in Levelgate's namespace. `records` are None if workloads remain.
     """
     if uninstall_plan.is_empty:
         yield "Levelgate has added nothing to this cluster."
@@ -141,7 +140,7 @@ def _confirm() -> bool:
 
 
 def _remaining_members(reconcile_result: ReconcileResult) -> Iterable[str]:
-    """Yield members whose deletion has not finished. Members that a person protects remain, and are released."""
+    """Yield the members whose deletion has not finished. Members that a person protects remain and are released."""
     for set_plan in reconcile_result.plan.sets:
         for prune_candidate in set_plan.prune_candidates:
             if prune_candidate.is_being_deleted:

@@ -47,7 +47,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 def command(
     ref: tuple[str, ...], goal: str, revision: str, timeout: timedelta, namespace: str | None, choice: ClusterChoice
 ) -> int:
-    """Wait until REF (a source, a rollout or an instance; else all sources) is applied, or has settled.
+    """Wait until REF (a source, a rollout or an instance), or without REF every source, is applied or settled.
 
     Use it in scripts, after a push. Progress is written to stderr. Without --revision, the commit counts that the
     daemon read last; name the commit when you have just pushed it.
@@ -96,13 +96,13 @@ async def _wait(
 
 
 _ResultReader = Callable[[], Awaitable[list[WaitResult]]]
-"""Reader of the present results, one for each subject."""
+"""Function that reads the present results, one for each subject."""
 
 
 async def _targets_and_reader(
     cluster: KubeCluster, ref: Ref | None, wait_target: WaitTarget, namespace: str
 ) -> tuple[list[WatchTarget], _ResultReader]:
-    """Return what to watch, and the reader of the results."""
+    """Return the objects to watch, and the function that reads the results. Raises: RefError, ClusterError."""
     records = WatchTarget(GroupKind("", "ConfigMap"), OWN_NAMESPACE)
 
     async def sources() -> list[WaitResult]:

@@ -1,4 +1,4 @@
-"""Command `levelgate windows`: the windows of a repository, or those in force in a cluster."""
+"""Command `levelgate windows`: the times in which objects may change, in a cluster or in a repository."""
 
 from __future__ import annotations
 
@@ -38,15 +38,19 @@ from gitops.windows.selectable import SelectableObjects
 from renderer.render.render import render
 
 
-@click.command(epilog=describe_exit_codes("0 shown", "1 a window, or a file that may hold one, could not be read"))
+@click.command(
+    epilog=describe_exit_codes(
+        "0 shown", "1 a read was denied, or a window, or a file that may hold one, could not be read"
+    )
+)
 @click.argument("place", metavar="[PATH|URL]", required=False)
 @revision_option
 @click.option("--at", metavar="TIME", help="Start at this time, such as 2026-12-24T10:00.  [default: now]")
 @click.option(
     "--next", "count", type=click.IntRange(1, 100), default=3, show_default=True, help="Number of openings of each."
 )
-@click.option("-n", "--namespace", metavar="NS", help="Show what may change in this namespace only.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces, the default.")
+@click.option("-n", "--namespace", metavar="NS", help="Show only what applies to this namespace.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces (the default); overrides -n.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @click.option("--utc", is_flag=True, help="Show and read times in UTC instead of the zone of the terminal.")
 @cluster_name_option
@@ -63,11 +67,10 @@ def command(  # noqa: PLR0913 - one parameter for each option
     file: Path | None,
     choice: ClusterChoice,
 ) -> int:
-    """Show windows, and when the objects that they govern may change.
+    """Show windows and when the objects under them may change: in the cluster, or with PATH in a repository.
 
-    The windows are those in force in the cluster, or with PATH those of a repository. Use it to see the next openings,
-    and to check a window before you commit it. A repository needs no cluster. If a window cannot be read, the others
-    are still shown.
+    Use it to see the next openings, and to check a window before you commit it. A repository needs no cluster. If a
+    window cannot be read, the others are still shown.
 
     \b
     levelgate windows --context prod-eu
@@ -78,13 +81,14 @@ def command(  # noqa: PLR0913 - one parameter for each option
     _check_usage(place, revision, file, choice)
     times = TimeFormat(utc)
     now = typed_time(times, at, "--at") if at else SystemClock().now()
+    shown_namespace = None if all_namespaces else namespace
     calendars, header_prefix, problems = (
         _read_repository(place, revision, read_cluster_name(file))
         if place
-        else asyncio.run(_read_cluster(namespace, choice))
+        else asyncio.run(_read_cluster(shown_namespace, choice))
     )
-    if namespace and not all_namespaces:
-        calendars = [calendar.in_namespace(namespace) for calendar in calendars]
+    if shown_namespace:
+        calendars = [calendar.in_namespace(shown_namespace) for calendar in calendars]
     if output != "table":
         document = [window for calendar in calendars for window in as_json(calendar, now, count)]
         print_document(document, output, is_sorted=True)
@@ -97,17 +101,22 @@ def command(  # noqa: PLR0913 - one parameter for each option
 
 
 def _check_usage(place: str | None, revision: str, file: Path | None, choice: ClusterChoice) -> None:
-    """Raise UsageError for options of a repository beside a cluster, and the other way round."""
+    """Check that options of a repository come with a place, and options of a cluster without one.
+
+    Raises: UsageError.
+    """
     if place is None and revision:
-        raise click.UsageError("--revision names a commit of a repository: write its PATH or URL as well")
+        raise click.UsageError("--revision names a commit of a repository: add its PATH or URL")
     if place is None and file:
-        raise click.UsageError("a cluster records its own name: --config is for the windows of a repository")
+        raise click.UsageError(
+            "--config is for the windows of a repository: leave it out, because a cluster records its name"
+        )
     if place is not None and choice != ClusterChoice():
-        raise click.UsageError("the windows of a repository, or those of a cluster: leave out one of the two")
+        raise click.UsageError("PATH and a cluster cannot be combined: leave out PATH, or the options of the cluster")
 
 
 def _remarks(calendars: Sequence[WindowCalendar], now: datetime) -> Iterable[str]:
-    """Yield the warnings about windows, and the days on which a change of the clock affects one."""
+    """Yield the warnings about windows, and the days on which a change of the clock affects a window."""
     for calendar in calendars:
         yield from (f"warning: {warning}" for warning in find_warnings(calendar.windows, now))
         for window in calendar.windows:
@@ -116,9 +125,9 @@ def _remarks(calendars: Sequence[WindowCalendar], now: datetime) -> Iterable[str
 
 
 def _read_repository(place: str, revision: str, cluster: str) -> tuple[list[WindowCalendar], str, list[str]]:
-    """Return the calendars, the start of the header, and the problems.
+    """Return the calendar of the repository at `place`, the start of the header, and the problems as text.
 
-    Windows are judged for the cluster of this name.
+    Windows are judged for the cluster named `cluster`. Raises: SourceError.
     """
     snapshot = locations.read_location(place, revision=revision)
     catalog = source_config.load_catalog(snapshot)
@@ -133,7 +142,10 @@ def _read_repository(place: str, revision: str, cluster: str) -> tuple[list[Wind
 
 
 async def _read_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[list[WindowCalendar], str, list[str]]:
-    """Return the calendars in force, the start of the header, and the problems."""
+    """Return the calendars in force, the start of the header, and the note on reads that were denied, if any.
+
+    Raises: RefError if a read was denied and no calendar is left, ClusterError.
+    """
     async with choice.connect_readable(namespace) as (cluster, _):
         calendars = await read_calendars(cluster)
         if not calendars and cluster.denied:
@@ -142,7 +154,7 @@ async def _read_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[l
 
 
 async def read_calendars(cluster: Cluster) -> list[WindowCalendar]:
-    """Return the calendars in force, by source. Raises: ClusterError."""
+    """Return the calendar in force of each source. Raises: ClusterError."""
     rules = await window_calendar.read_rules(cluster)
     if not rules:
         return []

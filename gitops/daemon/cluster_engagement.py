@@ -42,12 +42,12 @@ CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
 
 
 class NotEngaged(GitopsError):
-    """Refusal to write to a cluster: it is not the recorded one, or a person has to act."""
+    """Error of a cluster that is not written to: it is not the recorded cluster, or a person has to act."""
 
 
 @dataclass
 class ClusterEngagement:
-    """One engagement of a cluster, with the access, limits and timeouts that Git had declared at its begin.
+    """One engagement of a cluster, with the access, limits and timeouts that Git declared when it began.
 
     `credentials_changed` is set whenever the credentials may have changed.
     """
@@ -89,11 +89,11 @@ class ClusterEngagement:
         The Lease is released when `stack` is closed.
 
         Args:
-            ended_epoch: Term of the engagement before; 0 for none.
-            on_wait: Receiver of the name of the process that leads meanwhile.
+            ended_epoch: Term of the engagement before, or 0 without one.
+            on_wait: Receiver of the name of the leading process for which this process waits.
             is_patient: Whether to wait for another process that leads.
 
-        Raises: NotEngaged, ClusterClaimed, ClusterError; NotLeading if it is not patient and another process leads.
+        Raises: NotEngaged, ClusterClaimed, NotLeading if it is not patient and another process leads, ClusterError.
         """
         environment = self.environment
         await self.identify(cluster)
@@ -115,7 +115,7 @@ class ClusterEngagement:
         return leadership
 
     async def identify(self, cluster: Cluster) -> None:
-        """Check and record the identity of the cluster. Raises: NotEngaged if it is not the expected one."""
+        """Check and record the identity of the cluster. Raises: NotEngaged if it is not the expected cluster."""
         try:
             async with asyncio.timeout(IDENTIFY_SECONDS):
                 seen_uid = await read_cluster_uid(cluster)
@@ -138,7 +138,9 @@ class ClusterEngagement:
     async def renew_credentials(self, renew: Callable[[], Coroutine[Any, Any, bool]]) -> NoReturn:
         """Renew the credentials of the running connection whenever they may have changed.
 
-        If they cannot be read, the current ones stay in use. Raises: NotEngaged if they are for another server.
+        If the credentials cannot be read, the current ones stay in use.
+
+        Raises: NotEngaged if the credentials are for another server.
         """
         is_read = True
         while True:
@@ -146,14 +148,14 @@ class ClusterEngagement:
             self.credentials_changed.clear()
             try:
                 is_same_server = await renew()
-            except AccessRefused:  # a person has to change them, and that change sets the event
+            except AccessRefused:  # A person has to change the credentials, which sets the event.
                 is_read = True
             except ConfigurationError:
                 is_read = False
             else:
                 is_read = True
                 if not is_same_server:
-                    raise NotEngaged(f"cluster {self.name} has another server or authority now; it is engaged anew")
+                    raise NotEngaged(f"cluster {self.name} has another server or authority now; it is engaged again")
 
     async def _until_credentials_may_differ(self, *, is_read: bool) -> None:
         assert self.spec.access is not None
@@ -168,7 +170,7 @@ class ClusterEngagement:
 
 @dataclass(frozen=True, slots=True)
 class _LoadedInLoop:
-    """Credentials for a connection in another thread. They are read in the event loop `loop`, which owns `source`."""
+    """Credentials for a connection in another thread, read in the event loop `loop`, which owns `source`."""
 
     source: AccessSource
     loop: asyncio.AbstractEventLoop

@@ -28,12 +28,12 @@ SHUTDOWN_TIMEOUT_SECONDS: Final = 5.0
 
 @dataclass(kw_only=True)
 class ClusterLoop:
-    """Loop of one cluster."""
+    """Loop that runs the passes over one cluster, and the queue of keys from which it takes them."""
 
     reconciler: Reconciler
     clock: Clock
     elapsed: Callable[[], float]
-    """Seconds of a clock that never goes back."""
+    """Function that returns the seconds of a clock that never goes back."""
 
     states: Callable[[], Sequence[SourceState]]
     """Function that returns the last states of the sources."""
@@ -45,13 +45,13 @@ class ClusterLoop:
     """Receiver of notices about the cluster, as (subject, text)."""
 
     max_concurrent: int
-    """Most partial passes that run side by side."""
+    """Maximum number of partial passes at the same time."""
 
     whole_pass_turn: Callable[[], AbstractAsyncContextManager[None]]
     """Context manager in which each full pass runs."""
 
     event_router: EventRouter | None = None
-    """Map from watch events of the cluster to keys; None if nothing is watched."""
+    """Map from watch events of the cluster to keys, or None if nothing is watched."""
 
     _wake_event: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -71,7 +71,7 @@ class ClusterLoop:
         self._workers = Workers(self.queue, self._dispatcher.do, self._wake_event.set, limit=self.max_concurrent)
 
     def enqueue(self, roots: Roots, priority: int = PRIORITY_CHANGE) -> None:
-        """Enqueue roots for a partial pass, or everything (None) for a full one.
+        """Enqueue `roots` for a partial pass, or if `roots` is None everything for a full pass.
 
         Full passes that change nothing take at most half of the time.
         """
@@ -83,7 +83,7 @@ class ClusterLoop:
         self.enqueue(None, PRIORITY_RESYNC)
 
     def on_timer(self) -> None:
-        """Enqueue the roots that are affected by the time alone; everything if no root in particular is."""
+        """Enqueue the roots that are affected by the time alone. If no single root is known, enqueue everything."""
         self.enqueue(self.reconciler.advance_clock() or None, PRIORITY_WINDOW)
 
     def sources_changed(self) -> None:
@@ -93,7 +93,7 @@ class ClusterLoop:
     async def run(self, stop: asyncio.Event) -> None:
         """Run a full pass at the start and at each hint, and partial passes for events and commits.
 
-        Once `stop` is set, finish the current rounds and begin no other. Raise the error that ends the process.
+        Once `stop` is set, finish the current rounds and do not begin another. Raises: the error that ends the process.
         """
         self.reconciler.run_in_background(
             self._dispatcher.requeue_write, lambda _: self.enqueue(None), self._dispatcher.answered
@@ -117,6 +117,6 @@ class ClusterLoop:
             await self.reconciler.close(0.0)
 
     async def wait_until_idle(self) -> None:
-        """Wait until the current passes and writes are finished. Others may have begun in between."""
+        """Wait until the current passes and writes are finished. Further passes may have begun in between."""
         await self._workers.idle()
         await self.reconciler.wait_until_idle()

@@ -1,6 +1,6 @@
-"""Removal of a cluster that Git no longer declares: of our objects there, of the hub's mark, and of the hub's record.
+"""Removal of a cluster that Git no longer declares: its deployed objects, the hub's mark there, and the hub's record.
 
-The record goes last, so that a restart of the hub continues the removal.
+The record is deleted last, so that after a restart the hub continues the removal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RemovalGivenUp(GitopsError):
 
 @dataclass
 class ClusterRemoval:
-    """Removal of one cluster. `drained` is set once nothing that is to go is left in the cluster."""
+    """Removal of one cluster. `drained` is set once no object that is to be removed is left in the cluster."""
 
     spec: ClusterSpec
     environment: FleetEnvironment
@@ -48,11 +48,11 @@ class ClusterRemoval:
 
     @property
     def keeps_objects(self) -> bool:
-        """Return whether our objects stay in the cluster, so that only the mark is removed."""
+        """Return whether the deployed objects stay in the cluster, so that only the mark is removed."""
         return self.spec.on_remove is OnRemove.ORPHAN
 
     async def begin(self) -> ClusterRecord | None:
-        """Record that the cluster is being removed. Return its record; None if it is removed already.
+        """Record that the cluster is being removed. Return its record, or None if the cluster is removed already.
 
         Raises: RemovalGivenUp, ClusterError.
         """
@@ -67,7 +67,7 @@ class ClusterRemoval:
         return record
 
     async def wait_until_given_up(self, monitor: ReachMonitor) -> NoReturn:
-        """Wait until the removal cannot go on: a cluster may answer, and still keep what is to go.
+        """Wait until the removal cannot continue. A cluster may answer and still keep objects that are to be removed.
 
         Raises: Unavailable if the cluster does not answer now, RemovalGivenUp.
         """
@@ -88,7 +88,7 @@ class ClusterRemoval:
         self.reporter.observer.print_notice("cluster", "removed")
 
     async def give_up(self, reason: str) -> None:
-        """Delete the record, and leave the cluster as it is. `reason` is the text of RemovalGivenUp."""
+        """Delete the record, and leave the cluster as it is. `reason` is the text of `RemovalGivenUp`."""
         notice = self.reporter.observer.print_notice
         notice("cluster", f"its removal was given up: {reason}; what lives there stays")
         try:
@@ -97,7 +97,7 @@ class ClusterRemoval:
             notice("cluster", f"its record stays until the next start: {error}")
 
     def stand_back(self, message: str) -> None:
-        """Report why the removal waits."""
+        """Report that the removal waits until the cluster answers. `message` has the reason."""
         give_up = f"`levelgate cluster forget {self.name} --reason ...` gives it up"
         self.reporter.report(
             ReachState.REMOVED, f"no longer declared in Git; waits until it answers; {give_up} ({message})"
@@ -112,8 +112,8 @@ def _raise_if_given_up(record: ClusterRecord) -> None:
 def is_drained(result: ReconcileResult) -> bool:
     """Return whether a full pass, for which Git declared nothing, has found nothing that is still to be pruned.
 
-    An object that a person keeps from pruning stays, with all that it owns, and the removal does not wait for it. A
-    kind that cannot be listed may have more objects, so the cluster is not drained.
+    If a person protects an object from pruning, it stays with all that it owns, and the removal does not wait for it.
+    If a kind cannot be listed, it may have further objects, so the cluster is not drained.
     """
     if result.touched is not None or result.holds_pruning or result.observed.unreadable or result.propagation.stopped:
         return False

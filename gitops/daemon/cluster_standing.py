@@ -15,7 +15,7 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ClusterStanding:
-    """State of a cluster, since when, and why it is not Engaged."""
+    """State of a cluster, the time since when it has that state, and the reason for any state but Engaged."""
 
     state: ReachState
     since: datetime
@@ -41,7 +41,7 @@ class StandingReporter:
         self.standing = ClusterStanding(ReachState.UNREACHABLE, self.clock.now(), "not connected yet")
 
     def report(self, state: ReachState, message: str) -> None:
-        """Set the standing, and report it if it differs from the one before. `since` changes with the state only."""
+        """Set the standing, and report it if it has changed. `since` changes only if the state changes."""
         if (state, message) == (self.standing.state, self.standing.message):
             return
         since = self.clock.now() if state != self.standing.state else self.standing.since
@@ -50,5 +50,5 @@ class StandingReporter:
         self.observer.print_notice("cluster", f"{state}: {message}" if message else str(state))
 
     def record(self) -> None:
-        """Put the standing into the record of the cluster soon."""
+        """Queue a write of the standing to the record of the cluster."""
         self.recorder.update(self.name, self.standing.recorded)

@@ -25,15 +25,15 @@ PLAN_TRAILER = "Levelgate-Plan"
 
 
 class PlanHashMismatch(GitopsError):
-    """Difference between the plan of a commit and the plan that was agreed to. Nothing was written."""
+    """Error of a commit whose plan differs from the plan that was agreed to. Nothing was written."""
 
 
 async def require_plan_hash(
     cluster: Cluster, state: SourceState, required_hash: str, *, clock: Clock, cluster_name: str
 ) -> None:
-    """Check that the plan of the source has this hash.
+    """Check that the plan of the source has the hash `required_hash`.
 
-    Raises: PlanHashMismatch if it has another one, ClusterError if the cluster cannot be read.
+    Raises: PlanHashMismatch if the plan has another hash, ClusterError if the cluster cannot be read.
     """
     from gitops.plan import planner  # few commits need a plan, and the import slows down the start
     from gitops.plan.report import is_same
@@ -50,7 +50,7 @@ async def require_plan_hash(
 async def plan_mismatch(
     cluster: Cluster, state: SourceState, trailer_hash: str, *, clock: Clock, cluster_name: str
 ) -> HeldCommit | None:
-    """Return the commit of this state as held if its plan is not the plan with `trailer_hash`; None if it is.
+    """Return the commit of `state` as held, or None if its plan has the hash `trailer_hash`.
 
     Raises: ClusterError.
     """
@@ -72,7 +72,7 @@ class CommitAcceptance:
     name: str
     mirror: Mirror
     last_state: SourceState | None
-    """State that was read last; None after a start."""
+    """State that was read last, or None if no state was read since the start."""
 
     record: Object | None
     """Record of the source in the cluster."""
@@ -88,7 +88,7 @@ class CommitAcceptance:
     notice: Callable[[str, str], None]
 
     async def find_held_commit(self, current_commit: AcceptedCommit, new_commit: AcceptedCommit) -> HeldCommit | None:
-        """Return `new_commit` as held if a person has to approve it, else None. Raises: SourceError, ClusterError."""
+        """Return `new_commit` as held if a person has to approve it, or None. Raises: SourceError, ClusterError."""
         run, mirror, record = self.server_limits.run, self.mirror, self.record
         held_commit = await run(mirror, objection, mirror, current_commit, new_commit, record)
         unpinned = (
@@ -110,7 +110,7 @@ class CommitAcceptance:
     async def read_state(
         self, current_commit: AcceptedCommit, new_commit: AcceptedCommit, held_commit: HeldCommit | None
     ) -> SourceState:
-        """Return the source at `new_commit`; at its current commit with the held one as an offer, if there is one.
+        """Return the source at `new_commit`. With a `held_commit`, return it at the current commit, with that offer.
 
         Raises: SourceError if the source has no current commit.
         """
@@ -125,8 +125,8 @@ class CommitAcceptance:
     async def _read_commit(self, commit: str, held_commit: HeldCommit | None) -> SourceState:
         """Return the source at `commit`.
 
-        With a held commit, `commit` is the current one. If no copy has it any more, the source stays there without
-        content, so that nothing is written.
+        With a held commit, `commit` is the current commit. If no local copy has `commit` any more, return the source
+        there without content, so that nothing is written.
         """
         if held_commit and not commit:
             raise SourceError(str(self.mirror.target), held_commit.why, advice=self._advice(held_commit))
@@ -141,7 +141,7 @@ class CommitAcceptance:
         return state_of(self.name, self.mirror.target, snapshot, self.last_state.catalog if self.last_state else None)
 
     async def _find_plan_mismatch(self, config: SourceConfig, commit: str) -> HeldCommit | None:
-        """Return the commit as held if its plan is not the required one. An approved commit needs no plan."""
+        """Return `commit` as held if its plan is not the required plan. An approved commit needs no plan."""
         target = self.mirror.target
         if is_approved(self.record, commit, target.path):
             return None

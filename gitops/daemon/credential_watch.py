@@ -1,7 +1,7 @@
 """Hints that credentials of clusters may have changed, from the hub's Secrets and from the kubeconfig directory.
 
-A hint has no data; its receiver reads the credentials. Hints may be missing for a place that cannot be watched, so a
-listener asks `tells_changes`, and polls if it is false.
+A hint has no data, so its receiver reads the credentials. If a place cannot be watched, hints are missing. So a
+listener calls `tells_changes`, and polls if the result is false.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CredentialWatch:
 
     @contextmanager
     def listen(self, access: ClusterAccess) -> Iterator[asyncio.Event]:
-        """Yield an event that is set whenever these credentials may have changed. The listener clears it."""
+        """Yield an event that is set whenever the credentials at `access` may have changed. The listener clears it."""
         event = asyncio.Event()
         self._listeners[event] = access
         try:
@@ -50,9 +50,9 @@ class CredentialWatch:
             del self._listeners[event]
 
     def tells_changes(self, access: ClusterAccess) -> bool:
-        """Return whether a hint follows each change.
+        """Return whether a hint follows each change of the credentials at `access`.
 
-        Files give no guarantee: their file system may report no changes, and links may lead out of the directory.
+        For a file the result is false, because file systems may not report changes, and links may leave the directory.
         """
         return isinstance(access, SecretAccess) and not self._is_refused
 
@@ -74,13 +74,13 @@ class CredentialWatch:
         self._wake(lambda access: isinstance(access, FileAccess))
 
     def _begun(self, _: WatchTarget) -> None:
-        """Wake all listeners of Secrets: a watch that begins does not tell changes of before."""
+        """Wake all listeners of Secrets, because a watch does not report changes from before its begin."""
         self._is_refused = False
         self._wake(lambda access: isinstance(access, SecretAccess))
 
     def _failed(self, _: WatchTarget, error: ClusterError) -> None:
         """Fall back to polling if the hub refuses the watch."""
-        # A hub that does not answer could not be polled either.
+        # A hub that does not answer could not be polled either, so only a refusal counts.
         if error.status and not self._is_refused:
             self._is_refused = True
             self.notice(f"Secrets with credentials of clusters cannot be watched, and are read once a minute: {error}")

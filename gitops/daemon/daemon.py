@@ -160,7 +160,7 @@ class Daemon:
                 self._start_fact_request(external)
 
     def _start_fact_request(self, external: ExternalFactSource) -> None:
-        """Request a fact in its own task, unless one is running, so that a slow server delays nothing else."""
+        """Request a fact in a separate task, so that a slow server delays nothing else. Start at most one for each."""
         self._fact_requests = {pending: task for pending, task in self._fact_requests.items() if not task.done()}
         if external not in self._fact_requests:
             self._fact_requests[external] = asyncio.create_task(self._request_fact(external))
@@ -180,7 +180,7 @@ class Daemon:
 
 
 def group_by_location(config: Config) -> Mapping[str, list[SourceConfig]]:
-    """Return the sources by the location (server or directory) that is polled for them."""
+    """Return the sources, grouped by the location (server or directory) that is polled for them."""
     sources_by_location: dict[str, list[SourceConfig]] = {}
     for source in config.sources:
         sources_by_location.setdefault(source.target.location, []).append(source)

@@ -66,14 +66,14 @@ class Fetcher:
         self._records = SourceRecords(self.cluster, self.clock)
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> set[str]:
-        """Fetch these sources from now on. Return the names of those with a new mirror, which are to be polled."""
+        """Fetch the sources of `mirrors` from now on. Return the sources with a new mirror, which are to be polled."""
         new = {name for name, mirror in mirrors.items() if self.mirrors.get(name) is not mirror}
         self.mirrors, self.configs = mirrors, configs
         self.errors = {name: error for name, error in self.errors.items() if name in mirrors}
         return new
 
     def mark_due(self, names: Iterable[str]) -> None:
-        """Poll these sources with the next `start_fetches`."""
+        """Note that the next `start_fetches` has to poll the sources `names`."""
         self._due_sources |= set(names)
 
     async def fetch(self) -> list[SourceState]:
@@ -84,7 +84,7 @@ class Fetcher:
     def start_fetches(self) -> list[Coroutine[None, None, None]]:
         """Return one coroutine per server with due sources, so that a server that hangs delays its own sources only.
 
-        The caller has to await each. A source whose server is still polled remains due.
+        The caller has to await each coroutine. If the server of a source is still polled, the source remains due.
         """
         self._due_sources &= self.mirrors.keys()
         servers: dict[Hashable, dict[str, Mirror]] = {}
@@ -97,7 +97,7 @@ class Fetcher:
         return fetches
 
     async def _poll_server(self, due_mirrors: Mapping[str, Mirror]) -> None:
-        """Poll one server for its due sources, but for those in backoff. Of pinned ones, read the pinned commit."""
+        """Poll one server for its due sources. Skip sources in backoff, and read pinned sources at their commit."""
         try:
             requested = {
                 name: self._pending_requests[name] for name in due_mirrors.keys() & self._pending_requests.keys()
@@ -157,7 +157,7 @@ class Fetcher:
 
     @property
     def next_pin_expiry(self) -> datetime | None:
-        """Return when the next pin expires; None if no pin has an end."""
+        """Return the time at which the next pin expires, or None if no pin has an end."""
         return self._records.next_pin_expiry
 
     def _mark_requests_answered(self, requested: SyncRequests) -> None:
@@ -169,7 +169,7 @@ class Fetcher:
                 del self._pending_requests[name]
 
     async def _fetch_changed(self, mirrors: Mapping[str, Mirror]) -> None:
-        """Ask one server for the refs of these sources, and read the sources whose commit has changed."""
+        """Ask one server for the refs of the sources of `mirrors`, and read the sources whose commit has changed."""
         mirror = next(iter(mirrors.values()))
         credential_states = mirror.credential_states
         names = sorted({name for source_mirror in mirrors.values() for name in source_mirror.ref_names})
@@ -205,7 +205,7 @@ class Fetcher:
             self._due_sources.add(name)  # the next pass reports the error of the cluster
 
     async def _accept_tip(self, name: str, mirror: Mirror, tip: Tip, last_state: SourceState | None) -> None:
-        """Fetch the commit of a tip and read it. If a person has to approve it first, the source stays as it is."""
+        """Fetch the commit of `tip` and read it. If a person has to approve it first, the source stays as it is."""
         record = await self._records.get_record(name)
         if last_state is None and not await self._server_limits.run(mirror, mirror.has_commit, tip.commit):
             # The fetch may take long. Until it ends, the source is healed from the accepted commit.
@@ -241,7 +241,7 @@ class Fetcher:
         self._store_state(name, mirror, await acceptance.read_state(current_commit, new_commit, held_commit))
 
     async def _read_pinned(self, name: str, mirror: Mirror, pin: Pin) -> None:
-        """Read the commit to which a person has pinned the source. The pin counts as its approval.
+        """Read the commit to which a person has pinned the source. The pin counts as an approval of the commit.
 
         The server is asked only if the local copy does not have the commit.
         """
@@ -294,10 +294,10 @@ class Fetcher:
         self.errors[name] = error
 
     async def read_earlier(self, name: str, commit: str) -> Catalog | None:
-        """Return the source at an earlier commit, whose id may be short; None if the local copy does not have it.
+        """Return the source at an earlier commit, or None if the local copy does not have it. The id may be short.
 
-        Healing needs at most two per source, so two are kept: the commit that was applied completely, and the one that
-        is being applied. No request is sent.
+        No request is sent. Healing needs the commit that was applied completely and the commit that is being applied.
+        So two catalogs per source are kept.
         """
         kept = self._earlier.setdefault(name, {})
         if commit not in kept and (mirror := self.mirrors.get(name)):

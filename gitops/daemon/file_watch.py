@@ -1,6 +1,6 @@
 """Hints that a local repository, a file or a directory has changed, sooner than the next poll.
 
-A hint has no data. It may be missing or superfluous, so polling goes on beside it. This is the only module that imports
+A hint has no data. Hints may be missing or superfluous, so polling continues. This is the only module that imports
 watchdog, whose threads pass each change to the event loop.
 """
 
@@ -25,13 +25,13 @@ _CEILING_SECONDS = 1.0
 
 CHECK_INTERVAL_SECONDS: Final = 5.0
 MAX_CHECK_INTERVAL_SECONDS: Final = 300.0
-"""Shortest and longest interval in seconds between two checks whether a watch has ended."""
+"""Longest interval in seconds between two checks that a watch lives. `CHECK_INTERVAL_SECONDS` is the shortest."""
 
 FAILURES_WITHOUT_BACKOFF: Final = 5
-"""Failures in a row after which each further one doubles the interval."""
+"""Number of failures in a row after which each further failure doubles the interval."""
 
 STABLE_SECONDS: Final = 60.0
-"""Age in seconds from which a watch counts as sound: that is reported, and earlier failures no longer count."""
+"""Age in seconds from which a watch counts as sound. It is then reported, and earlier failures no longer count."""
 
 _WATCHED_FILES = frozenset({"HEAD", "packed-refs"})
 _WATCHED_DIRECTORIES = ("refs", "reftable")
@@ -57,12 +57,12 @@ class _PathWatch:
     """Watch of the directories around `path`, active within its context. Enter and leave it on the event loop.
 
     `on_change` is called on the loop once the directories have been quiet for 50 ms, at the latest 1 s after the first
-    change. A watch that ends is restarted, and `on_change` is called then, since changes may have been missed. `warn`
+    change. If the watch ends, it is restarted and `on_change` is called, because changes may have been missed. `warn`
     receives each reason for which the path is not watched once, and a text when the path is watched again.
     """
 
     fires_on_first = False
-    """True if `on_change` is called at once for the first change of a burst: each change is complete by itself."""
+    """True if `on_change` is called at once for the first change of a burst, because each change is complete."""
 
     def __init__(self, path: Path, on_change: Callable[[], None], *, warn: Callable[[str], None]) -> None:
         self._path = path
@@ -79,7 +79,7 @@ class _PathWatch:
         raise NotImplementedError
 
     def is_relevant(self, path: Path) -> bool:
-        """Return whether a change of this file is to be reported."""
+        """Return whether a change of the file `path` is to be reported."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -242,11 +242,11 @@ class DirectoryWatch(_PathWatch):
 
 
 class Debounce:
-    """Debouncer: one call of `action` per burst of pokes.
+    """Debouncer that calls `action` once per burst of pokes.
 
-    The call follows `trailing` quiet seconds after the last poke, at the latest `ceiling` seconds after the first. With
-    `leading`, `action` is called for the first poke at once, and once more if others follow. All calls are made on the
-    event loop, by its monotonic time.
+    The call follows `trailing` seconds after the last poke, and at the latest `ceiling` seconds after the first. With
+    `leading`, `action` is called at once for the first poke, and once more if further pokes follow. All calls are made
+    on the event loop, by its monotonic time.
     """
 
     def __init__(
@@ -292,7 +292,7 @@ class Debounce:
         self._action()
 
     def _fire_time(self, first: float) -> float:
-        """Return when the burst that began with the poke at `first` is reported."""
+        """Return the time at which the burst that began with the poke at `first` is reported."""
         if self._leading and first > self._quiet_from:
             return first
         return min(self._last_poke + self._trailing, first + self._ceiling)
@@ -323,7 +323,10 @@ def is_ref(path: Path, directory: Path) -> bool:
 
 
 def _silent_file_system_type(path: Path, *, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """Return the type of the file system of `path` if it does not report changes by other machines; else empty."""
+    """Return the type of the file system of `path` if that does not report changes by other machines.
+
+    Otherwise return an empty string.
+    """
     try:
         lines = mounts.read_text().splitlines()
     except OSError:

@@ -31,7 +31,7 @@ from renderer.identity import GroupKind
 
 
 async def _read_none(_source: str, _commit: str) -> None:
-    """Return no earlier commit, before the reader of sources is set."""
+    """Return None as the catalog of any commit. It stands in until the reader of sources is set."""
 
 
 @dataclass
@@ -44,10 +44,10 @@ class Fleet:
     """Function that returns the observer of a cluster."""
 
     scopes: Callable[[], Mapping[GroupKind, bool]]
-    """Function that returns of each served kind whether it is namespaced."""
+    """Function that returns for each served kind whether the kind is namespaced."""
 
     set_timer: Callable[[ClusterName, datetime | None], None] = field(default=lambda _name, _moment: None, init=False)
-    """Receiver of the time at which `on_timer` of a cluster is to be called; None for no time."""
+    """Receiver of the time at which `on_timer` of a cluster is to be called, or None for no time."""
 
     read_earlier: EarlierCatalogs = field(default=_read_none, init=False)
     """Reader of a source at an earlier commit."""
@@ -90,11 +90,11 @@ class Fleet:
 
     @property
     def local_states(self) -> list[SourceState]:
-        """Return the sources as the hub's own cluster gets them."""
+        """Return the projections of the sources for the hub's own cluster."""
         return self.projections.states_of(LOCAL_CLUSTER)
 
     async def read_projected(self, cluster: ClusterName, source: str, commit: str) -> Catalog | None:
-        """Return a source at an earlier commit as the cluster got it; None if that commit cannot be read."""
+        """Return the projection of a source at an earlier commit, or None if that commit cannot be read."""
         catalog = await self.read_earlier(source, commit)
         return self.projections.project_earlier(catalog, cluster) if catalog else None
 
@@ -118,7 +118,7 @@ class Fleet:
             member.resync()
 
     def on_timer(self, name: ClusterName) -> None:
-        """Enqueue the roots of a cluster that are affected by the time alone. `set_timer` received this time."""
+        """Enqueue the roots of a cluster that are affected by the time alone. Call it at the time for `set_timer`."""
         if member := self.members.get(name):
             member.on_timer()
 
@@ -138,7 +138,7 @@ class Fleet:
     ) -> dict[ClusterName, asyncio.Task[ReconcileResult]]:
         """Start a single run in each cluster that is neither paused nor the hub's own. Return the task of each.
 
-        The kinds that the hub serves tell which are namespaced. Raises: ClusterError if the hub cannot be read.
+        Which kinds are namespaced is read from the hub. Raises: ClusterError if the hub cannot be read.
         """
         discovery = await self.environment.hub.discover()
         self._project(states, {kind: found.namespaced for kind, found in discovery.resources.items()})
@@ -201,7 +201,7 @@ class Fleet:
             del self.members[member.name], self._tasks[member.name]
 
     def _end(self, name: ClusterName) -> asyncio.Task[None] | None:
-        """Stop the member of a cluster. Return its task, which ends when it has stopped; None if there is none."""
+        """Stop the member of a cluster. Return its task, which ends with the member, or None without one."""
         if (member := self.members.pop(name, None)) is None:
             return self._ending.get(name)
         member.stop()

@@ -21,7 +21,7 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class FleetEnvironment:
-    """Environment of all members of a fleet: the hub, credentials, the clock, and settings of reconcilers.
+    """Objects and settings that the members of a fleet share: the hub, credentials, the clock, and reconciler settings.
 
     `hub_id` is the UID of the hub's namespace `kube-system`. `concurrency` limits requests of one cluster,
     `max_concurrent` its partial passes.

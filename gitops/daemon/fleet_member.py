@@ -59,23 +59,23 @@ class _Stopped(GitopsError):
 
 @dataclass
 class FleetMember:
-    """Work on one cluster that Git declares. If it `is_removed`, Git declares it no longer, and it is to be emptied."""
+    """Work on one cluster that Git declares. If `is_removed` is true, Git no longer declares it, and it is emptied."""
 
     spec: ClusterSpec
     environment: FleetEnvironment
     states: Callable[[Collection[str]], Sequence[SourceState]]
-    """Function that returns the sources as the cluster gets them. Its argument names sources recorded there before."""
+    """Function that returns the projections of the sources. Its argument names the sources recorded in the cluster."""
 
     observer: ClusterObserver
     wake_at: Callable[[datetime | None], None]
-    """Receiver of the time at which `on_timer` is to be called; None for no time."""
+    """Receiver of the time at which `on_timer` is to be called, or None for no time."""
 
     earlier: EarlierCatalogs
     """Reader of a source at an earlier commit, as the cluster got it."""
 
     is_removed: bool = False
     loop: ClusterLoop | None = field(default=None, init=False)
-    """Loop that reconciles the cluster; None while it is not engaged."""
+    """Loop that reconciles the cluster, or None while it is not engaged."""
 
     answers: Counter[tuple[str, int]] = field(default_factory=Counter, init=False)
     """Responses of the server, by verb and status. Status 0 stands for no response."""
@@ -142,7 +142,7 @@ class FleetMember:
             self._credentials_changed.clear()
 
     async def _work_once(self) -> None:
-        """Engage, pause or remove the cluster as declared, until `stop`. Raise the error that ends that earlier."""
+        """Engage, pause or remove the cluster as declared, until `stop`. Raises: the error that ends this earlier."""
         if self._removal is not None:
             await self._remove(self._removal)
         elif self.spec.is_paused:
@@ -152,7 +152,7 @@ class FleetMember:
             await self._engage()
 
     async def run_once(self, run: SingleRun) -> ReconcileResult:
-        """Engage the cluster, do a single run there, and release it. Raises: NotEngaged, with the reason."""
+        """Engage the cluster, do a single run there, and release it. Raises: NotEngaged with the reason."""
         stopping = asyncio.ensure_future(run.stop.wait())
         stopping.add_done_callback(lambda _: self.stop())
         try:
@@ -180,7 +180,7 @@ class FleetMember:
         return f"a fault of Levelgate has ended the work here ({type(error).__name__}: {error})"
 
     def declare(self, spec: ClusterSpec) -> None:
-        """Set the declaration of the cluster in Git, and record it: a removal needs its `onRemove` later."""
+        """Set the declaration of the cluster in Git, and record it, because a later removal needs its `onRemove`."""
         self.spec = spec
         self.environment.recorder.update(self.name, {"declared": declared_document(spec)})
 
@@ -194,7 +194,7 @@ class FleetMember:
             self.loop.sources_changed()
 
     def resync(self) -> None:
-        """Enqueue a full pass. A cluster that is not engaged has one anyway once it is."""
+        """Enqueue a full pass. If the cluster is not engaged, do nothing, because an engagement begins with one."""
         if self.loop is not None:
             self.loop.resync()
 
@@ -204,7 +204,7 @@ class FleetMember:
             self.loop.on_timer()
 
     async def _remove(self, removal: ClusterRemoval) -> None:
-        """Carry out `onRemove` in the cluster, and delete its record. Raise the error that prevents that."""
+        """Carry out `onRemove` in the cluster, and delete its record. Raises: the error that prevents this."""
         if (record := await removal.begin()) is None:
             return
         self._known_sources = tuple(record.sources)
@@ -215,7 +215,7 @@ class FleetMember:
     async def _engage(self) -> None:
         """Connect to the cluster and reconcile it until `stop`, or until a removed cluster is empty.
 
-        Raise the error that ends that earlier.
+        Raises: the error that ends this earlier.
         """
         async with AsyncExitStack() as stack:
             engagement, cluster = await self._unless_stopped(self._connect(stack))
@@ -286,7 +286,7 @@ class FleetMember:
         return leadership
 
     def _wait_for_lease(self, holder: str) -> None:
-        """Note that another process leads in the cluster. `holder` is empty if its name is not known."""
+        """Note that another process leads in the cluster. `holder` is its name, or empty if that is not known."""
         self._lease_holder = holder
         self._reach_changed()
 
@@ -295,7 +295,7 @@ class FleetMember:
         self._leads, self._ended_epoch = False, leadership.epoch
 
     async def _learn_numbers(self) -> None:
-        """Wait until revisions can be numbered. An earlier pass would hold all instances of new revisions."""
+        """Wait until revisions can be numbered. A pass before that would hold all instances of new revisions."""
         sources = [state.catalog.source for state in self._states() if state.catalog.definitions]
         await self._unless_stopped(self.environment.recorder.sources.wait_until_heard(sources))
 
@@ -374,7 +374,7 @@ class FleetMember:
         self._reporter.report(state, "; ".join(describe_troubles(self._monitor.reach)))
 
     def _stand_back(self, message: str) -> None:
-        """Report why the cluster is not reconciled now, and let no other cluster wait for its revision numbers."""
+        """Report why the cluster is not reconciled now. Other clusters stop waiting for its revision numbers."""
         self.environment.recorder.sources.hear(self.name, {})
         if self._removal is not None:
             self._removal.stand_back(message)
@@ -384,7 +384,7 @@ class FleetMember:
 
 @asynccontextmanager
 async def _linked(*events: asyncio.Event) -> AsyncIterator[asyncio.Event]:
-    """Yield an event that is set as soon as any of `events` is."""
+    """Yield an event that is set as soon as any of `events` is set."""
     any_set = asyncio.Event()
 
     async def follow() -> None:

@@ -1,6 +1,6 @@
 """Follower of sources: it polls Git, and hands new states to the loop of the cluster, or to all clusters of a fleet.
 
-See `fetcher` for sources that cannot be read.
+`gitops.daemon.fetcher` says what happens to sources that cannot be read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIRST_FETCH_TIMEOUT_SECONDS = 5.0
 
 @dataclass
 class Follower:
-    """Follower of the sources of one cluster, or of a fleet. Without a fleet, the cluster gets all of each source."""
+    """Follower of the sources of one cluster, or of a fleet. Without a fleet, the cluster gets whole sources."""
 
     mirrors: Mapping[str, Mirror]
     reconciler: Reconciler
@@ -56,7 +56,7 @@ class Follower:
     """Receiver of the result of each pass over the process's own cluster."""
 
     set_timer: Callable[[datetime | None], None] = lambda _: None
-    """Receiver of the time at which `on_timer` is to be called; None for no time."""
+    """Receiver of the time at which `on_timer` is to be called, or None for no time."""
 
     configs: Mapping[str, SourceConfig] = field(default_factory=dict)
     """Settings of sources in the configuration, by name. A source may have none."""
@@ -96,7 +96,7 @@ class Follower:
 
     @property
     def event_router(self) -> EventRouter | None:
-        """Return the map from watch events to keys; None if nothing is watched."""
+        """Return the map from watch events to keys, or None if nothing is watched."""
         return self.cluster_loop.event_router
 
     @event_router.setter
@@ -112,10 +112,10 @@ class Follower:
         return self.cluster_loop.queue
 
     def configure(self, mirrors: Mapping[str, Mirror], configs: Mapping[str, SourceConfig]) -> None:
-        """Follow these sources from the next pass on.
+        """Follow the sources of `mirrors` from the next pass on.
 
-        Objects of a source that is not among them stay as they are. A source with a new mirror is read again, and keeps
-        its last state until that succeeds.
+        Objects of any other source stay as they are. A source with a new mirror is read again, and keeps its last state
+        until the read succeeds.
         """
         self.poll(*self._fetcher.configure(mirrors, configs))
         self.mirrors, self.configs = mirrors, configs
@@ -124,7 +124,7 @@ class Follower:
             self.fleet.update(self._fetcher.states)
 
     def poll(self, *names: str) -> None:
-        """Poll these sources soon. If a kind of the cluster cannot be watched, enqueue a full pass too."""
+        """Poll the sources `names` soon. If a kind of the cluster cannot be watched, enqueue a full pass too."""
         self._fetcher.mark_due(names)
         if self.event_router is not None and self.event_router.is_blind:
             self.reconcile_all()
@@ -149,7 +149,7 @@ class Follower:
     ) -> ReconcileResult:
         """Poll all sources once, do a single run over the process's own cluster, and return its last pass.
 
-        `wait`: see `SingleRun`. `check_state` raises if the state of a source must not be applied.
+        For `wait`, see `SingleRun`. `check_state` raises an error if the state of a source must not be applied.
         """
         self.poll(*self.mirrors)
         states = await self.fetch()
@@ -189,7 +189,7 @@ class Follower:
         self.enqueue(None)
 
     def enqueue(self, roots: Roots, priority: int = PRIORITY_CHANGE) -> None:
-        """Enqueue roots or (None) everything; see `ClusterLoop.enqueue`."""
+        """Enqueue `roots`, or everything if `roots` is None (see `ClusterLoop.enqueue`)."""
         self.cluster_loop.enqueue(roots, priority)
 
     def resync(self) -> None:
@@ -199,7 +199,7 @@ class Follower:
             self.fleet.resync()
 
     def on_timer(self) -> None:
-        """Enqueue the roots that are affected by the time alone; everything if a pin has expired."""
+        """Enqueue the roots that are affected by the time alone. If a pin has expired, enqueue everything."""
         pin_expiry = self._fetcher.next_pin_expiry
         if pin_expiry is not None and pin_expiry <= self.clock.now():
             self.enqueue(None, PRIORITY_WINDOW)
@@ -207,7 +207,7 @@ class Follower:
             self.cluster_loop.on_timer()
 
     async def run_forever(self) -> None:
-        """Poll all sources, then follow and reconcile them until `stop`. Raise the error that ends the process."""
+        """Poll all sources, then follow and reconcile them until `stop`. Raises: the error that ends the process."""
         self.reconciler.follows = self.mirrors.keys()
         try:
             await wait_for_any(self._fetch_initially(), self.stop.wait())
@@ -244,11 +244,11 @@ class Follower:
             task.cancel()
 
     async def wait_until_idle(self) -> None:
-        """Wait until the current passes and writes are finished. Others may have begun in between."""
+        """Wait until the current passes and writes are finished. Further passes may have begun in between."""
         await self.cluster_loop.wait_until_idle()
 
     def _poll_due_sources(self) -> None:
-        """Pass on what finished polls have read, and start polls of due sources. Passes run meanwhile."""
+        """Pass on what finished polls have read, and start polls of due sources. Passes run at the same time."""
         for poll in [task for task in self._poll_tasks if task.done()]:
             self._poll_tasks.remove(poll)
             poll.result()

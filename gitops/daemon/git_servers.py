@@ -18,7 +18,7 @@ from gitops.source import Mirror
 from renderer.frozen import dataclass
 
 FAILURES_WITHOUT_BACKOFF: Final = 3
-"""Number of the failure in a row that causes the first backoff."""
+"""Number of failures in a row at which the backoff begins."""
 
 MAX_BACKOFF_SECONDS: Final = 300.0
 THROTTLED_BACKOFF_SECONDS: Final = 60.0
@@ -37,19 +37,19 @@ class _ServerFailure:
     """End of the backoff."""
 
     is_requested_by_server: bool
-    """Whether the server itself has asked for the backoff, by throttling or by `Retry-After`."""
+    """True if the server itself has asked for the backoff, by throttling or by `Retry-After`."""
 
     credential_states: tuple[object, ...]
     """State of the credentials in the last failed request. Changed credentials permit a retry."""
 
     def is_backing_off(self, now: datetime) -> bool:
-        """Return whether the backoff lasts at `now`, also if the wall clock was set back meanwhile."""
+        """Return whether the backoff lasts at `now`, even if the wall clock was set back in between."""
         return is_waiting(self.until, timedelta(seconds=MAX_RETRY_AFTER_SECONDS), now)
 
 
 @dataclass(slots=True)
 class GitServerBackoff:
-    """Backoff of all servers, and the sources for which a person has requested a poll all the same."""
+    """Backoff of all servers, and the sources for which a person has requested a poll despite a backoff."""
 
     _failures: dict[Hashable, _ServerFailure] = field(default_factory=dict)
     _requested_sources: set[str] = field(default_factory=set)
@@ -90,10 +90,10 @@ class GitServerBackoff:
 
 
 def backoff_seconds(failures: int, *, throttled: bool, retry_after: float | None) -> float:
-    """Return the backoff in seconds after this number of failures in a row.
+    """Return the backoff in seconds after `failures` failures in a row.
 
-    It is 0 after the first two, then 1, 2, 4 and so on up to five minutes. A `throttled` request causes a minute at
-    once. `retry_after` is the wish of the server (RFC 9110, 10.2.3), obeyed up to an hour.
+    It is 0 after the first two, then 1, 2, 4 and so on up to five minutes. After a `throttled` request, it is a minute
+    or more. `retry_after` is the request of the server in seconds (RFC 9110, 10.2.3), which counts up to an hour.
     """
     excess = failures - FAILURES_WITHOUT_BACKOFF
     backoff = 0.0 if excess < 0 else exponential_backoff(excess, 1.0, MAX_BACKOFF_SECONDS)
@@ -106,7 +106,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_THREADS_PER_SERVER: Final = 4
-"""Requests to one server that run at the same time."""
+"""Maximum number of requests to one server at the same time."""
 
 
 class GitServerLimits:

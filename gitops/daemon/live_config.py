@@ -1,7 +1,7 @@
 """Configuration in force: the last valid content of `levelgate.yaml`.
 
 A process follows the file even while another process leads. So it starts its term with the current configuration, and
-reports an invalid file before that. An invalid file changes nothing, and is reported once.
+reports an invalid file before its term. An invalid file changes nothing, and is reported once.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _REREAD_INTERVAL: Final = timedelta(minutes=1)
 
 @dataclass
 class LiveConfig:
-    """Configuration in force, and its file."""
+    """Configuration in force, the file that it came from, and the error of the file's present content."""
 
     config: Config
     file: Path | None
-    """File of the configuration; None if it comes from flags, and never changes."""
+    """File of the configuration. If it is None, the configuration comes from flags and never changes."""
 
     notice: Callable[[str, str], None]
     """Receiver of notices, as (subject, text)."""
@@ -41,7 +41,7 @@ class LiveConfig:
     """Function that is called after `config` has changed."""
 
     refusal: str = field(default="", init=False)
-    """Error of the current content of the file; empty if it is valid."""
+    """Error of the current content of the file, or an empty string if it is valid."""
 
     @asynccontextmanager
     async def follow_file(self) -> AsyncIterator[None]:
@@ -56,7 +56,7 @@ class LiveConfig:
                 yield
 
     def reread(self) -> None:
-        """Read the file again. Apply it if it is valid, else report the error once."""
+        """Read the file again. If it is valid, apply it. Otherwise report the error once."""
         assert self.file is not None
         try:
             config = read_config(self.file)

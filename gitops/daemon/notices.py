@@ -1,4 +1,4 @@
-"""Notices about the results of passes, each only when it changes."""
+"""Notices about the results of passes. An unchanged notice is not repeated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from renderer.frozen import dataclass
 
 @dataclass(slots=True)
 class NoticeFilter:
-    """Filter that remembers the last notices: the suspension, errors of sources, and members that were left behind."""
+    """Memory of the last notices: the suspension, errors of sources, and members that were left behind."""
 
     _last_suspension: str = ""
     _last_left_behind: Mapping[str, str] = field(default_factory=dict)

@@ -18,12 +18,12 @@ from gitops.reconcile.sources import SourceState
 from renderer.frozen import dataclass
 
 MAX_PASSES: Final = 500
-"""Passes after which a run ends although each has changed something: another writer reverts the changes."""
+"""Maximum number of passes in a run. If each of them has changed something, another writer reverts the changes."""
 
 
 @dataclass(kw_only=True)
 class SingleRun:
-    """Single run. Without a change, it waits for nodes in flight for at most `wait`. It ends early if `stop` is set."""
+    """Passes until nothing changes. If nodes are in flight, it waits for them for at most `wait`, or until `stop`."""
 
     wait: timedelta
     clock: Clock

@@ -1,7 +1,7 @@
 """Forwarding of hints about new commits to the leading process.
 
-A forge calls a Service, so its webhook reaches any of several processes. One that does not lead forwards the hint like
-`levelgate reconcile`: by an annotation on the record of the source.
+A forge calls a Service, so its webhook reaches any of several processes. A process that does not lead forwards the hint
+as `levelgate reconcile` does, by an annotation on the record of the source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from renderer.identity import source_parent
 
 @dataclass
 class SyncHintForwarder:
-    """Forwarder of hints about sources."""
+    """Receiver of hints about sources, which polls them here or informs the leading process."""
 
     cluster: Cluster
     """Cluster that accepts writes even if this process does not lead."""
@@ -33,10 +33,10 @@ class SyncHintForwarder:
     """Function that polls the named sources soon, used if this process leads."""
 
     async def take(self, *sources: str) -> None:
-        """Poll these sources soon, here or in the leading process.
+        """Poll `sources` soon, here or in the leading process.
 
-        The hint of a source without a record is not forwarded, and the source waits for its regular poll. During a
-        suspension no hint is forwarded. Raises: ClusterError.
+        If a source has no record, its hint is not forwarded, and it waits for its regular poll. During a suspension,
+        no hint is forwarded. Raises: ClusterError.
         """
         if self.leads():
             self.poll(*sorted(set(sources)))

@@ -43,7 +43,7 @@ class SourceRecords:
     _reported: dict[str, UnreadableSource | None] = field(default_factory=dict)
 
     async def load_missing(self, sources: Iterable[str]) -> None:
-        """Read the records of these sources that neither a pass nor this method has read yet."""
+        """Read the records of `sources` that neither a pass nor this method has read yet."""
         for name in sources:
             if name not in self._pins:
                 try:
@@ -54,7 +54,7 @@ class SourceRecords:
                 self._reported[name] = UnreadableSource.from_record(record) if record else None
 
     async def get_record(self, source: str) -> Object | None:
-        """Return the record of a source: the first time as `load_missing` has read it, then as it is now.
+        """Return the record of a source. The first call returns what `load_missing` has read, later calls read again.
 
         Raises: ClusterError.
         """
@@ -68,11 +68,11 @@ class SourceRecords:
 
     @property
     def next_pin_expiry(self) -> datetime | None:
-        """Return when the next pin expires; None if no pin has an end."""
+        """Return the time at which the next pin expires, or None if no pin has an end."""
         return min((pin.until for pin in self._pins.values() if pin and pin.until), default=None)
 
     def find_changed_pins(self, sources: Iterable[str], result: ReconcileResult) -> set[str]:
-        """Return the sources whose pin began, ended or changed, as this pass has seen it."""
+        """Return those of `sources` whose pin began, ended or changed, as the pass with this result has seen it."""
         changed_sources = set[str]()
         for name in self._pins.keys() & set(sources):
             if not result.observed.is_known(source_parent(name)):
@@ -99,9 +99,9 @@ class SourceRecords:
         await self._annotate(source, well_known.APPROVED_COMMIT, None)
 
     async def report_error(self, source: str, error: SourceError | None) -> None:
-        """Record that a source cannot be read, and since when, or (None) that it can be read again.
+        """Record that a source cannot be read, and since when. If `error` is None, record that it can be read again.
 
-        So `levelgate status` can tell how old the state of the source is.
+        `levelgate status` uses the record to tell how old the state of the source is.
         """
         previous = self._reported.get(source)
         since = previous.since if previous else timestamp(self.clock.now())
@@ -131,6 +131,6 @@ class SourceRecords:
 def is_same_message(first: str, second: str) -> bool:
     """Return whether two messages differ at most in numbers.
 
-    A different count of missing bytes, for example, is no reason for another write and the pass that it causes.
+    Such a difference, for example in a count of missing bytes, does not justify a write and the pass that it causes.
     """
     return _NUMBER.sub("0", first) == _NUMBER.sub("0", second)

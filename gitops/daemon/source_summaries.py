@@ -9,7 +9,7 @@ from gitops.records.display_state import DisplayState
 
 
 def summarize_sources(result: ReconcileResult) -> dict[str, SourceSummary]:
-    """Return the summary of each source of a pass, by name. A source without any set in the cluster has none."""
+    """Return the summary of each source of a pass, by name. A source without a set in the cluster is left out."""
     summaries = {}
     for state in result.sources:
         source = state.catalog.source

@@ -22,9 +22,9 @@ _CLOCK_CHECK_SECONDS: Final = 30.0
 class Timers:
     """Named timers on the running event loop, active within `async with`.
 
-    A new timer replaces the one of the same name. A late timer runs once, however many of its times were missed. If the
-    wall clock is set, the timers follow within half a minute: `call_at` by the new time, `call_every` without a longer
-    wait than its interval.
+    A new timer replaces the timer of the same name. A late timer runs once, however many of its times were missed. If
+    the wall clock is set, the timers follow within half a minute. A timer of `call_at` then counts by the new time, and
+    a timer of `call_every` waits no longer than its interval.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Timers:
     ) -> None:
         self._clock_check.cancel()
         self._scheduler.shutdown(wait=False)
-        await asyncio.sleep(0)  # the scheduler stops in a callback of the loop
+        await asyncio.sleep(0)  # The scheduler stops in a callback of the loop.
 
     def call_every(self, name: str, interval: timedelta, action: Callable[[], None], *, jitter: float = 0.1) -> None:
         """Call `action` after each `interval`, later by a random part of up to `jitter` times the interval."""
@@ -60,7 +60,7 @@ class Timers:
         self._max_intervals[name] = interval * (1 + jitter)
 
     def call_at(self, name: str, when: datetime, action: Callable[[], None]) -> None:
-        """Call `action` once at `when`, which has a time zone; immediately if that has passed."""
+        """Call `action` once at `when`, which has a time zone. If `when` has passed, call it immediately."""
         from apscheduler.triggers.date import DateTrigger
 
         if when.tzinfo is None:
@@ -68,7 +68,7 @@ class Timers:
         self._add_job(name, DateTrigger(when.astimezone(UTC)), action)
 
     def cancel(self, name: str) -> None:
-        """Cancel a timer, if there is one."""
+        """Cancel the timer `name`, if it exists."""
         from apscheduler.jobstores.base import JobLookupError
 
         self._max_intervals.pop(name, None)

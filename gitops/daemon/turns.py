@@ -1,4 +1,4 @@
-"""Turns for full passes over many clusters. Only a few run at a time, so that each is fast.
+"""Turns for full passes over many clusters. Only a few passes run at a time, so that each is fast.
 
 A cluster that does not answer loses its turn, so that it delays no other cluster.
 """
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 WHOLE_PASSES_AT_ONCE: Final = 4
-"""Full passes that hold a turn at the same time."""
+"""Maximum number of full passes that hold a turn at the same time."""
 
 SILENT_TURN_SECONDS: Final = 5.0
 """Seconds without a response of the cluster after which its pass loses the turn."""
@@ -21,7 +21,7 @@ LONGEST_TURN_SECONDS: Final = 30.0
 
 
 class Turns:
-    """Turns for full passes, `limit` at a time. A pass that loses its turn continues, but no longer counts."""
+    """Turns, of which `limit` can be held at a time. A pass that loses its turn continues, but no longer counts."""
 
     def __init__(self, limit: int, silent_seconds: float, longest_seconds: float) -> None:
         self._free = asyncio.Semaphore(limit)

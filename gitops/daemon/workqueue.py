@@ -33,20 +33,23 @@ PRIORITY_RESYNC: Final = -100
 """Priority of the first full pass, and of periodic ones."""
 
 MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.005, 1000.0
-"""Shortest and longest backoff in seconds. Each failure doubles it; a random part of up to half is taken off."""
+"""Shortest and longest backoff in seconds.
+
+Each failure doubles the backoff. A random part of up to half is subtracted.
+"""
 
 K = TypeVar("K", bound=Hashable)
 
 
 class KeyNotProcessing(GitopsError):
-    """Call of `done` for a key that is not processing: a fault of the caller."""
+    """Error of a caller that calls `done` for a key that is not processing."""
 
 
 @dataclass(order=True, slots=True)
 class _Entry(Generic[K]):
     """Queued key, ordered by `effective_time`: the time of the request plus one second per step of lower priority.
 
-    This is aging: a key of low priority is overtaken for a limited time only.
+    So keys age: a key of low priority is overtaken only for a limited time.
     """
 
     effective_time: float
@@ -58,7 +61,7 @@ class _Entry(Generic[K]):
 
 @dataclass(slots=True)
 class _Delay:
-    """Time at which a delayed key is queued, and its priority then."""
+    """Time at which a delayed key is queued, and the priority with which it is queued."""
 
     due_at: float
     priority: int
@@ -66,7 +69,7 @@ class _Delay:
 
 @dataclass
 class WorkQueue(Generic[K]):
-    """Work queue. Its `len()` is the number of queued keys."""
+    """Keys that are queued, delayed or processing. `len()` is the number of queued keys."""
 
     group_of: Callable[[K], Hashable]
     """Function that returns the group of a key, such as its cluster. Groups with equally urgent keys take turns."""
@@ -92,7 +95,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def oldest_age_seconds(self) -> float:
-        """Return how long the oldest queued key has waited, in seconds."""
+        """Return for how many seconds the oldest queued key has waited."""
         return max((self.now() - entry.queued_at for entry in self._queued.values()), default=0.0)
 
     @property
@@ -106,7 +109,7 @@ class WorkQueue(Generic[K]):
         return frozenset((*self._queued, *self._dirty_while_processing))
 
     def add(self, key: K, priority: int = PRIORITY_CHANGE) -> None:
-        """Queue a key now, once however often it is added, with the highest of its priorities.
+        """Queue a key now. If it is added several times, it is queued once, with the highest of its priorities.
 
         A pending delay of the key ends. A closed queue ignores the call.
         """
@@ -117,7 +120,7 @@ class WorkQueue(Generic[K]):
         self._add(key, priority, self.now())
 
     def add_after(self, key: K, seconds: float, priority: int = PRIORITY_CHANGE) -> None:
-        """Queue a key after a delay. Of two delays the earlier one counts. A dirty key is not delayed."""
+        """Queue a key after a delay. If a key has two delays, the earlier end counts. A dirty key is not delayed."""
         if seconds <= 0 or key in self._queued or key in self._dirty_while_processing:
             self.add(key, priority)
             return
@@ -143,11 +146,11 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     def failure_count(self, key: K) -> int:
-        """Return the failures of a key since its last success."""
+        """Return the number of failures of a key since its last success."""
         return self._failures.get(key, 0)
 
     def get(self) -> K | None:
-        """Return the next key, which is processing until `done`; None if no key is due."""
+        """Return the next key, or None if no key is due. The key is processing until `done` is called."""
         self._queue_due_delays()
         entry = self._best_entry()
         if entry is None:
@@ -162,7 +165,7 @@ class WorkQueue(Generic[K]):
         return entry.key
 
     def done(self, key: K) -> None:
-        """End the processing of a key, and queue it if it was added meanwhile. Raises: KeyNotProcessing."""
+        """End the processing of a key. If the key was added in between, queue it. Raises: KeyNotProcessing."""
         if key not in self._processing:
             raise KeyNotProcessing(f"{key} is not processing: `done` was called twice, or without `get`")
         self._processing.remove(key)
@@ -170,7 +173,7 @@ class WorkQueue(Generic[K]):
             self._add(key, self._dirty_while_processing.pop(key), self.now())
 
     def close(self) -> None:
-        """Accept no more keys. Queued keys are still handed out, delayed ones are dropped."""
+        """Accept no more keys. Queued keys are still handed out, and delayed keys are dropped."""
         self.closed = True
         self._delays.clear()
         self._delay_heap.clear()
@@ -178,7 +181,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def next_due_at(self) -> float | None:
-        """Return when the next delayed key falls due; None if no key is delayed."""
+        """Return the time at which the next delayed key falls due, or None if no key is delayed."""
         self._drop_outdated_delays()
         return self._delay_heap[0][0] if self._delay_heap else None
 
@@ -231,5 +234,5 @@ class WorkQueue(Generic[K]):
 
 
 def _effective_priority(entry: _Entry[K], now: float) -> int:
-    """Return the priority of an entry. A low one becomes that of changes once the entry has aged enough."""
+    """Return the priority of an entry. A low priority becomes that of changes once the entry has aged enough."""
     return PRIORITY_CHANGE if entry.effective_time <= now else entry.priority

@@ -1,7 +1,7 @@
 """Explanations of why an object differs from Git, found in the cluster alone.
 
-They rest on what the last reconciliation recorded. Only windows are judged at the present time, because they change by
-time alone.
+The explanations use the records of the last reconciliation. Only windows are judged at the present time, because the
+state of a window changes without a record.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from renderer.phrasing import suggestion_or_names
 
 
 async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) -> CauseChain:
-    """Return why REF differs from Git. Raises: RefError where nothing has that name, ClusterError."""
+    """Return why REF differs from Git. Raises: RefError if nothing has that name, ClusterError."""
     records, rules, rollouts, installation = await asyncio.gather(
         read_records(cluster), window_calendar.read_rules(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
     )
@@ -63,7 +63,7 @@ async def explain(cluster: Cluster, ref: Ref, namespace: str, *, now: datetime) 
 
 @dataclass(frozen=True, slots=True)
 class _Explainer:
-    """Search for chains of causes in the recorded state of a cluster."""
+    """Search for the chain of causes from an object to the cause at the end, in the recorded state of a cluster."""
 
     recorded: RecordedState
 
@@ -94,7 +94,7 @@ class _Explainer:
         return CauseChain(str(key), DisplayState.SETTLED, key)
 
     async def _explain_instance(self, key: ObjectKey, node: str, live: Object) -> CauseChain:
-        """Explain an instance, or the node of this id in it. Raises: RefError where it has no such node."""
+        """Explain an instance, or its node `node`. Raises: RefError if the instance does not have the node."""
         instance = InstanceState.from_object(live, self.recorded.rollouts)
         causes = _causes_of_node(instance, node) if node else list(instance.causes)
         if node and not causes:
@@ -105,7 +105,10 @@ class _Explainer:
         return await self._explain_causes(key, claim[1], source=claim[0])
 
     async def _explain_unowned(self, key: ObjectKey, ref: Ref, live: Object | None) -> CauseChain:
-        """Explain an object in no set by the instance that wants to create it. Raises: RefError where none does."""
+        """Explain an object without a set by the instance that wants to create it.
+
+        Raises: RefError if no instance wants to create it.
+        """
         recorded = self.recorded
         if live is None:
             for instance in await recorded.all_instances():
@@ -119,7 +122,7 @@ class _Explainer:
         raise RefError(f"{key} {problem} in cluster {recorded.cluster.name}{advice or recorded.unwritten_note}")
 
     async def _require_node(self, instance: Object, node: str) -> None:
-        """Raise RefError unless the instance has an object of this node, or of this collection."""
+        """Check that the instance has an object of the node or collection `node`. Raises: RefError."""
         nodes = {Member.from_object(member).node_id for member in await list_members(self.recorded.cluster, instance)}
         if node not in nodes and not any(node_id.startswith(f"{node}/") for node_id in nodes):
             raise RefError(
@@ -232,9 +235,9 @@ class _Explainer:
         node: str = "",
         source: str = "",
     ) -> CauseChain:
-        """Build the chain from the first of these causes. The others are listed beside it.
+        """Build the chain from the first of `causes`. The explanation lists the others beside the chain.
 
-        Args: *source* is needed only where no *instance* names it.
+        Args: `source` is needed only if there is no `instance`, which would name its source.
         """
         unit = f"{key}/{node}" if node else str(key)
         if not causes and instance and key == instance.key and not node:
@@ -255,7 +258,7 @@ class _Explainer:
         return replace(explanation, source=source, commit=record.target, offered=record.offered)
 
     async def _links(self, key: ObjectKey, cause: Cause, instance: InstanceState | None) -> AsyncIterator[Link]:
-        """Yield the links from this cause to the one at the end of the chain. A cycle ends where it closes."""
+        """Yield the links from `cause` to the cause at the end of the chain. A cycle ends after one round."""
         seen: set[tuple[ObjectKey, str]] = set()
         while (key, cause.node) not in seen:
             seen.add((key, cause.node))
@@ -272,9 +275,9 @@ class _Explainer:
     async def _next_cause(
         self, key: ObjectKey, cause: Cause, instance: InstanceState | None
     ) -> tuple[InstanceState, Cause] | None:
-        """Return the instance and the cause that this cause waits for.
+        """Return the cause for which `cause` waits, with its instance, or None at the end of the chain.
 
-        The cause waits for another node, another instance, or a nested instance.
+        The result is a cause of another node, of another instance, or of a nested instance.
         """
         nodes = [ref.name for ref in cause.references if ref.kind == "Node"]
         if instance and (next_row := next((row for row in instance.causes if row.node in nodes), None)):
@@ -336,14 +339,14 @@ _ROLLOUT_BLOCKERS: Mapping[Reason, Callable[[InstanceState, InstanceState], bool
     Reason.HALTED: _has_failed_in,
     Reason.WAVE_NOT_REACHED: _is_in_earlier_wave,
 }
-"""Reasons that come from the rollout, each with the test of whether another instance holds up this one."""
+"""Reasons that come from the rollout, each with a test whether a candidate holds up an instance."""
 
 
 def _causes_of_node(instance: InstanceState, node: str) -> list[Cause]:
-    """Return the causes at a node, and those whose dependents include it."""
+    """Return the causes at the node `node`, and the causes whose dependents include that node."""
     return [cause for cause in instance.causes if node == cause.node or node in cause.dependents]
 
 
 def _window_names(causes: Iterable[Cause]) -> set[str]:
-    """Return the names of the windows to which these causes refer."""
+    """Return the names of the windows to which `causes` refer."""
     return {ref.name for cause in causes for ref in cause.references if ref.kind == "Window"}

@@ -23,33 +23,33 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 MAX_OPENINGS = 3
-"""Openings of a closed window that a link lists."""
+"""Maximum number of openings of a closed window that a link lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingLink:
-    """Link for an object that waits."""
+    """Link of a chain at which an object waits, with the cause and its details."""
 
     key: ObjectKey
     cause: Cause
     instance: InstanceState | None = None
     settled: tuple[str, ...] = ()
-    """Names of the settled instances of its wave, where it waits for its pace."""
+    """If the object waits for its pace, names of the settled instances of its wave."""
     unsettled: tuple[str, ...] = ()
-    """Names of the instances or nodes that it waits for."""
+    """Names of the instances or nodes for which the object waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindowLink:
-    """Link for a closed window."""
+    """Link of a chain at which a closed window holds up changes, with the times at which the window opens."""
 
     closed_window: ClosedWindow
     opens: tuple[datetime, ...]
-    """Next times at which changes may start; empty for never."""
+    """Next times at which changes may start. There are none if the window never opens again."""
 
     @classmethod
     def from_window(cls, now: datetime, window: Window, source: str) -> ClosedWindowLink:
-        """Return the link for a window that is closed at *now*."""
+        """Return the link for a window that is closed at `now`."""
         span = window.timeline.span(now)
         if window.kind is WindowKind.DENY and span.active:
             ends = (span.until,) if span.until else ()
@@ -69,7 +69,7 @@ class CauseChain:
     """Key of the object as text, with the node if any; or a reference such as `source/platform`."""
     state: DisplayState
     key: ObjectKey | None = None
-    """Key of the object; None for a rollout or a window."""
+    """Key of the object, or None for a rollout or a window."""
     instance: InstanceState | None = None
     """State of the instance that the object is, or belongs to."""
     chain: tuple[Link, ...] = ()
@@ -79,25 +79,25 @@ class CauseChain:
     open_windows: tuple[Window, ...] = ()
     """Windows that govern the subject and are open."""
     externals: Mapping[str, datetime] = field(default_factory=dict)
-    """External facts that are true and that its gates read, with the time since when."""
+    """External facts that are true and that gates of the subject read, each with the time since which it is true."""
     record: SourceRecord | None = None
-    """Record of the source, where the subject is a source."""
+    """Record of the source, if the subject is a source."""
     is_unconfigured: bool = False
-    """True where the daemon is no longer configured with that source."""
+    """True if the subject is a source that is no longer in the configuration of the daemon."""
     rollout: RolloutState | None = None
-    """State of the rollout, where the subject is a rollout."""
+    """State of the rollout, if the subject is a rollout."""
     instances: tuple[InstanceState, ...] = ()
     """Instances of the source or rollout, or those that the window holds up."""
     object_causes: tuple[Cause, ...] = ()
     """Causes of other objects that the window holds up."""
     source: str = ""
-    """Name of the source that the subject comes from; empty where unknown."""
+    """Name of the source from which the subject comes, or an empty string if the source is not known."""
     commit: str = ""
-    """Commit that this source is at."""
+    """Present commit of this source."""
     offered: str = ""
-    """Commit of this source that waits for an approval; empty for none."""
+    """Commit of this source that waits for an approval, or an empty string without one."""
     left_behind: tuple[LeftBehindMember, ...] = ()
-    """Members left behind, where the subject is such a member or its source."""
+    """Members left behind, if the subject is such a member or the source of such members."""
 
     @property
     def unsettled_instances(self) -> tuple[InstanceState, ...]:
@@ -105,20 +105,20 @@ class CauseChain:
 
     @property
     def blockers_of(self) -> tuple[CauseRef, ...]:
-        """References from the first link, without the rest of the chain."""
+        """References of the first link of the chain."""
         first = next((link for link in self.chain if isinstance(link, WaitingLink)), None)
         return tuple(blockers_of(first)) if first else ()
 
     @property
     def not_before(self) -> datetime | None:
-        """Earliest time at which the subject can continue; None where it is not known."""
+        """Earliest time at which the subject can continue, or None if that time is not known."""
         return next(
             (link.cause.until for link in self.chain if isinstance(link, WaitingLink) and link.cause.until), None
         )
 
     @property
     def last_object(self) -> ObjectKey | None:
-        """Object at the end of the chain; None where the chain ends at a window."""
+        """Object at the end of the chain, or None if the chain ends at a window."""
         last = self.chain[-1] if self.chain else None
         return last.cause.object_key if isinstance(last, WaitingLink) else None
 
@@ -129,7 +129,7 @@ class CauseChain:
 
 
 def blockers_of(link: WaitingLink) -> Iterator[CauseRef]:
-    """Yield the references of a cause. Without any, yield its rollout, else the object itself."""
+    """Yield the references of the cause of `link`. Without any, yield its rollout, or without one the object itself."""
     cause = link.cause
     if cause.references:
         yield from cause.references

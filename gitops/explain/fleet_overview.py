@@ -22,7 +22,7 @@ from renderer.phrasing import suggestion_or_names
 
 
 class UnknownCluster(GitopsError):
-    """Error of a cluster name that the fleet does not have. The text names similar or all clusters."""
+    """Error of a cluster name that is not in the fleet. The text names the clusters with similar names, or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class PlacementProgress:
     source: str
     placement: Placement
     selected: tuple[ClusterName, ...]
-    """Clusters that the labels select."""
+    """Clusters that the labels of the placement select."""
     chosen: tuple[ClusterName, ...]
-    """Clusters of these that the placement takes."""
+    """Clusters among `selected` that get the objects."""
     unsettled: Mapping[ClusterName, str]
     """Reason for each chosen cluster that is not settled."""
 
@@ -63,7 +63,7 @@ class FleetOverview:
     def from_records(
         cls, records: Mapping[ClusterName, ClusterRecord], accepted: Mapping[str, StoredRules]
     ) -> FleetOverview:
-        """Return the fleet with these records. *accepted* are the declarations in force, by source."""
+        """Return the fleet with the clusters of `records`. `accepted` are the declarations in force, by source."""
         documents = {source: tuple(stored_documents(rules)) for source, rules in sorted(accepted.items())}
         clusters = (cluster for found in documents.values() for cluster in clusters_in(found))
         declared = {cluster.name: cluster for cluster in sorted(clusters, key=lambda cluster: cluster.name)}
@@ -86,7 +86,7 @@ class FleetOverview:
         return tuple(sorted(names - {LOCAL_CLUSTER}))
 
     def find(self, text: str) -> ClusterName:
-        """Return the cluster of this name. Raises: UnknownCluster."""
+        """Return the cluster called `text`. Raises: UnknownCluster."""
         try:
             name = parse_cluster_name(text)
         except ValueError as error:
@@ -100,12 +100,12 @@ class FleetOverview:
         return name
 
     def spec_of(self, name: ClusterName) -> ClusterSpec | None:
-        """Return how Git declares a cluster, else the last recorded declaration; None where there is neither."""
+        """Return the declaration of a cluster in Git. Without one, return the last recorded declaration, or None."""
         record = self.records.get(name)
         return self.declared.get(name) or (record.spec if record else None)
 
     def placements_called(self, name: str) -> tuple[PlacementProgress, ...]:
-        """Return the placements of this name. Each source can have one."""
+        """Return the placements called `name`. Each source can have one."""
         return tuple(progress for progress in self.placements if progress.placement.name == name)
 
 
@@ -127,7 +127,7 @@ def _progress(
 
 
 def _unsettled_reason(record: ClusterRecord | None, source: str) -> str:
-    """Return why a source is not known to be settled in a cluster; empty where it is settled."""
+    """Return why `source` is not settled in the cluster of `record`, or an empty string if it is settled."""
     if record is None:
         return "not connected yet"
     if not record.is_current:
@@ -137,5 +137,8 @@ def _unsettled_reason(record: ClusterRecord | None, source: str) -> str:
 
 
 def describe_wait(summary: SourceSummary) -> str:
-    """Return what a source waits for in a cluster, as `Reason: message`, else its state; empty where it is settled."""
+    """Return what a source waits for in a cluster, as `Reason: message`.
+
+    If it waits for nothing, return its state. If it is settled, return an empty string.
+    """
     return summary.waits_for or ("" if summary.state == DisplayState.SETTLED else summary.state)

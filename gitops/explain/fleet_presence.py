@@ -1,6 +1,6 @@
 """Test of whether a cluster is the hub of a fleet.
 
-Most commands need nothing else of fleets. It is a module of its own so that they load no other code of fleets.
+Most commands need only this test. In a module of its own, it loads no other code of fleets.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ SELECTOR = f"{well_known.MANAGED_BY}={CONTROLLER}"
 """Label selector of Levelgate's Events."""
 
 WATCH_TARGETS = (WatchTarget(EVENT, selector=SELECTOR), WatchTarget(GroupKind("", "ConfigMap"), OWN_NAMESPACE))
-"""Objects whose changes can add a line to the journal."""
+"""Objects to watch: a change of one of them can add a line to the journal."""
 
 _DONE_REASONS = frozenset({EventReason.UPDATED, EventReason.HEALED, EventReason.PRUNED, EventReason.ADOPTED})
-"""Reasons of Events that repeat an action, which the record of the reconciliation already has."""
+"""Reasons of Events that repeat an action. The record of the reconciliation has the action too."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -41,12 +41,15 @@ class JournalLine:
     """Reason of the Event, or the action."""
     text: str
     level: int | None = None
-    """Level of the node; None for a transition."""
+    """Level of the node, or None for a transition."""
     is_warning: bool = False
 
 
 async def read_transitions(cluster: Cluster, namespace: str | None) -> list[JournalLine]:
-    """Return the transitions from Events, the oldest first; None reads all namespaces. Raises: ClusterError."""
+    """Return the transitions from Events, the oldest first. If `namespace` is None, read all namespaces.
+
+    Raises: ClusterError.
+    """
     events = await cluster.list(EVENT, namespace, selector=SELECTOR)
     return sorted(line for event in events if (line := _event_line(event)))
 
@@ -71,7 +74,7 @@ async def read_journal(cluster: Cluster, namespace: str | None) -> list[JournalL
 
 
 def lines_about(lines: Iterable[JournalLine], key: ObjectKey) -> list[JournalLine]:
-    """Return the lines about this object."""
+    """Return the lines about the object `key`."""
     return [line for line in lines if line.subject == key]
 
 

@@ -31,7 +31,7 @@ class RolloutOverview:
     record: RolloutState
     state: DisplayState
     since: datetime | None
-    """Start of the move to the present targets; None where it is not recorded."""
+    """Start of the move to the present targets, or None if the start is not recorded."""
     revisions: Mapping[str, int]
     """Number of instances by revision number as text, `0` for none. A revision counts once all nodes have it."""
 
@@ -42,14 +42,17 @@ class RolloutOverview:
 
     @property
     def wave(self) -> str:
-        """Present wave and its number, such as `prod 2/2`; empty when all is done, or with fewer than two waves."""
+        """Present wave and its number, such as `prod 2/2`.
+
+        The text is empty if all waves are done, or if there are fewer than two waves.
+        """
         names = [wave.name for wave in self.waves]
         current = next((wave.name for wave in self.waves if wave.settled + wave.held + wave.failed < wave.total), "")
         return f"{current} {names.index(current) + 1}/{len(names)}" if current and len(names) > 1 else ""
 
     @property
     def targets(self) -> str:
-        """Target revisions, the newest first: `r13`. During several overlapping rollouts there is more than one."""
+        """Target revisions, the newest first, such as `r13`. Overlapping rollouts have several targets."""
         numbers = sorted({target.revision for target in self.record.targets.values()}, reverse=True)
         return ", ".join(f"r{number}" for number in numbers)
 
@@ -62,11 +65,11 @@ class Overview:
     rollouts: tuple[RolloutOverview, ...]
     instances: tuple[InstanceState, ...]
     unconfigured: frozenset[str]
-    """Sources that the daemon is no longer configured with. Those without remaining objects are left out."""
+    """Sources with remaining objects that are no longer in the configuration of the daemon."""
 
     @classmethod
     async def from_cluster(cls, cluster: Cluster, *, now: datetime) -> Overview:
-        """Read the overview at the time *now*. Raises: ClusterError."""
+        """Read the overview at the time `now`. Raises: ClusterError."""
         records, stored_rollouts, installation = await asyncio.gather(
             read_records(cluster), Rollouts.observe(cluster), cluster.get(INSTALLATION)
         )
@@ -84,7 +87,7 @@ class Overview:
         return not (self.sources or self.rollouts or self.instances)
 
     def for_object(self, key: ObjectKey) -> Overview:
-        """Return the part that concerns one source or instance, by the key of its object."""
+        """Return the part that concerns one source or instance. `key` is the key of its object."""
         sources = {name: record for name, record in self.sources.items() if source_parent(name) == key}
         instances = [
             instance for instance in self.instances if instance.key == key or source_parent(instance.source) == key
@@ -95,9 +98,9 @@ class Overview:
         return replace(self, sources=sources, rollouts=tuple(rollouts), instances=tuple(instances))
 
     async def with_instance(self, cluster: Cluster, key: ObjectKey) -> Overview:
-        """Return the overview of this instance, if it exists and the overview has none.
+        """Return the overview with the instance `key`, if that exists and the overview does not have instances.
 
-        It is needed where a person may read the instance, but not the record that names it. Raises: ClusterError.
+        A person may have the permission to read the instance, but not the record that names it. Raises: ClusterError.
         """
         live = None if self.instances else await cluster.get(key)
         if live is None or not label(live, well_known.PARENT_ID):
@@ -105,7 +108,7 @@ class Overview:
         return replace(self, instances=(InstanceState.from_object(live),))
 
     def for_rollout(self, name: str) -> Overview:
-        """Return the part that concerns one rollout."""
+        """Return the part that concerns the rollout `name`."""
         matching = tuple(rollout for rollout in self.rollouts if rollout.name == name)
         return replace(
             self,
@@ -122,7 +125,7 @@ class Overview:
 
     @property
     def causes(self) -> Iterator[tuple[str, Cause]]:
-        """Causes of the sources, each with its source, without those that an unsettled instance reports itself."""
+        """Causes of the sources, each with its source. Causes that an unsettled instance reports are left out."""
         instance_keys = {instance.key for instance in self.instances if not instance.is_settled}
         for name, record in self.sources.items():
             yield from (

@@ -34,7 +34,10 @@ class PermittedCluster(FencedCluster):
     cluster: Cluster
     check: Callable[[], None] = _deny_write
     namespace: str = ""
-    """Only namespace to fall back to after a refused list; empty for those that the records of sources name."""
+    """Only namespace that is listed after the list of all namespaces was refused.
+
+    If it is empty, the namespaces that the records of sources name are listed.
+    """
     denied: set[ResourceAttributes] = field(default_factory=set)
     """Reads that were refused."""
 
@@ -56,9 +59,9 @@ class PermittedCluster(FencedCluster):
     async def list(
         self, kind: GroupKind, namespace: str | None = None, *, selector: str = "", metadata_only: bool = False
     ) -> builtins.list[Object]:
-        """List objects of a kind. If all namespaces at once are refused, list each candidate namespace.
+        """List objects of a kind. If the list of all namespaces is refused, list each candidate namespace.
 
-        Where every one of them is refused too, one refusal of the whole list is recorded.
+        If every candidate namespace is refused too, record one refusal of the whole list.
         """
         try:
             return await super().list(kind, namespace, selector=selector, metadata_only=metadata_only)
@@ -77,18 +80,18 @@ class PermittedCluster(FencedCluster):
 
     @property
     def denial_note(self) -> str:
-        """Sentence that names the missing permissions; empty where none is missing."""
+        """Sentence that names the missing permissions, or an empty string if no permission is missing."""
         if not self.denied:
             return ""
         permissions = join_names(sorted(map(str, self.denied)), separator="; ")
         return f"Not everything could be read: you may not {permissions} (deploy/people.yaml has roles)."
 
     def append_denials(self, sentence: object) -> str:
-        """Return the sentence, followed by the note on missing permissions."""
+        """Return `sentence`, followed by the note on missing permissions."""
         return ". ".join(filter(None, [str(sentence), self.denial_note]))
 
     async def _candidate_namespaces(self, kind: GroupKind) -> builtins.list[str]:
-        """Return namespaces that may hold objects of this kind."""
+        """Return the namespaces that may hold objects of `kind`, as far as they are known."""
         if self.namespace:
             return [self.namespace]
         resource = (await self.discover()).resources.get(kind)
@@ -106,7 +109,10 @@ class PermittedCluster(FencedCluster):
 
 
 def _namespaces(records: Iterable[SourceRecord], kind: GroupKind | None = None) -> set[str]:
-    """Return the namespaces of instances of this kind, and of sets with members of it; None returns those of all."""
+    """Return the namespaces of instances of `kind`, and of sets with members of `kind`.
+
+    If `kind` is None, return the namespaces of all instances and sets.
+    """
     return {
         namespace
         for record in records

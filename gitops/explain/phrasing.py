@@ -22,10 +22,10 @@ from renderer.identity import ObjectKey, source_parent
 from renderer.phrasing import join_names
 
 _REFERENCE_TYPES = {"Source": "source", "Definition": "rgd"}
-"""Type in a reference that a person types, by the kind of a cause's reference."""
+"""Type in a reference as a person writes it, by the kind of a cause's reference."""
 
 _WEBHOOK = re.compile(r'(failed calling|admission) webhook "([^"]*)"')
-"""Webhook in the API server's message: `admission` where it refused, `failed calling` where it did not answer."""
+"""Webhook in the API server's message: `admission` if it refused, `failed calling` if it did not answer."""
 _ADMISSION_POLICY = re.compile(r"ValidatingAdmissionPolicy '([^']*)'")
 """Admission policy in the API server's message."""
 
@@ -36,7 +36,7 @@ _LIST_WEBHOOKS_COMMAND = (
 )
 
 _MAX_LEFT_BEHIND = 10
-"""Members left behind that an explanation of their source lists."""
+"""Maximum number of members left behind that an explanation of their source lists."""
 
 _FIX_IN_GIT = ("correct or revert it", "in Git: a fix, or git revert")
 
@@ -57,7 +57,7 @@ def format_links(chain: Sequence[Link], times: TimeFormat, now: datetime) -> Ite
 
 
 def describe_unreadable(source: str, record: SourceRecord, times: TimeFormat) -> Iterator[str]:
-    """Yield why the newest commit of a source is not known, and since when; nothing where it is known."""
+    """Yield why the newest commit of a source is not known, and since when. If it is known, yield nothing."""
     if record.unreadable:
         since = parse_timestamp(record.unreadable.since)
         since_text = f" since {times.format_minute(since)}" if since else ""
@@ -73,7 +73,7 @@ def describe_unconfigured(source: str) -> Iterator[str]:
     yield f"{source} is no longer configured. Its objects remain in the cluster and are neither healed nor pruned."
     yield (
         "To hand them over to another source, configure this one again with an empty path. "
-        "To prune them, approve that commit as well."
+        "To prune them, also approve that commit."
     )
 
 
@@ -124,7 +124,7 @@ def _detail_lines(link: WaitingLink, times: TimeFormat, now: datetime) -> Iterat
 
 
 def _wave_peers(link: WaitingLink) -> Iterator[str]:
-    """Yield the settled and unsettled instances of the wave, on one line."""
+    """Yield one line with the settled and the unsettled instances of the wave."""
     peers_by_word = {"settled": link.settled, "not settled": link.unsettled}
     words = [f"{word} {_format_names(names, link.key)}" for word, names in peers_by_word.items() if names]
     if words:
@@ -132,7 +132,7 @@ def _wave_peers(link: WaitingLink) -> Iterator[str]:
 
 
 def _format_names(names: Sequence[str], subject: ObjectKey) -> str:
-    """Return the names, without the namespace where it is the subject's."""
+    """Return the names. A namespace is left out if it is the namespace of `subject`."""
     return join_names(name.removeprefix(f"{subject.namespace}/") for name in names)
 
 
@@ -148,7 +148,7 @@ def _limit_rise(link: WaitingLink, position: dict[str, Any]) -> Iterator[str]:
 
 
 def _openings(link: ClosedWindowLink, times: TimeFormat) -> Iterator[str]:
-    """Yield the next openings of a closed window, or the ends of a Deny."""
+    """Yield the next openings of a closed Allow window, or the next ends of a Deny window."""
     edge = "ends " if link.closed_window.window.kind is WindowKind.DENY else "opens"
     if not link.opens:
         yield "never opens again" if edge == "opens" else "has no end"
@@ -174,7 +174,7 @@ def suggest_actions(explanation: CauseChain) -> Iterator[tuple[str, str]]:
 
 
 def _left_behind_actions(members: Sequence[LeftBehindMember]) -> Iterator[tuple[str, str]]:
-    """Yield the actions for a member left behind; for several, the commands that explain each of them."""
+    """Yield the actions for a member left behind. For several members, yield the commands that explain each member."""
     if len(members) == 1:
         yield from members[0].actions
     else:
@@ -185,7 +185,7 @@ def _left_behind_actions(members: Sequence[LeftBehindMember]) -> Iterator[tuple[
 
 
 def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseChain) -> Iterator[tuple[str, str]]:
-    """Yield the actions for one link. *earlier_links* lead to it."""
+    """Yield the actions for one link. `earlier_links` lead to it."""
     match link:
         case ClosedWindowLink(closed_window=closed_window):
             window = closed_window.window
@@ -213,7 +213,7 @@ def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseC
 
 
 def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: CauseChain) -> Iterator[tuple[str, str]]:
-    """Yield what can be done about the reason of a cause."""
+    """Yield the actions against the reason of a cause."""
     match cause.reason:
         case Reason.APPLY_FAILED:
             yield from _apply_failed_actions(cause.message)
@@ -247,7 +247,7 @@ def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: Cau
 
 
 def _apply_failed_actions(message: str) -> Iterator[tuple[str, str]]:
-    """Yield what can be done about a write that the server refused, by the parts of the server's message."""
+    """Yield the actions against a write that the server refused, by the parts of the server's message."""
     if webhook := _WEBHOOK.search(message):
         verb, name = webhook.groups()
         if verb == "admission":
@@ -262,7 +262,7 @@ def _apply_failed_actions(message: str) -> Iterator[tuple[str, str]]:
 
 
 def _end_hold_action(key: ObjectKey, cause: Cause, explanation: CauseChain) -> tuple[str, str]:
-    """Return how to end a hold. A held source without a reference is a pinned one."""
+    """Return the action that ends a hold, with its command. A held source without a reference is pinned."""
     if key == source_parent(explanation.source) and not (cause.references or cause.object_key):
         return "follow its ref again", f"levelgate unpin source/{explanation.source}"
     reference = _reference_of_cause(key, cause, explanation)
@@ -273,7 +273,7 @@ def _end_hold_action(key: ObjectKey, cause: Cause, explanation: CauseChain) -> t
 def _reference_of_cause(key: ObjectKey, cause: Cause, explanation: CauseChain) -> str:
     """Return the reference that a person has to name.
 
-    The reference is the source or definition that the cause comes from, else the object.
+    If the cause comes from a source or definition, return that source or definition. Otherwise return the object.
     """
     wider = (f"{_REFERENCE_TYPES[ref.kind]}/{ref.name}" for ref in cause.references if ref.kind in _REFERENCE_TYPES)
     is_source = key == source_parent(explanation.source)
@@ -281,7 +281,7 @@ def _reference_of_cause(key: ObjectKey, cause: Cause, explanation: CauseChain) -
 
 
 def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
-    """Return what a cause waits for, as a reference where there is one.
+    """Return what a cause waits for, as a reference if there is one.
 
     Examples: `window/dba-hours`, `prod webapp/cart`, `rollout/webapp.kro.run`.
     """
@@ -299,7 +299,7 @@ def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
                 return f"{_REFERENCE_TYPES[ref.kind]}/{ref.name}"
     if gates:
         return f"gate {gates[0]['at']}"
-    # A node with a pace of its own for its items waits for that, and not for the rollout.
+    # The items of a node can have a pace of their own. The node then waits for that pace, not for the rollout.
     is_of_instances = not cause.node or cause.reason is not Reason.PACE_REACHED
     if instance and instance.rollout and _is_of_rollout(cause) and is_of_instances:
         return f"rollout/{instance.rollout}"
@@ -307,5 +307,5 @@ def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
 
 
 def describe_node(cause: Cause) -> str:
-    """Return `node database`; empty for a cause without a node, or of an object without one."""
+    """Return `node database`, or an empty string for a cause without a node, or of an object without one."""
     return f"node {cause.node}" if cause.node not in {"", str(cause.object_key or "")} else ""

@@ -18,17 +18,18 @@ WORKLOADS: Final = frozenset(
     | {GroupKind("batch", "Job"), POD}
 )
 MAX_POD_REASONS: Final = 3
-"""Reasons that are shown for a workload. Its Pods mostly have the same one."""
+"""Maximum number of reasons that are shown for a workload. Its Pods mostly have the same reason."""
 
 _STARTING_REASONS: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons of a container that starts normally."""
 
 
 async def find_pod_problems(cluster: Cluster, key: ObjectKey) -> tuple[str, ...]:
-    """Return the reasons, each with the first Pod that has it; empty for a kind without Pods, or without permission.
+    """Return the reasons, each with the first Pod that has it. Without Pods or the permission to read them, return ().
 
-    Example: `Pod shop-6d4, container web: ImagePullBackOff: Back-off pulling image "nosuch"`. Raises: ClusterError, but
-    not Denied.
+    Example: `Pod shop-6d4, container web: ImagePullBackOff: Back-off pulling image "nosuch"`.
+
+    Raises: ClusterError, but not Denied.
     """
     if key.group_kind not in WORKLOADS:
         return ()

@@ -30,7 +30,7 @@ from renderer.phrasing import join_names
 
 @dataclass
 class RecordedState:
-    """Records of a cluster. Instances are listed on demand, each kind once."""
+    """Records of sources, windows and revisions in a cluster. Instances are listed on demand, each kind once."""
 
     cluster: Cluster
     now: datetime
@@ -42,7 +42,7 @@ class RecordedState:
     _instances_by_kind: dict[GroupKind, list[InstanceState]] = field(default_factory=dict)
 
     def find_left_behind(self, key: ObjectKey) -> tuple[str, LeftBehindMember] | None:
-        """Return the source that has left this object behind, and its entry in the record of that source."""
+        """Return the source that has left the object `key` behind, and the object's entry in its record."""
         for source, record in self.records:
             if member := record.left_behind.find(key):
                 return source, member
@@ -54,7 +54,7 @@ class RecordedState:
         return replace(member.cause, since=next((row.since for row in rows if row.reason is Reason.LEFT_BEHIND), None))
 
     def find_source_causes(self, key: ObjectKey) -> tuple[str, list[Cause]] | None:
-        """Return the first source that reports causes of this object, and these causes."""
+        """Return the first source that reports causes of the object `key`, and these causes."""
         for source, record in self.records:
             rows = map(parse_row, record.causes)
             if causes := [cause for cause in rows if key == cause.object_key or str(key) == cause.node]:
@@ -63,15 +63,15 @@ class RecordedState:
 
     @property
     def unwritten_note(self) -> str:
-        """Return a note on the sources of which nothing is applied yet; empty for none.
+        """Return a note on the sources of which nothing is applied yet, because a missing object may come from one.
 
-        A missing object may come from such a source.
+        If something is applied of every source, return an empty string.
         """
         names = [f"source/{name}" for name, record in self.records if not (record.kinds or record.applied)]
         return f"; nothing is applied yet of {join_names(names)}: run levelgate explain {names[0]}" if names else ""
 
     def find_refused_object(self, ref: Ref, namespace: str) -> ObjectKey | None:
-        """Return the object of this reference that a source reports as refused. Its kind need not be served."""
+        """Return the object that `ref` names and that a source reports as refused. Its kind need not be served."""
         keys = (ObjectKey.parse(row.get("object", "")) for _, record in self.records for row in record.causes)
         for key in filter(None, keys):
             type_names = {key.kind.lower(), f"{key.kind.lower()}.{key.group}"}
@@ -80,7 +80,7 @@ class RecordedState:
         return None
 
     async def open_windows(self, instance: InstanceState, chain: Sequence[Link]) -> tuple[Window, ...]:
-        """Return the Allow windows that govern an instance and are open now, without those that the chain shows."""
+        """Return the Allow windows that govern `instance`, are open now, and are not in `chain`."""
         kind = instance.key.group_kind
         resources_by_plural = {
             resource.plural: resource
@@ -105,14 +105,14 @@ class RecordedState:
         )
 
     def find_windows(self, names: Iterable[str], instance: InstanceState | None) -> Iterator[tuple[Window, str]]:
-        """Yield the windows in force with these names, each with its source. The instance's own source has priority."""
+        """Yield the windows in force called `names`, each with its source. The instance's own source has priority."""
         ordered = sorted(self.rules, key=lambda rules: rules.source != (instance.source if instance else ""))
         for name in names:
             if source_rules := next((rules for rules in ordered if name in rules.windows), None):
                 yield source_rules.windows[name], source_rules.source
 
     async def find_owner(self, live: Object) -> tuple[ObjectKey | None, InstanceState | None]:
-        """Return the parent of the object's set, and the state of the parent where it is an instance."""
+        """Return the parent of the object's set, and the state of the parent if the parent is an instance."""
         part_of = label(live, well_known.PART_OF)
         for source, record in self.records:
             if part_of == applyset_id(source_parent(source)):
@@ -122,19 +122,19 @@ class RecordedState:
                     return await self._read_instance(instance)
         kind, _, qualified_name = annotation(live, well_known.INSTANCE).partition("/")
         namespace, _, name = qualified_name.rpartition("/")
-        # An instance that Git has removed is in no record; its members still name it.
+        # An instance that Git has removed is not in a record, but its members still name it.
         for group_kind in (await self.cluster.discover()).resources if kind else ():
             if group_kind.kind == kind and part_of == applyset_id(instance := ObjectKey(*group_kind, namespace, name)):
                 return await self._read_instance(instance)
         return None, None
 
     async def _read_instance(self, instance: ObjectKey) -> tuple[ObjectKey, InstanceState | None]:
-        """Return the key, and the state of the instance; None where it does not exist."""
+        """Return the key of the instance, and its state, or None as the state if the instance does not exist."""
         live = await self.read_live(instance)
         return instance, InstanceState.from_object(live, self.rollouts) if live else None
 
     async def read_live(self, key: ObjectKey) -> Object | None:
-        """Return the live object; None where it does not exist or its kind is not served."""
+        """Return the live object, or None if the object does not exist or its kind is not served."""
         try:
             return await self.cluster.get(key)
         except KindNotServed:
@@ -147,7 +147,7 @@ class RecordedState:
         return self._instances_by_kind[kind]
 
     async def all_instances(self) -> list[InstanceState]:
-        """Return the instances of every kind that a source has instances of."""
+        """Return all instances of the kinds that occur as instances in a source."""
         kinds = sorted({key.group_kind for _, record in self.records for key in record.scopes})
         return [instance for kind in kinds for instance in await self.instances_of(kind)]
 

@@ -25,22 +25,22 @@ from renderer.kinds import CRD, is_built_in
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """An object with its members."""
+    """Object with its health and the tree of its members."""
 
     key: ObjectKey
     level: int | None
     node: str
     health: str
-    """kstatus value, also for an object that is being deleted."""
+    """Health as kstatus names it. An object that is being deleted has one too."""
     message: str
     children: tuple[TreeNode, ...]
     """Members, sorted by level, node and key."""
     cause: str = ""
-    """Why the object differs from Git, as its parent reports it."""
+    """Reason for which the object differs from Git, as the parent of the object reports it."""
 
 
 async def read_tree(cluster: Cluster, parent: Object, now: datetime) -> TreeNode:
-    """Return the tree below *parent*, with the health at the time *now*. Raises: ClusterError."""
+    """Return the tree below `parent`, with the health at the time `now`. Raises: ClusterError."""
     members_by_parent: dict[ObjectKey, list[Object]] = {}
     await _collect_members(cluster, parent, members_by_parent)
     objects = [parent, *(obj for member_objects in members_by_parent.values() for obj in member_objects)]
@@ -51,15 +51,15 @@ async def read_tree(cluster: Cluster, parent: Object, now: datetime) -> TreeNode
 
 
 async def _collect_members(cluster: Cluster, parent: Object, members_by_parent: dict[ObjectKey, list[Object]]) -> None:
-    """Fill *members_by_parent* with the members of each object below *parent*."""
+    """Fill `members_by_parent` with the members of each object below `parent`."""
     members_by_parent[ObjectKey.from_manifest(parent)] = member_objects = await list_members(cluster, parent)
     await asyncio.gather(*(_collect_members(cluster, obj, members_by_parent) for obj in member_objects))
 
 
 def _health_references(objects: Iterable[Object], observed: Observed) -> set[ObjectKey]:
-    """Return objects that the health of others depends on.
+    """Return the objects on which the health of `objects` depends.
 
-    Claims depend on their StorageClasses, and objects without status on their CRDs.
+    The health of a claim depends on its StorageClass. The health of an object without status depends on its CRD.
     """
     kinds = {group_kind(obj) for obj in objects if not obj.get("status")}
     custom = [observed.discovery.resources.get(kind) for kind in kinds if not is_built_in(kind)]
@@ -86,7 +86,7 @@ def _build_node(obj: Object, members_by_parent: Mapping[ObjectKey, Iterable[Obje
 
 
 def _causes_by_object(parent: Object) -> Mapping[ObjectKey, str]:
-    """Return the worst cause of each member, as the source or the instance reports it."""
+    """Return the worst cause of each member, as `parent`, a source or an instance, reports it."""
     if not label(parent, well_known.PARENT_ID):
         return {}
     rows = [*map(parse_row, causes_of(parent)), *InstanceState.from_object(parent).causes]
@@ -108,7 +108,7 @@ async def list_members(cluster: Cluster, parent: Object) -> list[Object]:
 
 
 def walk(branch: TreeNode, depth: int = 0) -> Iterator[tuple[int, TreeNode]]:
-    """Yield each object with its depth, a parent before its members."""
+    """Yield each object with its depth in the tree, a parent before its members. `depth` is that of `branch`."""
     yield depth, branch
     for child in branch.children:
         yield from walk(child, depth + 1)

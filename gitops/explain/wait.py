@@ -1,7 +1,7 @@
 """Progress of a source, rollout or instance towards applied or settled, and waiting for it.
 
-Applied: every object is written as Git says. Settled: it is also healthy, and nothing is left to do. The judgement is
-pure. The wait checks after each watch event, and now and then without one.
+Applied means that every object is written as Git declares it. Settled means that every object is also healthy, and that
+nothing is left to do. The judgement is pure. The wait checks after each watch event, and at a fixed interval.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from renderer.frozen import dataclass
 
 
 class WaitGoal(StrEnum):
-    """State to wait for."""
+    """State that ends a wait: applied or settled."""
 
     APPLIED = "applied"
     SETTLED = "settled"
 
 
 class WaitResult(NamedTuple):
-    """Progress of a wait, as a sentence, with a flag for the reached goal."""
+    """Progress of a wait as a sentence, and whether the goal is reached."""
 
     is_reached: bool
     message: str
@@ -37,14 +37,14 @@ class WaitResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WaitTarget:
-    """Goal of a wait."""
+    """Goal of a wait: the state, and the commit at which it counts."""
 
     goal: WaitGoal
     commit: str = ""
-    """Beginning of the id of the required commit; empty for the commit that the source is at."""
+    """Beginning of the id of the required commit, or an empty string for the present commit of the source."""
 
     def check_source(self, name: str, record: SourceRecord | None) -> WaitResult:
-        """Return the progress of a source. *record* is None where the cluster has none yet."""
+        """Return the progress of a source. `record` is None if the cluster does not have a record of it yet."""
         if record is None or not record.target:
             return WaitResult(False, f"{name}: no commit has been read yet{_unreadable_note(record)}")
         if mismatch := self._check_commit(name, record):
@@ -56,7 +56,7 @@ class WaitTarget:
         return WaitResult(is_reached, prefix if is_reached else f"{prefix}, applied{_first_cause(record)}")
 
     def check_instance(self, name: str, instance: Object | None, source: SourceRecord | None) -> WaitResult:
-        """Return the progress of an instance. *source* is the record of its source, where that is known."""
+        """Return the progress of an instance. `source` is the record of its source, or None if that is not known."""
         if instance is None:
             return WaitResult(False, f"{name}: does not exist yet")
         state = InstanceState.from_object(instance)
@@ -79,7 +79,7 @@ class WaitTarget:
         return WaitResult(is_settled if self.goal is WaitGoal.SETTLED else is_applied, message)
 
     def check_rollout(self, name: str, instances: Sequence[InstanceState]) -> WaitResult:
-        """Return the progress of a rollout with these instances."""
+        """Return the progress of the rollout `name`, which has `instances`."""
         pending = [instance for instance in instances if not self.check_state("", instance).is_reached]
         progress = f"{len(instances) - len(pending)} of {len(instances)} instances {self.goal}"
         return WaitResult(
@@ -88,7 +88,7 @@ class WaitTarget:
         )
 
     def _check_commit(self, name: str, record: SourceRecord) -> WaitResult | None:
-        """Return the progress of a source that is not at the required commit; None where it is."""
+        """Return the progress of a source that is not at the required commit. If it is at that commit, return None."""
         if record.target.startswith(self.commit):
             return None
         if record.offered.startswith(self.commit):
@@ -121,7 +121,7 @@ POLL_INTERVAL_SECONDS: Final = 10.0
 """Seconds between two checks when no watch event arrives."""
 
 MIN_CHECK_INTERVAL_SECONDS: Final = 0.2
-"""Seconds between two checks at least, however many watch events arrive."""
+"""Minimum number of seconds between two checks, however many watch events arrive."""
 
 
 async def wait_until(
@@ -132,10 +132,10 @@ async def wait_until(
     timeout_seconds: float | None,
     on_unavailable: Callable[[Unavailable], None],
 ) -> bool:
-    """Return whether *check* was true within the time limit; None waits without a limit.
+    """Return whether `check` was true within `timeout_seconds`. If that is None, wait without a limit.
 
-    It runs at least once, then after each watch event and now and then. If the server fails after the first check,
-    *on_unavailable* is called, and the wait goes on. Raises: any other error of *check*.
+    `check` runs once, then after each watch event, and every `POLL_INTERVAL_SECONDS` without one. If the server fails
+    after the first run, `on_unavailable` is called, and the wait continues. Raises: any other error of `check`.
     """
     changed = asyncio.Event()
     async with Watches(

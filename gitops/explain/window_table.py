@@ -19,9 +19,9 @@ from renderer.definition.gates import Gate
 from renderer.frozen import dataclass
 
 _DENY_NOTICE_PERIOD = timedelta(days=60)
-"""Time before a Deny from which the tables announce it."""
+"""Time before the start of a Deny window from which on the tables announce the window."""
 _DEFAULT_OPERATIONS = frozenset({Operation.CREATE, Operation.UPDATE, Operation.PRUNE})
-"""Operations that a window governs unless it names others."""
+"""Operations that a window governs if it does not name operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class WindowGroup:
 
     name: str
     target: WindowTarget
-    """One of the objects, for the verdicts of all."""
+    """One of the objects. Its verdicts are those of all objects of the group."""
     windows: tuple[Window, ...]
     rules: WindowSet
     gate_windows: tuple[Window, ...] = ()
-    """Windows that the gates of the objects require. They have to be open as well."""
+    """Windows that the gates of the objects require. These windows have to be open too."""
 
     def verdict_at(self, now: datetime, *, cutoff: bool = True) -> WindowVerdict:
-        """Return whether an update may start at *now*; without *cutoff*, whether a started one may continue."""
+        """Return whether an update may start at `now`, or without `cutoff` whether a started one may continue."""
         governing, *gate_window_lists = [
             windows if cutoff else [replace(window, cutoff=timedelta()) for window in windows]
             for windows in (self.windows, *([_as_allow(window)] for window in self.gate_windows))
@@ -51,9 +51,9 @@ class WindowGroup:
         return bool(self.gate_windows) or any(window.kind is WindowKind.ALLOW for window in self.windows)
 
     def openings(self, now: datetime) -> Iterator[tuple[datetime | None, datetime | None, datetime | None]]:
-        """Yield opening, last start and closing of each opening from *now* on.
+        """Yield the times of each opening from `now` on: when it opens, the last start, and when it closes.
 
-        The opening is None if the group is open already. Last start and closing are None where they do not exist.
+        The first time is None if the group is open already. The other two are None if there is no such time.
         """
         verdict, opens = self.verdict_at(now), None
         while verdict.is_open or verdict.until:
@@ -82,7 +82,7 @@ class WindowCalendar:
         targets: Iterable[WindowTarget],
         gates: Callable[[WindowTarget], Iterable[Gate]],
     ) -> WindowCalendar:
-        """Return the calendar of these rules. *gates* returns the gates of an object."""
+        """Return the calendar of `rules` for `targets`. `gates` returns the gates of an object."""
         windows = tuple(rules.windows.values())
         return cls(rules.source, windows, tuple(_group_targets(windows, rules.window_set(None), targets, gates)))
 
@@ -92,7 +92,7 @@ class WindowCalendar:
 
 
 def _as_allow(window: Window) -> Window:
-    """Return the window as the gate function `inWindow` reads it: as an Allow that governs everything."""
+    """Return the window as an Allow window that governs everything. The gate function `inWindow` reads it so."""
     return replace(
         window, kind=WindowKind.ALLOW, selector=WindowSelector(), operations=_DEFAULT_OPERATIONS, by_name=False
     )
@@ -127,7 +127,10 @@ def _group_targets(
 
 
 def as_json(calendar: WindowCalendar, now: datetime, count: int) -> list[dict[str, Any]]:
-    """Return the stable document of `windows -o json`. Times are RFC 3339 in UTC; null is beyond ten years."""
+    """Return the stable document of `windows -o json`.
+
+    Times are RFC 3339 in UTC. A time that is more than ten years after `now` is null.
+    """
     return [_window_json(window, calendar, now, count) for window in calendar.windows]
 
 
@@ -215,7 +218,7 @@ def _target_rows(group: WindowGroup, times: TimeFormat, now: datetime, count: in
 
 
 def _format_end(last: datetime | None, closes: datetime | None, times: TimeFormat, opens: datetime) -> str:
-    """Return last start and closing, such as `16:30 / 17:00 CET`; a single time without a cutoff."""
+    """Return last start and closing, such as `16:30 / 17:00 CET`. Without a cutoff, return the closing alone."""
     edges = [times.format_short(edge, opens) for edge in (last, closes) if edge]
     return " / ".join(dict.fromkeys(edges))
 

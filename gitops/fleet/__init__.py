@@ -1,1 +1,1 @@
-"""Several clusters from one process: which there are, what goes to which, how each is reached, and who it is."""
+"""Several clusters from one process: their declarations, their objects, the connections, and their identities."""

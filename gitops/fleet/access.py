@@ -6,7 +6,7 @@ Invariants:
 - A kubeconfig of a Secret or a ClusterProfile is data: it neither runs a program nor names a file (`kubeconfig_check`).
 - A Secret is read only if its label `levelgate.dev/cluster` permits that.
 - A file lies below the operator's directory. Its kubeconfig is trusted like the operator's own.
-- No error message repeats a secret.
+- Error messages do not repeat secrets.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CLUSTER_LABEL: Final = "levelgate.dev/cluster"
 PROFILE_KIND: Final = GroupKind("multicluster.x-k8s.io", "ClusterProfile")
 
 PLUGIN_REST_SECONDS: Final = 10.0
-"""Seconds for which a plugin's credentials are reused, so that a cluster that refuses them starts few programs."""
+"""Seconds for which a plugin's credentials are reused. So a cluster that refuses them causes few runs of the plugin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +154,11 @@ async def read_secret_kubeconfig(hub: Reader, name: str, key: str) -> InlineKube
 
 
 def find_file_kubeconfig(directory: Path | None, name: str) -> Kubeconfig:
-    """Return the kubeconfig in a file below the operator's directory. Raises: AccessRefused.
+    """Return the kubeconfig in a file below the operator's directory.
 
-    Symbolic links are followed, since mounted volumes consist of them, but not out of the directory.
+    Symbolic links are followed, because mounted volumes consist of links. A link out of the directory is rejected.
+
+    Raises: AccessRefused.
     """
     if directory is None:
         raise AccessRefused(
@@ -204,7 +206,7 @@ def choose_provider(profile: Object, plugins: tuple[CredentialPlugin, ...]) -> t
     """Return the first plugin for which the profile has an access provider, and the cluster that this provider names.
 
     `status.accessProviders` overrides `status.credentialProviders`, its older name. The arguments and variables that a
-    profile asks for are ignored, which is the default of KEP-5339. Raises: AccessRefused.
+    profile requests are ignored, which is the default of KEP-5339. Raises: AccessRefused.
     """
     where, status = title(ObjectKey.from_manifest(profile)), profile.get("status") or {}
     providers: dict[str, Any] = {}

@@ -1,8 +1,8 @@
 """Records of clusters on the hub, one ConfigMap `cluster-NAME` each.
 
-A record has the identity of a cluster, its declaration in Git, its state, and a summary of each source there. It
-outlives the declaration, so that the hub finishes a removal after a restart. Each write replaces exactly the version
-that was read, and fails with StaleWrite if another process was faster.
+A record has the identity of a cluster, its declaration in Git, its state, and a summary of each source there. The
+record outlives the declaration, so that the hub finishes a removal after a restart. Each write replaces exactly the
+version that was read, and fails with StaleWrite if another process was faster.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HUB_MANAGER: Final = "levelgate-hub"
 
 _PREFIX: Final = "cluster-"
 MAX_WRITE_TRIES: Final = 5
-"""Attempts to write a record before a conflict with another writer is an error."""
+"""Number of attempts to write a record. After that, a conflict with another writer is an error."""
 
 _CURRENT_STATES: Final = frozenset({ReachState.ENGAGED, ReachState.DEGRADED})
 """States in which the cluster answers."""
@@ -41,7 +41,8 @@ class SourceSummary:
     """State of one source in one cluster after the last pass there.
 
     `commit` is the commit that is applied, or being applied. `state` is the worst `DisplayState` of the source's sets.
-    `waits_for` is the worst cause, as `Reason: message`; empty if nothing waits. `until` is the earliest end of a hold.
+    `waits_for` is the worst cause, as `Reason: message`, or an empty string if nothing waits. `until` is the earliest
+    end of a hold.
     """
 
     commit: str
@@ -76,7 +77,7 @@ class ClusterRecord:
 
     @property
     def spec(self) -> ClusterSpec | None:
-        """Return the cluster as Git declared it last; None if no declaration is recorded, or if it is invalid now."""
+        """Return the cluster as Git declared it last, or None if no valid declaration is recorded."""
         return next(clusters_in(stored_documents({"rules": [self.declared]} if self.declared else {})), None)
 
     def data(self) -> dict[str, str]:
@@ -111,9 +112,9 @@ def declared_document(spec: ClusterSpec) -> Mapping[str, Any]:
 
 
 def cluster_record_key(name: ClusterName) -> ObjectKey:
-    """Return the key of ConfigMap `cluster-eu-1`; for `provider#eu-1` of `cluster-provider.eu-1`.
+    """Return the key of the ConfigMap, such as `cluster-eu-1` for the cluster `eu-1`.
 
-    The name of an object cannot contain `#`.
+    The name of an object cannot contain `#`, so the ConfigMap of `provider#eu-1` is `cluster-provider.eu-1`.
     """
     return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{_PREFIX}{name.replace('#', '.')}")
 
@@ -127,7 +128,7 @@ async def read_cluster_records(hub: Reader) -> dict[ClusterName, StoredClusterRe
 
 
 async def read_cluster_record(hub: Reader, name: ClusterName) -> StoredClusterRecord | None:
-    """Return the record of one cluster; None if there is none. Raises: ClusterError."""
+    """Return the record of one cluster, or None if there is none. Raises: ClusterError."""
     live = await hub.get(cluster_record_key(name))
     return None if live is None else StoredClusterRecord(_parse(live), live)
 
@@ -144,9 +145,10 @@ async def write_cluster_record(
 async def write_hub_record(
     hub: Cluster, key: ObjectKey, kind: str, data: Mapping[str, str], before: Object | None
 ) -> Object:
-    """Set `data` in the ConfigMap of a record whose version is `before`; create the ConfigMap if that is None.
+    """Set `data` in the ConfigMap of a record whose version is `before`. If `before` is None, create the ConfigMap.
 
     `kind` is the value of the label `internal.levelgate.dev/record`. Other keys of the ConfigMap remain.
+
     Raises: StaleWrite if another process has written or deleted the record, ClusterError.
     """
     if before is None:
@@ -167,7 +169,7 @@ async def change_cluster_record(
     """Read a record, write what `change` returns for it, and return the record before.
 
     `change` receives None if there is no record, and returns None to write nothing. After a conflict with another
-    writer it is called again, with the newer record. Raises: ClusterError.
+    writer, `change` is called again with the newer record. Raises: ClusterError.
     """
     for remaining in range(MAX_WRITE_TRIES, 0, -1):
         stored = await read_cluster_record(hub, name)
@@ -191,7 +193,7 @@ def record_configmap(key: ObjectKey, record: str) -> Object:
 
 
 def _name_of(live: Object) -> ClusterName | None:
-    """Return the cluster of a record; None if its name is not valid for a cluster."""
+    """Return the cluster of a record, or None if its name is not valid for a cluster."""
     text = str(live["metadata"]["name"]).removeprefix(_PREFIX).replace(".", "#", 1)
     try:
         return parse_cluster_name(text)
@@ -204,7 +206,7 @@ def _sort_key(named: tuple[ClusterName | None, Object]) -> str:
 
 
 def _parse(live: Object) -> ClusterRecord:
-    """Read a record. A field that cannot be read counts as missing, since the hub writes it again."""
+    """Read a record. A field that cannot be read counts as missing, because the hub writes the field again."""
     data = live.get("data") or {}
     return ClusterRecord(
         uid=str(data.get("uid", "")),

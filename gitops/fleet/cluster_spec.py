@@ -31,7 +31,7 @@ PAUSED_MESSAGE: Final = "paused in Git; nothing is read or written there"
 
 
 class OnRemove(StrEnum):
-    """Fate of our objects in a cluster that Git no longer declares."""
+    """Fate of the deployed objects in a cluster that Git no longer declares."""
 
     ORPHAN = "Orphan"
     DELETE = "Delete"
@@ -52,7 +52,7 @@ class SecretAccess:
 
 @dataclass(frozen=True, slots=True)
 class FileAccess:
-    """A kubeconfig in a file of the operator's directory. The name has no path, so it cannot lead out of there."""
+    """A kubeconfig in a file of the operator's directory. The name has no path, so it cannot leave the directory."""
 
     name: str
 
@@ -70,7 +70,7 @@ ClusterAccess = SecretAccess | FileAccess | ProfileAccess
 
 @dataclass(frozen=True, slots=True)
 class ClusterTimeouts:
-    """Silence of the server after which a `request` has failed, and after which the cluster is `unreachable`.
+    """Times of silence after which a `request` has failed, and after which the cluster is `unreachable`.
 
     None stands for the default of all clusters.
     """
@@ -81,10 +81,10 @@ class ClusterTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """A valid `Cluster`.
+    """Cluster as a valid `Cluster` object in Git declares it.
 
-    `access` is None for `local`, and for no other cluster. `namespaces` maps namespaces in Git to namespaces in the
-    cluster. `rate` limits requests; None is no limit. `manifest` is the whole object in Git.
+    `access` is None only for `local`. `namespaces` maps namespaces in Git to namespaces in the cluster. `rate` limits
+    requests, or is None without a limit. `manifest` is the whole object in Git.
     """
 
     name: ClusterName
@@ -100,12 +100,12 @@ class ClusterSpec:
 
 
 MIN_QPS: Final = 1
-"""Lowest limit of requests per second. Below it, the check of the identity of a cluster would time out."""
+"""Lowest `qps` in requests per second. Below it, the check of the identity of a cluster would time out."""
 
 MAX_QPS: Final = 10_000
 MIN_TIMEOUT: Final = timedelta(seconds=1)
 MAX_TIMEOUT: Final = timedelta(minutes=5)
-"""Longest timeout: the time that one complete read may take."""
+"""Longest timeout, which is the time that one complete read may take."""
 
 _TEXT: Final = {"type": "string", "minLength": 1}
 _ANY: Final = {"x-kubernetes-preserve-unknown-fields": True}
@@ -155,7 +155,7 @@ class _ClusterReader(FieldProblems):
     """Reader of one `Cluster`. Every method adds the mistakes that it finds to `problems`."""
 
     def read(self) -> ClusterSpec | None:
-        """Return the cluster; None if there is a mistake."""
+        """Return the cluster, or None if there is a mistake."""
         spec = self._read_form()
         name = self._read_name()
         labels = self._read_labels()
@@ -236,7 +236,7 @@ class _ClusterReader(FieldProblems):
     def _read_access_fields(self, path: str, access: Mapping[str, Any]) -> ClusterAccess | None:
         given = self._known_fields(path, _ACCESS, access)
         if len(given) != 1:
-            # A misspelled field is a mistake of its own: it is not reported a second time as a missing one.
+            # A misspelled field is reported once, and not a second time as a missing field.
             if given or not access.keys() - _ACCESS["properties"].keys():
                 counted = " and ".join(sorted(given)) or "nothing"
                 self.add_problem(path, f"has {counted}; give exactly one of secretRef, file and profile")
@@ -255,7 +255,7 @@ class _ClusterReader(FieldProblems):
         return None
 
     def _refuse_for_local(self, spec: Mapping[str, Any]) -> None:
-        """Refuse fields without an effect on `local`, which is reconciled as long as the hub runs, declared or not."""
+        """Reject fields without an effect on `local`, which is reconciled as long as the hub runs, declared or not."""
         if spec.get("paused"):
             message = f"{LOCAL_CLUSTER} cannot be paused here; run `levelgate suspend --all`, or remove the field"
             self.add_problem("spec.paused", message)
@@ -277,7 +277,7 @@ class _ClusterReader(FieldProblems):
         return SecretAccess(name, key) if name and key else None
 
     def _known_fields(self, path: str, form: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of `value` that `form` has. Each other field is a problem, which repeats its name only."""
+        """Return the fields of `value` that `form` has. Any other field becomes a problem with the name only."""
         for name in value:
             if name not in form["properties"] and _CREDENTIAL.fullmatch(name):
                 self.add_problem(f"{path}.{name}", _CREDENTIAL_REFUSED)
@@ -287,9 +287,9 @@ class _ClusterReader(FieldProblems):
         return {name: item for name, item in value.items() if name in form["properties"] and item is not None}
 
     def _plain(self, path: str, value: Any, form: re.Pattern[str], what: str) -> str:
-        """Return `value` if it is a name that matches `form`, else the empty text.
+        """Return `value` if it is a name that matches `form`, or an empty string.
 
-        The problem names what is expected (`what`), and does not repeat the value.
+        In the second case, a problem names what is expected (`what`). It does not repeat the value.
         """
         if isinstance(value, str) and form.fullmatch(value) and value not in {".", ".."}:
             return value

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def access_source(spec: ClusterSpec, settings: AccessSettings, hub: Reader) -> AccessSource:
-    """Return the source of credentials of a cluster other than `local`."""
+    """Return the source of credentials of the cluster `spec`, which is not `local`."""
     assert spec.access is not None, f"{spec.name} is reached by Levelgate's own connection"
     return AccessSource(spec.name, spec.access, settings, hub)
 
@@ -27,7 +27,8 @@ async def connect_cluster(
     """Connect to the cluster for the block, with credentials of `source`.
 
     Send at most `concurrency` requests at once, and retry an unreachable server for `unreachable_seconds`.
-    Raises: AccessRefused if a person has to act, else ConfigurationError.
+
+    Raises: AccessRefused if a person has to act, ConfigurationError.
     """
     from applier.kube import connect_to
 

@@ -3,7 +3,7 @@
 Invariants:
 
 - The program, its arguments and its variables come from `levelgate.yaml` only. A ClusterProfile only names the server.
-- The time and the output of the program are bounded. No error message repeats its output.
+- The time and the output of the program are bounded. Error messages do not repeat its output.
 - The child processes of the program end with it.
 """
 
@@ -37,7 +37,8 @@ EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 class CredentialPlugin:
     """A program of the operator that returns credentials.
 
-    `name` is that of the access provider in a ClusterProfile, such as `google`. `environment` is added to our own.
+    `name` is the name of the access provider in a ClusterProfile, such as `google`. `environment` is added to the
+    variables of Levelgate.
     """
 
     name: str
@@ -48,7 +49,7 @@ class CredentialPlugin:
 
 @dataclass(frozen=True, slots=True)
 class PluginCredentials:
-    """Fields of a kubeconfig's user, and the end of these credentials if the program has returned it."""
+    """Fields of a kubeconfig's user, and the end of these credentials, or None if the program has returned no end."""
 
     user: Mapping[str, str] = field(repr=False)
     expires_at: datetime | None
@@ -57,7 +58,7 @@ class PluginCredentials:
 async def run_plugin(
     plugin: CredentialPlugin, cluster: Mapping[str, Any], *, max_seconds: float = MAX_RUN_SECONDS
 ) -> PluginCredentials:
-    """Run the program, and return its credentials for `cluster`, the fields of a kubeconfig's cluster.
+    """Run the program of `plugin`, and return the credentials for `cluster`, the fields of a kubeconfig's cluster.
 
     Raises: AccessRefused.
     """
@@ -147,7 +148,7 @@ def _parse_output(output: bytes, title: str) -> PluginCredentials:
 
 
 def _certificate(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the client certificate and its key as kubeconfig fields, in base64; no fields if one is missing."""
+    """Return the client certificate and its key as kubeconfig fields, in base64. If one is missing, return {}."""
     certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
     if not isinstance(certificate, str) or not isinstance(key, str):
         return {}

@@ -25,9 +25,9 @@ from renderer.kinds import CLUSTER, PLACEMENT
 T = TypeVar("T")
 
 _MAY_PLACE: Final = re.compile(rb"levelgate\.dev/v\d|kind\W+(Cluster|Placement)\b")
-"""Text that a file with a cluster or placement contains: our API version, or one of the two kinds.
+"""Text that a file with a cluster or placement contains: Levelgate's API version, or one of the two kinds.
 
-Our prefix alone is no sign of them: files without placements contain it too, in annotations.
+Levelgate's prefix alone is not enough, because files without placements contain it too, in annotations.
 """
 
 
@@ -36,7 +36,8 @@ class FleetObjects:
     """Clusters and placements of one source that are in force.
 
     `broken_clusters` and `broken_placements` name the broken objects without an accepted version, and unreadable files
-    that may contain some. While there is a broken cluster, no cluster is removed. `accepted` is the form to be stored.
+    that may contain such objects. While there is a broken cluster, no cluster is removed. `accepted` is the form to be
+    stored.
     """
 
     clusters: Mapping[ClusterName, ClusterSpec]
@@ -48,7 +49,7 @@ class FleetObjects:
 
 
 def read_fleet_objects(catalog: Catalog, stored: StoredRules, *, fleet_source: str) -> FleetObjects:
-    """Return the clusters and placements of a commit, and from `stored` the versions that replace its broken ones.
+    """Return the clusters and placements of a commit. Versions in `stored` replace the broken ones of the commit.
 
     Only `fleet_source` may declare clusters, because the author of a cluster decides where credentials are sent.
     """
@@ -74,14 +75,14 @@ def read_fleet_objects(catalog: Catalog, stored: StoredRules, *, fleet_source: s
 
 
 def clusters_in(documents: Iterable[DeclaredObject]) -> Iterator[ClusterSpec]:
-    """Yield the valid clusters among the documents."""
+    """Yield the valid clusters among `documents`."""
     for document in documents:
         if document.group_kind.kind == CLUSTER and isinstance(cluster := read_cluster(document), ClusterSpec):
             yield cluster
 
 
 def placements_in(documents: Iterable[DeclaredObject]) -> Iterator[Placement]:
-    """Yield the valid placements among the documents."""
+    """Yield the valid placements among `documents`."""
     for document in documents:
         if document.group_kind.kind == PLACEMENT and isinstance(placement := read_placement(document), Placement):
             yield placement
@@ -107,7 +108,8 @@ def _resolve(
 ) -> _Resolved:
     """Replace the broken objects of one kind by their earlier versions.
 
-    An earlier object that the commit does not declare is kept if its file is unreadable now: it may still be in there.
+    An earlier object that the commit does not declare is kept if its file is unreadable now, because that file may
+    still declare the object.
     """
     of_kind = [document for document in documents if document.group_kind.kind == kind]
     parsed = parse_rules(of_kind, kind, noun, read)
@@ -136,7 +138,7 @@ def _refused_clusters(documents: Iterable[DeclaredObject], fleet_source: str) ->
 
 
 def _unread_files(catalog: Catalog, known_files: Collection[str]) -> Iterator[str]:
-    """Yield the unreadable files that may contain a cluster or placement, and from which none was accepted before."""
+    """Yield the unreadable files, except `known_files`, that may contain a cluster or placement."""
     for file in catalog.unreadable_files - set(known_files):
         if _MAY_PLACE.search(catalog.contents[file].data):
             yield file

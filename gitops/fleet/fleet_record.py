@@ -27,7 +27,8 @@ _PREFIX: Final = "fleet-"
 class FleetRecord:
     """Record of one source.
 
-    `accepted` are its clusters and placements in force. `numbers` is None if no revision of it was ever recorded.
+    `accepted` are the clusters and placements of the source in force. `numbers` is None if no revision of the source
+    was ever recorded.
     """
 
     accepted: StoredRules

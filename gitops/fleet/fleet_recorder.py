@@ -52,8 +52,9 @@ class RecordChange(TypedDict, total=False):
 class FleetRecorder:
     """Writer of the records of one hub: those of its clusters, and through `sources` those of its sources.
 
-    Only the leading process writes records; `levelgate cluster accept` and `forget` do so too. Hold `identifying` from
-    the read of all records until the identity of one cluster is written: no other may be identified in between.
+    Only the leading process, `levelgate cluster accept` and `levelgate cluster forget` write records. To identify a
+    cluster, hold `identifying` from the read of all records until the identity is written. During that time, no other
+    cluster is identified.
     """
 
     hub: Cluster
@@ -82,7 +83,7 @@ class FleetRecorder:
         return {name: self.record_of(name) for name in self._stored.keys() | self._changes.keys()}
 
     def record_of(self, name: ClusterName) -> ClusterRecord:
-        """Return the record of one cluster with its pending changes; `NEW_RECORD` if it has none."""
+        """Return the record of one cluster with its pending changes. If there is no record, begin with `NEW_RECORD`."""
         record = self._stored[name].record if name in self._stored else NEW_RECORD
         return _changed(record, self._pending(name))
 
@@ -97,7 +98,7 @@ class FleetRecorder:
         self.update(name, {})
 
     async def write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
-        """Write the pending changes of a cluster's record and then `change`, now. Return the record.
+        """Write at once the pending changes of a cluster's record and then `change`. Return the record.
 
         Raises: ClusterError.
         """
@@ -145,7 +146,7 @@ class FleetRecorder:
         raise AssertionError("unreachable")
 
     async def refresh(self, name: ClusterName) -> ClusterRecord | None:
-        """Read the record of a cluster again, and return it; None if there is none. Raises: ClusterError."""
+        """Read the record of a cluster again. Return the record, or None if it does not exist. Raises: ClusterError."""
         self._stored.pop(name, None)
         if found := await read_cluster_record(self.hub, name):
             self._stored[name] = found
@@ -161,7 +162,7 @@ class FleetRecorder:
                 del self._stored[name]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Write pending changes until `stop` is set, those of that moment included."""
+        """Write pending changes until `stop` is set. Write the changes that are pending at that time too."""
         while not stop.is_set():
             await wait_for_any(self._wake.wait(), stop.wait())
             await self.flush()
@@ -171,7 +172,7 @@ class FleetRecorder:
         """Write all pending changes. A write that fails is retried with the next change."""
         self._wake.clear()
         for name in list(self._changes):
-            async with self._writing:  # a record that is deleted meanwhile has no pending changes any more
+            async with self._writing:  # A record that is deleted in between has no pending changes any more.
                 if name not in self._changes:
                     continue
                 try:

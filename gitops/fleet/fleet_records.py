@@ -58,8 +58,8 @@ async def read_stored_numbers(cluster: Reader) -> dict[str, RevisionNumbers]:
 class FleetRecords:
     """Writer of the records `fleet-SOURCE` of one hub. It calls `on_change` when there is a change to `flush`.
 
-    `_awaited` are the clusters whose numbers are not known yet. While there are any, no learned number is recorded: a
-    record with numbers states that they are the numbers of the whole fleet.
+    `_awaited` are the clusters whose numbers are not known yet. While a cluster is awaited, no learned number is
+    recorded, because the numbers in a record are those of the whole fleet.
     """
 
     hub: Cluster
@@ -89,10 +89,10 @@ class FleetRecords:
         return {source: stored.record.accepted for source, stored in self._stored.items()}
 
     def keep(self, accepted: Mapping[str, StoredRules], current: Mapping[str, Mapping[GroupKind, str]]) -> None:
-        """Set what to store: the clusters and placements, by source. Drop numbers that are not needed any more.
+        """Set the clusters and placements to store, by source. Drop numbers that are not needed any more.
 
-        `current` are the digests of definitions in Git, by source and kind; empty if a definition does not build. Of a
-        kind that left Git, only the highest number is kept.
+        `current` are the digests of definitions in Git, by source and kind. The digest of a definition that does not
+        build is empty. If a kind has left Git, only its highest number is kept.
         """
         self._accepted, self._current = accepted, current
         self._numbers = {
@@ -102,13 +102,16 @@ class FleetRecords:
         self._flush_if_due()
 
     def expect(self, name: ClusterName) -> None:
-        """Wait for the numbers of this cluster before the first number of a source is issued."""
+        """Note that the first number of a source is issued only after the numbers of the cluster `name` are known."""
         if name not in self._heard:
             self._awaited.add(name)
             self._all_heard.clear()
 
     def hear(self, name: ClusterName, numbers: NumbersBySource) -> None:
-        """Add the numbers that a cluster has, and end the wait for it. Pass none if the cluster cannot be read."""
+        """Add the numbers that a cluster has, and end the wait for the cluster.
+
+        If the cluster cannot be read, `numbers` is empty.
+        """
         self._heard.add(name)
         self._awaited.discard(name)
         self._numbers = merge_numbers(self._numbers, numbers)
@@ -126,10 +129,10 @@ class FleetRecords:
             self._awaited.clear()
 
     async def number(self, revisions: Sequence[NewRevision]) -> Mapping[GroupKind, int]:
-        """Return the numbers of these revisions of one cluster, once they are recorded on the hub or in a cluster.
+        """Return the numbers of `revisions` of one cluster, once they are recorded on the hub or in a cluster.
 
-        Raises: StaleWrite if Git has changed a definition meanwhile; Invalid if the cluster stores a number above
-        `MAX_NUMBER`; ClusterError if the hub does not accept the record.
+        Raises: StaleWrite if Git has changed a definition in between, Invalid if the cluster stores a number above
+        `MAX_NUMBER`, ClusterError if the hub rejects the record.
         """
         if foreign := next((revision for revision in revisions if revision.number > MAX_NUMBER), None):
             raise Invalid(
@@ -184,7 +187,7 @@ class FleetRecords:
         return stored.record.numbers if stored else None
 
     def _is_current(self, revision: NewRevision) -> bool:
-        """Return whether Git has this content now. Without a digest of the definition, any content may be current."""
+        """Return whether Git has the content of `revision` now. Without a digest in Git, any content may be current."""
         return self._current.get(revision.source, {}).get(revision.kind) in (None, "", revision.digest)
 
     def _find(self, revision: NewRevision) -> int:
@@ -207,7 +210,7 @@ class FleetRecords:
             await self.clock.sleep(due_in)
 
     async def _write(self, wanted: Callable[[], Mapping[str, FleetRecord]]) -> None:
-        """Write the records that `wanted` returns. After a conflict, read again and call it again."""
+        """Write the records that `wanted` returns. After a conflict, read the records and call `wanted` again."""
         async with self._writing:
             for remaining in range(MAX_WRITE_TRIES, 0, -1):
                 try:

@@ -31,11 +31,11 @@ _KUBE_SYSTEM: Final = ObjectKey("", "Namespace", "", "kube-system")
 
 
 class UnknownIdentity(GitopsError):
-    """Missing identity: the cluster has no namespace `kube-system`."""
+    """Error of a cluster without a namespace `kube-system`, whose UID would identify the cluster."""
 
 
 class ClusterClaimed(GitopsError):
-    """Refusal to write to a cluster that belongs to the hub with the id `hub_id`."""
+    """Error of a cluster that belongs to the hub with the id `hub_id`. Nothing was written to it."""
 
     def __init__(self, name: ClusterName, hub_id: str) -> None:
         super().__init__(
@@ -48,7 +48,7 @@ class ClusterClaimed(GitopsError):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedIdentity:
-    """Judgement that the cluster is the recorded one, or a new one."""
+    """Judgement that the cluster is the recorded cluster, or a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,10 @@ IdentityJudgement = AcceptedIdentity | WrongCluster | SameCluster | HubItself
 def judge_identity(
     name: ClusterName, *, recorded_uid: str, seen_uid: str, other_uids: Mapping[ClusterName, str]
 ) -> IdentityJudgement:
-    """Judge whether the cluster may be written to, as far as its identity is concerned.
+    """Judge by the identity of the cluster whether it may be written to.
 
     `recorded_uid` is empty at the first engagement. `other_uids` are the recorded UIDs of other clusters. The recorded
-    UID itself is always accepted: a person may have confirmed that two names are meant.
+    UID itself is always accepted, because a person may have confirmed that the cluster has two names.
     """
     if recorded_uid == seen_uid:
         return AcceptedIdentity()
@@ -124,7 +124,7 @@ def judge_identity(
 def judge_recorded(
     name: ClusterName, seen_uid: str, records: Mapping[ClusterName, StoredClusterRecord], hub_id: str
 ) -> IdentityJudgement:
-    """Judge the identity of a cluster by the records of the hub. Its own cluster, `hub_id`, never has a second name."""
+    """Judge the identity of a cluster by the records of the hub. The hub's own cluster (`hub_id`) has one name only."""
     if seen_uid == hub_id:
         return HubItself(name)
     uids = {known: stored.record.uid for known, stored in records.items()}
@@ -146,23 +146,23 @@ async def read_cluster_uid(cluster: Reader) -> str:
 
 
 async def accept_cluster(hub: Cluster, name: ClusterName, seen_uid: str) -> str:
-    """Record `seen_uid` as the UID of the cluster. Return the one before, empty for none. Raises: ClusterError."""
+    """Record `seen_uid` as the UID of the cluster. Return the UID before, or an empty string. Raises: ClusterError."""
     before = await change_cluster_record(hub, name, lambda record: replace(record or NEW_RECORD, uid=seen_uid))
     return before.uid if before else ""
 
 
 async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> bool:
-    """Mark the cluster as belonging to this hub, unless it is marked so already.
+    """Mark the cluster as belonging to the hub `hub_id`, unless the cluster has that mark already.
 
     Return whether the cluster held no record of Levelgate before.
 
-    Raises: ClusterClaimed if it belongs to another hub, ClusterError.
+    Raises: ClusterClaimed if the cluster belongs to another hub, ClusterError.
     """
     lost: ClusterError | None = None
     is_new = False
     for _ in range(MAX_WRITE_TRIES):
         live = await cluster.get(INSTALLATION)
-        if live is None:  # created without a hub, so that of two hubs that create it at once only one gets it
+        if live is None:  # Created without a hub: if two hubs create it at once, only one of them can set its mark.
             is_new = await ensure_namespace(cluster) or is_new
             live = await cluster.apply(record_configmap(INSTALLATION, "installation"), manager=HUB_MANAGER)
         owner = claiming_hub(live)
@@ -179,9 +179,9 @@ async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> boo
 
 
 async def release_cluster(cluster: Cluster) -> str:
-    """Remove the mark of the cluster's hub, whichever it is, so that another hub may claim the cluster.
+    """Remove the mark of the cluster's hub, whichever hub it is, so that another hub may claim the cluster.
 
-    Return the id of that hub, empty for none. Raises: ClusterError.
+    Return the id of the hub before, or an empty string without a mark. Raises: ClusterError.
     """
     lost: ClusterError | None = None
     for _ in range(MAX_WRITE_TRIES):

@@ -1,6 +1,6 @@
 """Check of a kubeconfig from an untrusted author: data only, no program, no file of Levelgate's machine.
 
-Invariants: a kubeconfig is accepted completely or refused, before any request is sent. An error names place and field,
+Invariants: a kubeconfig is accepted or rejected as a whole, before any request is sent. An error names place and field,
 and repeats no value, since values are secrets. Source: CVE-2022-24817 (Flux ran the `exec` of kubeconfigs in Secrets).
 """
 
@@ -43,14 +43,14 @@ _REFUSED_FIELDS: Final = {
     "client-key": f"{_FILE} `client-key-data`, in base64",
     "certificate-authority": f"{_FILE} `certificate-authority-data`, in base64",
 }
-"""Refused fields of a kubeconfig, each with the reason and the remedy."""
+"""Fields that make a kubeconfig rejected, each with the reason and the remedy."""
 
 Place = Callable[[str], str]
 """Function from a path such as `users[0].user` to its name in messages, with the line if that is known."""
 
 
 class AccessRefused(ConfigurationError):
-    """Credentials of a cluster that are missing or refused. No request was sent; a person has to act on the message."""
+    """Error of credentials that are missing or rejected. No request was sent. A person has to act on the message."""
 
 
 def parse_kubeconfig(title: str, data: bytes) -> InlineKubeconfig:
@@ -74,7 +74,7 @@ def parse_kubeconfig(title: str, data: bytes) -> InlineKubeconfig:
 
 
 def check_kubeconfig(title: str, document: Mapping[str, Any], place: Place) -> InlineKubeconfig:
-    """Return the document as a kubeconfig if it may be used. Unused entries are checked too. Raises: AccessRefused."""
+    """Return `document` as a kubeconfig. Its unused entries are checked too. Raises: AccessRefused."""
     for path, cluster in _entries(document, "clusters", "cluster", place):
         check_cluster(cluster, path, place)
     for path, user in _entries(document, "users", "user", place):
@@ -91,7 +91,10 @@ def check_kubeconfig(title: str, document: Mapping[str, Any], place: Place) -> I
 def _entries(
     document: Mapping[str, Any], section: str, field: str, place: Place
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the contents of a section, each with its path. `field` holds the content of an entry, such as `user`."""
+    """Return the entries of a section, each with its path. `field` holds the content of an entry, such as `user`.
+
+    Raises: AccessRefused.
+    """
     entries = document.get(section) or []
     if not isinstance(entries, list):
         raise AccessRefused(
@@ -137,7 +140,7 @@ def _check_server(url: str, place: str) -> None:
 
 
 def _split(url: str) -> Any:
-    """Return the parts of a URL; empty parts if it is invalid."""
+    """Return the parts of `url`. If it is invalid, the parts are empty."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises ValueError for a port that is not a number
@@ -159,7 +162,10 @@ def _check_user(user: Mapping[str, Any], path: str, place: Place) -> None:
 
 
 def _check_context(title: str, document: Mapping[str, Any], context: Mapping[str, Any], place: str) -> InlineKubeconfig:
-    """Return the kubeconfig if its context names an existing cluster, and a user with credentials."""
+    """Return the kubeconfig if its context names an existing cluster, and a user with credentials.
+
+    Raises: AccessRefused.
+    """
     for field, section in (("cluster", "clusters"), ("user", "users")):
         if context.get(field) not in [entry["name"] for entry in document.get(section) or []]:
             raise AccessRefused(f"{place}: names no `{field}` that is among the {section}; name one of them")

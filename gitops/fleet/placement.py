@@ -33,7 +33,9 @@ class OnUnmatch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlainSelector:
-    """Selector of plain objects: AND between fields, OR inside of a field; None selects all. Names may contain `*`.
+    """Selector of plain objects. An object has to match every field, and one entry of each field.
+
+    A field that is None selects all objects. Names may contain `*`.
 
     A Namespace object counts as being in the namespace of its name. Any other cluster-scoped object is in no namespace,
     so a selector with `namespaces` does not match it.
@@ -51,8 +53,8 @@ class PlainSelector:
 class ObjectSelector:
     """Selector of instances, by definition and labels, and of plain objects. Names of definitions may contain `*`.
 
-    None is a field that is not given. Without any field, all objects match. If only fields for instances are given, no
-    plain object matches, and the other way round.
+    A field that is not given is None. Without any field, all objects match. If only fields for instances are given, no
+    plain object matches. If only fields for plain objects are given, no instance matches.
     """
 
     rgds: tuple[str, ...] | None
@@ -82,7 +84,10 @@ class ObjectSelector:
 
 @dataclass(frozen=True, slots=True)
 class PlacementOverride:
-    """Merge patch for instances of the definitions `rgds` (None: of all) in the selected clusters."""
+    """Merge patch for instances in the selected clusters.
+
+    It is for instances of the definitions `rgds`, or if `rgds` is None for instances of all definitions.
+    """
 
     clusters: LabelSelector
     rgds: tuple[str, ...] | None
@@ -94,7 +99,10 @@ class PlacementOverride:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A valid `Placement`. `count` is the number of selected clusters that get the objects; None: all of them."""
+    """Placement as a valid `Placement` object in Git declares it.
+
+    `count` is the number of selected clusters that get the objects. If `count` is None, all selected clusters get them.
+    """
 
     name: str
     objects: ObjectSelector
@@ -142,7 +150,7 @@ class _PlacementReader(FieldProblems):
     """Reader of one `Placement`. Every method adds the mistakes that it finds to `problems`."""
 
     def read(self) -> Placement | None:
-        """Return the placement; None if there is a mistake."""
+        """Return the placement, or None if there is a mistake."""
         spec = self._read_form()
         objects = spec.get("objects", {})
         instances = self._read_labels("spec.objects.instances", objects.get("instances"))
@@ -215,7 +223,7 @@ def _names(written: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
 
 
 def _find_identity_changes(patch: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a patch that it must not set, as (field, message)."""
+    """Yield the fields in `patch` that a patch must not set, as (field, message)."""
     if "metadata" in patch and not isinstance(patch["metadata"], dict):
         yield "metadata", "would remove the name of the object; patch single labels or annotations"
     for steps in _IDENTITY:

@@ -4,8 +4,8 @@ Invariants:
 
 - Uncertainty removes nothing. While a file, a placement or a placed definition cannot be read, every object that was
   placed and is still declared stays placed.
-- An object brings what it needs: its definition with the definitions of all kinds that this one makes, the CRD of its
-  kind, and its Namespace. A cluster without a placement of a kind never gets the CRD of that kind.
+- An object brings what it needs: its definition, the CRD of its kind, and its Namespace. A definition brings the
+  definitions of all kinds that it makes. A cluster without a placement of a kind never gets the CRD of that kind.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def place(
         chosen = {placement.name: choose_clusters(placement, clusters) for placement in ordered}
     shares = placer.share_out(clusters, ordered, chosen)
     is_certain = not broken and not catalog.unreadable_files
-    # A definition whose nodes cannot be read may make kinds of other definitions, which would have to go with it.
+    # A definition whose nodes cannot be read may make kinds of other definitions, which would have to be placed too.
     opaque = {outline.group_kind for outline in catalog.broken_outlines if outline.node_kinds is None}
     is_certain &= not any(opaque & share.definitions for share in shares.values())
     declared = frozenset(placer.declared.keys)
@@ -86,10 +86,10 @@ def place(
 
 
 def choose_clusters(placement: Placement, clusters: Iterable[ClusterSpec]) -> frozenset[ClusterName]:
-    """Return the clusters that get the objects of a placement: those that it selects, or `count` of them.
+    """Return the clusters that get the objects of a placement: the selected clusters, or `count` of them.
 
     Rendezvous hashing ranks each cluster per placement, independently of the other clusters. So a cluster that joins
-    displaces at most one, and a cluster that leaves is replaced by one.
+    displaces at most one cluster, and a cluster that leaves is replaced by one.
     """
     selected = [cluster.name for cluster in clusters if placement.clusters.matches(cluster.labels)]
     ranked = sorted(selected, key=lambda name: (_rank(placement.name, name), name))
@@ -115,7 +115,7 @@ def _everything() -> Placement:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedOverride:
-    """An override that applies to a cluster, and its place in its placement."""
+    """Override that applies to a cluster, with the placement that has the override."""
 
     placement: Placement
     index: int
@@ -224,7 +224,7 @@ class _Placer:
         return by_cluster
 
     def find_fates(self, placements: Iterable[Placement]) -> dict[ObjectKey, OnUnmatch]:
-        """Return the fate of each selected object: Delete if all placements that select it say so, else Orphan."""
+        """Return the fate of each selected object: Delete if all placements that select it say Delete, or Orphan."""
         fates: dict[ObjectKey, OnUnmatch] = {}
         for placement in placements:
             for key in self.selected[placement.name]:
@@ -272,9 +272,9 @@ class _Placer:
     def _patches(
         self, objects: Iterable[ObjectKey], overrides: Sequence[_PlacedOverride], cluster: ClusterName
     ) -> tuple[dict[ObjectKey, tuple[ManifestPatch, ...]], dict[ObjectKey, str]]:
-        """Return the patches of each instance, and the refused instances, each with a contradiction of two patches.
+        """Return the patches of each instance, and the instances whose patches contradict each other, with the reason.
 
-        A contradiction becomes one problem, whatever the number of its instances.
+        A contradiction becomes one problem, however many instances it concerns.
         """
         if not overrides:
             return {}, {}
@@ -347,7 +347,7 @@ class _Placer:
 
 
 def _crd_kind(spec: object) -> GroupKind | None:
-    """Return the kind that the `spec` of a CRD defines; None if it is not readable."""
+    """Return the kind that `spec`, the `spec` of a CRD, defines, or None if `spec` is not readable."""
     match spec:
         case {"group": str(group), "names": {"kind": str(kind)}}:
             return GroupKind(group, kind)

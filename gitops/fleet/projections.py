@@ -45,7 +45,7 @@ class FleetProjections:
     """Sources as each cluster of a fleet gets them. Only `fleet_source` may declare clusters.
 
     `accepted` are the clusters and placements in force, by source, in the form of the record. `definition_digests` are
-    the digests of definitions, by source and kind; empty for a definition that does not build.
+    the digests of definitions, by source and kind. The digest of a definition that does not build is empty.
     """
 
     fleet_source: str

@@ -4,7 +4,7 @@ Invariants:
 
 - From every state, one answer closes the breaker.
 - While the breaker is open, no call is sent but one probe at a time.
-- Only silence opens the breaker: a refusal is an answer.
+- Only silence opens the breaker. A refusal by the server is an answer.
 
 Times are seconds of one clock that never goes back.
 """
@@ -20,12 +20,12 @@ from applier.backoff import exponential_backoff
 from renderer.frozen import dataclass
 
 MAX_FAILURES: Final = 5
-"""Fewest failures in a row that open the breaker."""
+"""Minimum number of failures in a row that open the breaker."""
 
 MAX_SILENCE_SECONDS: Final = 10.0
-"""Shortest time in seconds from the first of these failures until the breaker opens.
+"""Minimum time in seconds from the first of these failures until the breaker opens.
 
-Many requests that fail at the same moment are one event, and must not open it.
+Many requests that fail at the same moment are one event, which must not open the breaker.
 """
 
 _FIRST_PROBE_SECONDS: Final = 1.0
@@ -57,13 +57,13 @@ class Reach:
     """True from the first answer on."""
 
     silent_since: float | None
-    """Time of the first of the `failures`; None if the last call was answered."""
+    """Time of the first of the `failures`, or None if the last call was answered."""
 
     failures: int = 0
     """Calls without an answer since the last answer."""
 
     opened_at: float | None = None
-    """Time at which the breaker opened; None if it is closed."""
+    """Time at which the breaker opened, or None if it is closed."""
 
     failed_probes: int = 0
     """Probes that have failed since the breaker opened."""
@@ -81,7 +81,7 @@ class Reach:
     """Subjects that cannot be read although the cluster answers, such as a kind, each with the error."""
 
     max_silence_seconds: float = MAX_SILENCE_SECONDS
-    """Silence that opens the breaker. It never changes."""
+    """Seconds of silence that open the breaker. The value never changes."""
 
     @property
     def is_open(self) -> bool:
@@ -124,14 +124,14 @@ def record_failure(reach: Reach, now: float, *, jitter: float) -> Reach:
 
 
 def begin_probe(reach: Reach, now: float) -> Reach | None:
-    """Return the state with the probe of the half-open breaker in flight; None if no probe may be sent now."""
+    """Return the state with the probe of the half-open breaker in flight, or None if no probe may be sent now."""
     if not reach.is_open or reach.is_probing or now < reach.probe_at:
         return None
     return replace(reach, is_probing=True)
 
 
 def end_probe(reach: Reach, now: float, *, is_answered: bool, jitter: float) -> Reach:
-    """Return the state after a probe. If another call has closed the breaker, the probe counts as a common call."""
+    """Return the state after a probe. If another call has closed the breaker, the probe counts as a call."""
     ended = replace(reach, is_probing=False)
     if is_answered:
         return record_answer(ended)

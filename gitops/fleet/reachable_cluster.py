@@ -1,8 +1,8 @@
 """Circuit breaker around a cluster. While the cluster is silent, calls fail at once.
 
 Each call reports whether the cluster answers. A call that fails without an HTTP status had no answer; every other
-failure is an answer. Two outcomes tell nothing: an error before anything is sent, such as a write that the Lease
-forbids, and a result from memory, such as discovery.
+failure is an answer. Two outcomes tell nothing. One is an error before a request is sent, such as a write that the
+Lease forbids. The other is a result from memory, such as discovery.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class ReachMonitor:
 
     @property
     def unreachable_since(self) -> datetime | None:
-        """Return since when the cluster has been silent; None if it answers. The wall clock of now is used."""
+        """Return since when the cluster has been silent, or None if it answers.
+
+        The time is that of the wall clock as it is set now.
+        """
         begun = self.reach.silent_since
         is_silent = self.reach.is_open or not self.reach.has_answered
         if not is_silent or begun is None:
@@ -68,7 +71,7 @@ class ReachMonitor:
         return self.clock.now() - timedelta(seconds=self.elapsed() - begun)
 
     def check(self) -> None:
-        """Raise Unavailable while the breaker is open."""
+        """Check that the breaker is closed. Raises: Unavailable if it is open."""
         if self.reach.is_open and (since := self.unreachable_since):
             raise Unavailable(
                 f"cluster {self.name} has not answered since {timestamp(since)}; Levelgate tries it again by itself, "
@@ -106,7 +109,8 @@ class ReachMonitor:
         """Await a call, record whether the cluster has answered, and return the outcome.
 
         Args:
-            subject: What the call reads. It becomes a trouble if it is refused, and none any more if it succeeds.
+            subject: Name of what the call reads. If the server refuses the read, `subject` becomes a trouble. If the
+                read succeeds, the trouble ends.
             tells_answer: Whether a success proves an answer of the server.
 
         Raises: what the call raises; Unavailable if the credentials cannot be read any more.
@@ -145,7 +149,7 @@ class ReachMonitor:
         self._set(changed)
 
     def _answer_seconds(self, begun: float, delayed: int) -> float:
-        """Return the seconds since `begun`; 0 if a request has waited for flow control since `delayed` was counted."""
+        """Return the seconds since `begun`, or 0 if a request has waited for flow control since the count `delayed`."""
         return self.elapsed() - begun if self.delayed_requests() == delayed else 0.0
 
     def _record_error(self, error: ClusterError, seconds: float, subject: str) -> None:
@@ -175,8 +179,8 @@ def _is_silence(error: ClusterError) -> bool:
 class ReachableCluster:
     """`applier.cluster.Cluster` behind the breaker of `monitor`: while it is open, every call raises Unavailable.
 
-    With `tells_troubles`, a kind that may not be listed or watched becomes a trouble of the cluster. For a cluster seen
-    as another user it does not: only that user lacks the right.
+    With `tells_troubles`, a kind that may not be listed or watched becomes a trouble of the cluster. A cluster that is
+    read as another user goes without, because only that user lacks the permission.
     """
 
     cluster: Cluster
@@ -231,7 +235,7 @@ class ReachableCluster:
         )
 
     def _subject(self, kind: GroupKind, namespace: str) -> str:
-        """Return the name of a kind in `Reach.troubles`; empty if refusals are not recorded."""
+        """Return the name of a kind in `Reach.troubles`, or an empty string if refusals are not recorded."""
         place = f" in namespace {namespace}" if namespace else ""
         return f"{kind}{place}" if self.tells_troubles else ""
 
@@ -259,7 +263,7 @@ class ReachableCluster:
         return self._watch(subject)
 
     async def _observe_events(self, events: AsyncIterator[WatchEvent]) -> AsyncGenerator[WatchEvent, None]:
-        """Yield the events of a watch. Each is an answer. A watch that breaks off counts as silence."""
+        """Yield the events of a watch. Each event counts as an answer. A watch that breaks off counts as silence."""
         while True:
             try:
                 event = await anext(events)

@@ -19,7 +19,7 @@ from renderer.identity import GroupKind
 from renderer.render.model import NewRevision
 
 MAX_CONTENTS: Final = MAX_UNUSED_REVISIONS + 1
-"""Contents of one definition whose numbers are kept: the newest one, and as many others as a cluster keeps."""
+"""Number of contents of one definition whose numbers are kept: the newest, and as many others as a cluster keeps."""
 
 MAX_NUMBER: Final = 1_000_000_000
 """Highest number that the hub learns from a cluster. A definition that changes each second reaches it in thirty years.
@@ -38,11 +38,11 @@ class RevisionNumbers:
     by_kind: Mapping[GroupKind, Mapping[str, int]] = field(default_factory=dict)
 
     def highest(self, kind: GroupKind) -> int:
-        """Return the highest number of a kind; 0 if there is none."""
+        """Return the highest number of a kind, or 0 if it has no number."""
         return max(self.by_kind.get(kind, {}).values(), default=0)
 
     def number_of(self, kind: GroupKind, digest: str) -> int:
-        """Return the number of a content; 0 if it has none."""
+        """Return the number of a content, or 0 if it has no number."""
         return self.by_kind.get(kind, {}).get(digest, 0)
 
     def with_number(self, kind: GroupKind, digest: str, issued: int) -> RevisionNumbers:
@@ -51,7 +51,7 @@ class RevisionNumbers:
         return RevisionNumbers({**self.by_kind, kind: _newest(contents, MAX_CONTENTS)})
 
     def merged(self, others: RevisionNumbers) -> RevisionNumbers:
-        """Return the union of both. For a content with two numbers, the higher one counts."""
+        """Return the union of these numbers and `others`. If a content has two numbers, the higher number counts."""
         found = dict(self.by_kind)
         for kind, contents in others.by_kind.items():
             known = found.get(kind, {})
@@ -60,7 +60,7 @@ class RevisionNumbers:
         return RevisionNumbers(found)
 
     def without_contents_but_of(self, defined: Iterable[GroupKind]) -> RevisionNumbers:
-        """Return these numbers. Of a kind that is not `defined` any more, only the highest is kept."""
+        """Return these numbers. If a kind is not `defined` any more, only its highest number is kept."""
         kept = frozenset(defined)
         return RevisionNumbers(
             {
@@ -113,16 +113,16 @@ def _stored_numbers(records: Iterable[Object]) -> Iterator[tuple[str, GroupKind,
 
 
 def merge_numbers(first: NumbersBySource, second: NumbersBySource) -> dict[str, RevisionNumbers]:
-    """Return the numbers of both, by source."""
+    """Return the union of `first` and `second`, by source."""
     sources = sorted({*first, *second})
     return {name: first.get(name, NO_NUMBERS).merged(second.get(name, NO_NUMBERS)) for name in sources}
 
 
 def find_number(numbers: NumbersBySource, revision: NewRevision, *, is_current: bool) -> int:
-    """Return the number of a revision's content; 0 if it needs a new one.
+    """Return the number of a revision's content, or 0 if the content needs a new number.
 
-    `revision.number` is the lowest number that is free in its cluster, so a lower one does not fit. A content that
-    `is_current` in Git, but is not the newest, has come back: it needs a new number, as in a single cluster.
+    `revision.number` is the lowest number that is free in the revision's cluster, so a lower number does not fit. If a
+    content `is_current` in Git but is not the newest, it has come back. It needs a new number, as in a single cluster.
     """
     known = max((of_source.number_of(revision.kind, revision.digest) for of_source in numbers.values()), default=0)
     newest = numbers.get(revision.source, NO_NUMBERS).highest(revision.kind)
@@ -132,8 +132,9 @@ def find_number(numbers: NumbersBySource, revision: NewRevision, *, is_current: 
 def issue_number(numbers: NumbersBySource, revision: NewRevision) -> NumbersBySource:
     """Return the numbers with one for a revision that is current in Git.
 
-    It is the number of its content. If there is none, it is above all numbers of the kind, and not below
-    `revision.number`. Numbers of all sources count, so a kind continues its numbers when another source defines it.
+    If the content has a number, that number is used. Otherwise the new number is above all numbers of the kind, and not
+    below `revision.number`. Numbers of all sources count, so a kind continues its numbers when another source defines
+    it.
     """
     issued = find_number(numbers, revision, is_current=True) or max(
         1 + max((of_source.highest(revision.kind) for of_source in numbers.values()), default=0), revision.number

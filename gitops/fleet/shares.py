@@ -17,8 +17,9 @@ from renderer.identity import GroupKind, ObjectKey
 class ClusterShare:
     """Share of one cluster in a source. Clusters with equal shares have the same value.
 
-    `objects` are instances and plain objects, each with its fate once it no longer goes to the cluster. The `patches`
-    of an instance are applied in order. A `refused` object stays as it is in the cluster, for the given reason.
+    `objects` are instances and plain objects, each with its fate once the object no longer goes to the cluster. The
+    `patches` of an instance are applied in order. An object in `refused` stays as it is in the cluster, for the reason
+    given there.
     `placements` are the names of the placements that select the cluster.
     """
 
@@ -44,7 +45,7 @@ class Placed:
     """Result of placing one source."""
 
     by_cluster: Mapping[ClusterName, ClusterShare]
-    """Share of each declared cluster, empty shares included, and of `local`, declared or not."""
+    """Share of each declared cluster, which may be empty, and of `local`, even if that is not declared."""
 
     fates: Mapping[ObjectKey, OnUnmatch]
     """Fate of each selected object in clusters to which it does not go."""
@@ -73,7 +74,7 @@ def find_unmatched_objects(
 
 
 def keep_previous(share: ClusterShare, before: ClusterShare, declared: Collection[ObjectKey]) -> ClusterShare:
-    """Return the share with the declared objects of the share before added, each with its patches of then."""
+    """Return `share` with the `declared` objects of the share `before` added, each with its patches in `before`."""
     kept = {key: fate for key, fate in before.objects.items() if key in declared and key not in share.objects}
     if not kept and before.definitions <= share.definitions:
         return share

@@ -20,7 +20,7 @@ class PlacedObjects:
     """Names and labels of a source's objects that a placement could select.
 
     `labels` are those of instances, each with the names of its definition. `namespaces` and `kinds` are those of plain
-    objects. If it is not `is_certain`, unreadable files may contain more.
+    objects. If `is_certain` is false, unreadable files may contain further objects.
     """
 
     definitions: frozenset[str]
@@ -30,7 +30,7 @@ class PlacedObjects:
     is_certain: bool
 
     def labels_of(self, rgds: tuple[str, ...] | None) -> list[Labels]:
-        """Return the labels of the instances of these definitions; None stands for all definitions."""
+        """Return the labels of the instances of the definitions `rgds`, or of all definitions if `rgds` is None."""
         return [labels for names, labels in self.labels if any(matches_any(rgds, name) for name in names)]
 
 

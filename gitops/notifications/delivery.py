@@ -2,10 +2,10 @@
 
 Each receiver has a bounded queue and a worker of its own, so no reconciliation waits for it.
 
-Messages to a receiver that cannot be reached are sent again, in order, until they are older than `MAX_MESSAGE_AGE`. A
-message is given up early if the receiver rejects it but accepts the next one. So is a message that a fault of Levelgate
-keeps from being sent. Lost messages are counted and reported. The process that wrote a record reports its transition,
-so that no transition is reported twice.
+Messages to a receiver that cannot be reached are sent again, in order, until they are older than `MAX_MESSAGE_AGE`. If
+the receiver rejects a message but accepts the next one, the rejected message is given up early. If a fault of Levelgate
+prevents the sending of a message, that message is given up too. Lost messages are counted and reported. Only the
+process that wrote a record reports its transition, so that no transition is reported twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from renderer.phrasing import format_count
 _log = logging.getLogger(__name__)
 
 MAX_QUEUE_LENGTH: Final = 200
-"""Messages that wait for one receiver. Beyond that, the oldest are dropped."""
+"""Maximum number of messages that wait for one receiver. Beyond it, the oldest messages are dropped."""
 MAX_MESSAGE_AGE: Final = timedelta(hours=1)
 ATTEMPTS_BEFORE_NOTICE: Final = 6
 """Failed attempts after which the log reports the receiver, and the next message is tried."""
@@ -48,9 +48,9 @@ class DeliveryAnswer(NamedTuple):
     """Response of a receiver."""
 
     status: int
-    """HTTP status; 0 for no response."""
+    """HTTP status, or 0 without a response."""
     retry_after: float | None = None
-    """Seconds after which the receiver wants another attempt; None where it names no time."""
+    """Seconds after which the receiver wants another attempt, or None if the receiver does not name a time."""
     error: str = ""
 
     @property
@@ -59,7 +59,7 @@ class DeliveryAnswer(NamedTuple):
 
     @property
     def is_retryable(self) -> bool:
-        """Return whether another attempt can succeed. GitHub's secondary rate limit is a 403 with a time."""
+        """Return whether another attempt can succeed. GitHub's secondary rate limit is a 403 with `retry_after`."""
         return not self.status or self.status >= 500 or self.status in _RETRY_STATUSES or self.retry_after is not None
 
     @property
@@ -94,13 +94,13 @@ class Delivery:
     cluster: str
     clock: Clock
     notice: Callable[[str, str], None]
-    """Report a problem to the log, once for each reason. It contains neither a secret nor a URL."""
+    """Report a problem to the log, once for each reason. The text contains neither a secret nor a URL."""
     post: Post | None = None
-    """Send a request; None for real HTTP."""
+    """Function that sends a request, or None for real HTTP."""
     _queues: dict[str, _ReceiverQueue] = field(default_factory=dict)
 
     def configure(self, receivers: Iterable[Receiver]) -> None:
-        """Send to these receivers from now on. Messages for an unchanged receiver stay in its queue."""
+        """Send to `receivers` from now on. Messages for an unchanged receiver stay in its queue."""
         receivers_by_name = {receiver.name: receiver for receiver in receivers}
         for name in [name for name, queue in self._queues.items() if receivers_by_name.get(name) != queue.receiver]:
             self._stop_worker(self._queues.pop(name))
@@ -109,16 +109,16 @@ class Delivery:
             queue.task = asyncio.create_task(self._run_worker(queue), name=f"notify {name}")
 
     def enqueue(self, transitions: Sequence[Transition]) -> None:
-        """Queue these transitions for the receivers that want them. Returns at once."""
+        """Queue `transitions` for the receivers that want them. The call returns at once."""
         now = self.clock.now()
         for queue in self._queues.values():
             for message in group_transitions(filter(queue.receiver.wants, transitions)):
                 self._enqueue(queue, message, now)
 
     def _enqueue(self, queue: _ReceiverQueue, message: Message, now: datetime) -> None:
-        """Queue a message, or merge it into the last one in the queue.
+        """Queue a message, or merge it into the last message in the queue.
 
-        The first one may be in flight, so only a later one is merged.
+        The first message of the queue may be in flight, so a message is never merged into the first one.
         """
         if len(queue.waiting) > 1 and (merged := queue.waiting[-1][0].merge(message)):
             queue.waiting[-1] = merged, queue.waiting[-1][1]
@@ -131,9 +131,9 @@ class Delivery:
         queue.idle.clear()
 
     async def finish(self, timeout_seconds: float) -> None:
-        """Wait until the queues are empty, for *timeout_seconds* at most.
+        """Wait until the queues are empty, for `timeout_seconds` at most.
 
-        Then stop, and report the messages that are lost.
+        Then stop the workers, and report the messages that are lost.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
@@ -189,13 +189,13 @@ class Delivery:
         self._count_lost(queue, f"not delivered: {answer.text}")
 
     async def _accepts_next(self, queue: _ReceiverQueue) -> bool:
-        """Return whether the receiver accepts the next message. Then only the present one is at fault."""
+        """Return whether the receiver accepts the next message. If it does, only the present message is at fault."""
         if not queue.waiting:
             return False
         following = queue.waiting[0]
         if not (await self._send(queue, *following)).is_accepted:
             return False
-        if queue.waiting and queue.waiting[0] is following:  # the full queue may have dropped it in the meantime
+        if queue.waiting and queue.waiting[0] is following:  # The full queue may have dropped the message.
             queue.waiting.popleft()
         return True
 
@@ -249,5 +249,5 @@ async def post(request: OutgoingRequest) -> DeliveryAnswer:
 
 
 def _parse_seconds(text: str) -> float | None:
-    """Return the seconds of a `Retry-After` header; None for a date or any other text."""
+    """Return the seconds of a `Retry-After` header, or None for a date or any other text."""
     return float(text) if text.isdecimal() and len(text) < 8 else None

@@ -1,6 +1,6 @@
-"""Grouping of equal transitions into one message: a commit that fails a thousand instances sends one notification.
+"""Grouping of equal transitions into one message. Pure.
 
-Pure.
+If a commit makes a thousand instances fail, one notification is sent.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
 
 MAX_NAMED_INSTANCES: Final = 3
-"""Instances that a text names. A webhook gets up to `MAX_INSTANCES_PER_MESSAGE` of them."""
+"""Maximum number of instances that a text names. A webhook gets up to `MAX_INSTANCES_PER_MESSAGE` names."""
 
 MAX_INSTANCES_PER_MESSAGE: Final = 200
-"""Instances of one message. Further ones go into the next message."""
+"""Maximum number of instances in one message. Further instances go into the next message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Transition that one or several objects made."""
+    """Equal transitions of one or several objects, which are sent as one notification."""
 
     first: Transition
     """Transition of the first object."""
     keys: tuple[ObjectKey, ...]
     is_same: bool = True
-    """True where the transitions of all objects have the same text."""
+    """True if the transitions of all objects have the same text."""
 
     @classmethod
     def from_transition(cls, transition: Transition) -> Message:
         return cls(transition, (transition.key,))
 
     def merge(self, other: Message) -> Message | None:
-        """Return both messages as one; None where they must stay apart."""
+        """Return this message and `other` as one, or None if they must stay apart."""
         if (
             not _grouping_key(other.first)
             or _grouping_key(self.first) != _grouping_key(other.first)
@@ -48,7 +48,7 @@ class Message:
 
     @property
     def object(self) -> str:
-        """The objects in words.
+        """Names of the objects, or their number and the first names.
 
         Examples: `source/platform`; `Link.g.test/prod/a`; `5 instances: Link.g.test/prod/a, Link.g.test/prod/b,
         Link.g.test/prod/c and 2 more`.
@@ -64,7 +64,7 @@ class Message:
 
 
 def group_transitions(transitions: Iterable[Transition]) -> list[Message]:
-    """Return messages of equal transitions, in the order of the first transition of each."""
+    """Return messages of equal transitions, in the order of the first transition of each message."""
     messages: list[Message] = []
     last: dict[tuple[object, ...], int] = {}
     for transition in transitions:
@@ -79,10 +79,10 @@ def group_transitions(transitions: Iterable[Transition]) -> list[Message]:
 
 
 def _grouping_key(transition: Transition) -> tuple[object, ...]:
-    """Return the values that have to be equal in one message; empty for a transition that stands alone.
+    """Return the values that are equal for all transitions of one message. The result is () if `transition` is alone.
 
-    Transitions of a source stand alone, and so do those that stand for further instances without transitions of their
-    own.
+    A transition of a source is alone in its message. So is a transition that stands for further instances, which do
+    not have transitions of their own.
     """
     if transition.is_of_source or transition.others_count:
         return ()

@@ -1,6 +1,6 @@
 """Receivers of notifications: which transitions each wants, and the HTTP request for it.
 
-Pure but for the files with secrets. They are read for each request, and their content is never shown.
+Only the files with secrets are read, for each request; the rest is pure. The content of these files is never shown.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """Incoming webhook of Slack. Its URL is a secret, so it is in a file."""
+    """Incoming webhook of Slack. The URL is a secret, so a file holds it."""
 
     url_file: Path
 
@@ -73,7 +73,7 @@ class Slack:
 
 @dataclass(frozen=True, slots=True)
 class GitHubStatusChannel:
-    """Status of a commit at GitHub."""
+    """Channel that sets the status of a commit at GitHub."""
 
     repository: str
     token_file: Path
@@ -91,7 +91,7 @@ class GitHubStatusChannel:
 
 @dataclass(frozen=True, slots=True)
 class GitLabStatusChannel:
-    """Status of a commit at GitLab."""
+    """Channel that sets the status of a commit at GitLab."""
 
     project: str
     token_file: Path
@@ -108,16 +108,16 @@ Channel = Webhook | Slack | GitHubStatusChannel | GitLabStatusChannel
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Destination of notifications."""
+    """Channel for notifications, with the transitions that it wants."""
 
     name: str
     channel: Channel
     events: frozenset[str] = DEFAULT_EVENTS
-    """Reasons that it wants."""
+    """Reasons of the transitions that the receiver wants."""
     sources: frozenset[str] = frozenset()
-    """Sources that it wants; empty for all."""
+    """Sources whose transitions the receiver wants. Without any, it wants those of all sources."""
     template: str = DEFAULT_TEMPLATE
-    """Text with fields, for channels with a text."""
+    """Template of the text, for channels that send a text."""
 
     def wants(self, transition: Transition) -> bool:
         """Return whether this receiver wants the transition.
@@ -139,7 +139,7 @@ class Receiver:
     def build_request(self, message: Message, cluster: str, moment: datetime) -> OutgoingRequest:
         """Return the request for a message.
 
-        Raises: OSError, UnicodeDecodeError, EmptySecret for the file with a secret.
+        Raises: OSError, UnicodeDecodeError or EmptySecret if the file with the secret is unusable.
         """
         return self.channel.build_request(
             message, self.template.format_map(_template_values(message, cluster)), cluster, moment
@@ -147,7 +147,7 @@ class Receiver:
 
 
 def find_template_mistake(template: str) -> str:
-    """Return the mistake in a template; empty where it is right.
+    """Return the mistake in `template`, or an empty string if the template is valid.
 
     A template can name fields, without formats or attributes.
     """

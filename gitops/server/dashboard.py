@@ -1,8 +1,8 @@
 """The last reconciliation as one value, the only source of metrics and pages.
 
 It holds the records and the sentences of `levelgate status`, `windows` and `explain`. It is made at most once for each
-reconciliation, when a person or Prometheus first asks. The cluster is answered from memory, so that viewers cause no
-request. Records that the reconciliation wrote at its end were not read again; they are computed here.
+reconciliation, when a person or Prometheus first asks. Reads of the cluster are answered from memory, so that viewers
+cause no request. Records that the reconciliation wrote at its end were not read again, so this module computes them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 
 
 def reconstruct_cluster(name: ClusterName, result: ReconcileResult) -> RecordedCluster:
-    """Return the cluster as it is after the reconciliation.
+    """Return the cluster `name` as it is after the reconciliation.
 
     An object that the reconciliation did not read is absent.
     """
@@ -43,7 +43,7 @@ def reconstruct_cluster(name: ClusterName, result: ReconcileResult) -> RecordedC
 
 
 def _written_objects(result: ReconcileResult) -> Iterator[tuple[ObjectKey, Object]]:
-    """Yield the records that the reconciliation wrote at its end. While everything is suspended, it wrote none."""
+    """Yield the records that the reconciliation wrote at its end. During a suspension of everything, it wrote none."""
     if result.propagation.stopped or result.now is None:
         return
     for rendered, parent, status in statuses(result.plan, result.sources, result.propagation, result.now):
@@ -72,7 +72,7 @@ def _config_map(key: ObjectKey, record: str, data: dict[str, str]) -> tuple[Obje
 
 @dataclass(frozen=True)
 class Dashboard:
-    """Data of the pages and metrics."""
+    """State of a cluster after a reconciliation, as pages and metrics show it."""
 
     found: ReconcileResult
     """Result of the reconciliation."""
@@ -84,7 +84,7 @@ class Dashboard:
 
     @classmethod
     async def from_result(cls, result: ReconcileResult, *, cluster: ClusterName, at: datetime) -> Dashboard:
-        """Return the dashboard of a reconciliation that ended at *at*."""
+        """Return the dashboard of the reconciliation with the given result, which ended at `at`."""
         recorded_cluster = reconstruct_cluster(cluster, result)
         plans = {
             set_plan.rendered.parent: set_plan

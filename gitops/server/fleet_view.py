@@ -1,6 +1,6 @@
 """A fleet as viewers see it: a monitor and a row for each cluster, from the memory of the daemon.
 
-It decides nothing. The row of a cluster that cannot be reached comes from its record on the hub.
+The view decides nothing. If a cluster cannot be reached, its row comes from its record on the hub.
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ class ClusterRow:
 
     @property
     def waits_for(self) -> str:
-        """First known cause of waiting, by the name of the source; empty where nothing waits."""
+        """First cause of waiting, in the order of the names of sources, or an empty string if nothing waits."""
         return next((summary.waits_for for _, summary in sorted(self.sources.items()) if summary.waits_for), "")
 
 
 @dataclass
 class FleetView:
-    """Monitors of the hub and its member clusters."""
+    """Monitors and rows of the hub's own cluster and of the member clusters."""
 
     hub: Monitor
     """Monitor of the hub's own cluster."""
     fleet: Fleet | None = None
-    """The fleet; None until it is made."""
+    """The fleet, or None until the daemon has made it."""
     changes: ChangeCounter = field(default_factory=ChangeCounter)
-    """Counter of changes in any cluster."""
+    """Counter of the changes in all clusters."""
     _monitors: dict[ClusterName, Monitor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.hub.root = cluster_root(LOCAL_CLUSTER)
 
     def monitor_of(self, name: ClusterName) -> Monitor:
-        """Return the monitor of a cluster. It outlives the connections to the cluster."""
+        """Return the monitor of the cluster `name`. The monitor outlives the connections to the cluster."""
         hub = self.hub
         if name == LOCAL_CLUSTER:
             return hub
@@ -94,9 +94,9 @@ class FleetView:
     def observe(
         self, name: ClusterName, observer: ClusterObserver, record_action: Callable[[Result], None]
     ) -> ClusterObserver:
-        """Return the observer of the work on a cluster.
+        """Return the observer of the work on the cluster `name`.
 
-        It informs the cluster's monitor, *record_action* and *observer*.
+        The returned observer informs the cluster's monitor, `record_action` and `observer`.
         """
         members = self.fleet.members if self.fleet else {}
         for removed in self._monitors.keys() - members.keys() - {name}:
@@ -110,7 +110,7 @@ class FleetView:
 
     @property
     def last_pass_at(self) -> datetime | None:
-        """End of the last reconciliation of any cluster; None before the first one."""
+        """End of the last reconciliation of any cluster, or None before the first one."""
         monitors = (self.hub, *self._monitors.values())
         return max((monitor.passes[-1].at for monitor in monitors if monitor.passes), default=None)
 
@@ -127,7 +127,7 @@ class FleetView:
                 yield ClusterRow(name, ReachState.REMOVED, record.since, record.message, record.sources)
 
     def row(self, name: str) -> ClusterRow | None:
-        """Return the row of a cluster; None where the fleet has no cluster of this name."""
+        """Return the row of the cluster called `name`, or None if that cluster is not in the fleet."""
         return next((row for row in self.rows() if row.name == name), None)
 
     def clusters(self) -> Mapping[ClusterName, ClusterReadings]:
@@ -174,7 +174,7 @@ class _ViewObserver:
         self.record_action(result)
 
     def print_notice(self, source: str, text: str) -> None:
-        """Pass on a notice. A cluster that changes its state sends one, so viewers are informed too."""
+        """Pass on a notice. A cluster that changes its state sends a notice, so viewers are informed too."""
         self.observer.print_notice(source, text)
         self.monitor.changes.advance()
         self.changes.advance()
@@ -188,7 +188,8 @@ def cluster_root(name: ClusterName) -> str:
 def _row_of_member(member: FleetMember, record: ClusterRecord) -> ClusterRow:
     """Return the row of a member cluster.
 
-    The state is that of this process. If the record has the same state, its older time counts: it survives restarts.
+    The row shows the state that this process knows. If the record has the same state, the older time of the record
+    counts, because the record survives restarts.
     """
     standing = member.standing
     since = record.since if record.state == standing.state and record.since else standing.since

@@ -17,15 +17,15 @@ from renderer.render.model import id_in_definition
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, EDGE = 176, 68, 60, 16, 34, 8
 MAX_BOXES: Final = 120
-"""Boxes of a picture."""
+"""Maximum number of boxes in a picture."""
 
 _MAX_LABEL_LENGTH, _MAX_KIND_LENGTH = 17, 21
-"""Characters that fit into a box."""
+"""Maximum number of characters in a line of a box."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A node, or all items of a collection."""
+    """Box of a picture, for a node or for all items of a collection."""
 
     id: str
     kind: str
@@ -37,7 +37,7 @@ class Box:
     y: int
     """Upper edge."""
     count: int
-    """Number of items; 1 for a single node."""
+    """Number of items, or 1 for a single node."""
     external: bool
 
     @property
@@ -52,7 +52,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Picture of an instance."""
+    """Boxes, columns and lines of the picture of an instance."""
 
     boxes: tuple[Box, ...]
     edges: tuple[str, ...]
@@ -66,7 +66,7 @@ class Graph:
 
 
 def state_of(node: NodePlan) -> DisplayState:
-    """Return the state of a node."""
+    """Return the state in which a person sees the node."""
     if node.live and is_terminating(node.live):
         return DisplayState.TERMINATING
     if node.node.error:
@@ -127,7 +127,7 @@ def _place_boxes(items: Mapping[str, list[NodePlan]], dependencies: Mapping[str,
 
 
 def _mean(rows: Iterable[float]) -> float:
-    """Return the mean; 0 without rows."""
+    """Return the mean of `rows`, or 0 if there are no rows."""
     row_numbers = list(rows)
     return sum(row_numbers) / len(row_numbers) if row_numbers else 0.0
 

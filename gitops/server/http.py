@@ -1,4 +1,4 @@
-"""HTTP routes and common headers: GET and HEAD only, except for webhooks. Also webhooks without a status page."""
+"""HTTP routes of the daemon and of `levelgate review`, and common headers: GET and HEAD only, except for webhooks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 """Host names under which a loopback address is served."""
 _STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _MAX_STREAMS: Final = 64
-"""Pages that are informed of changes at once. Further pages poll every few seconds."""
+"""Maximum number of pages that are informed of each change by a stream. Further pages poll every few seconds."""
 _SHUTDOWN_TIMEOUT_SECONDS: Final = 2.0
 _HEARTBEAT_SECONDS: Final = 15.0
 """Seconds between two messages of a stream, so that proxies keep the connection."""
@@ -55,21 +55,21 @@ _RETRY_MILLISECONDS: Final = 3000
 
 
 class ListenError(GitopsError):
-    """Error of an address that cannot be listened on. The text gives the reason, and what to do."""
+    """Error of an address at which the process cannot listen. The text gives the reason, and what to do."""
 
 
 @dataclass
 class HttpServer:
-    """Routes of one daemon."""
+    """Server of one daemon: the routes of pages, metrics, probes and webhooks."""
 
     monitor: Monitor
     metrics: Metrics
     hint: Callable[..., Awaitable[None]]
-    """Fetch these sources soon, by name."""
+    """Function that fetches the named sources soon."""
     sources: Callable[[], tuple[SourceConfig, ...]]
-    """Return the sources of the present configuration."""
+    """Function that returns the sources of the present configuration."""
     secrets: Callable[[], Mapping[str, Path]]
-    """Return the files with the secrets of webhooks, by provider, of the present configuration."""
+    """Function that returns the files with the secrets of webhooks in the present configuration, by provider."""
     fleet: FleetView | None = None
     _streams: int = 0
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -77,7 +77,7 @@ class HttpServer:
     def create_app(self, *, is_local: bool) -> web.Application:
         """Return the application.
 
-        With *is_local*, a request must name this machine as its host. Otherwise a web page of another site could read
+        With `is_local`, a request must name this machine as its host. Otherwise a web page of another site could read
         the status page through a person's browser, by a host name of its own (DNS rebinding).
         """
         webhook_endpoint = WebhookEndpoint(
@@ -147,7 +147,7 @@ class HttpServer:
         return self.fleet.monitor_of(row.name) if row else None
 
     async def _stream_events(self, request: web.Request) -> web.StreamResponse:
-        """Send a number after each reconciliation (server-sent events), and the last one again as a heartbeat."""
+        """Send a number after each reconciliation (server-sent events), and the last number again as a heartbeat."""
         if self._streams >= _MAX_STREAMS:
             raise web.HTTPServiceUnavailable(text="too many clients are connected; try again later\n")
         cluster = request.match_info.get("cluster")
@@ -171,7 +171,7 @@ class HttpServer:
         return response
 
     async def _wait_for_change(self, changes: ChangeCounter, known_number: int) -> int | None:
-        """Return the next number to send, also after a change during the last write; None at shutdown."""
+        """Return the next number to send, or None at shutdown. A change during the last write counts too."""
         tasks = {
             asyncio.ensure_future(changes.wait(known_number)),
             asyncio.ensure_future(self._stopping.wait()),
@@ -219,7 +219,7 @@ def _html_response(text: str, *, status: int = 200) -> web.Response:
 
 
 async def _redirect_to_folder(request: web.Request) -> web.Response:
-    """Redirect to the path with a final slash: links of the page are relative to `/clusters/NAME/`."""
+    """Redirect to the path with a final slash, because links of the page are relative to `/clusters/NAME/`."""
     raise web.HTTPPermanentRedirect(f"/clusters/{quote(request.match_info['cluster'], safe='')}/")
 
 
@@ -232,7 +232,7 @@ async def _serve_static(request: web.Request) -> web.Response:
 
 
 def webhook_app(webhook_endpoint: WebhookEndpoint) -> web.Application:
-    """Return an application with webhooks only."""
+    """Return an application that serves only webhooks."""
     app = web.Application(middlewares=[_guard_requests(is_local=False)], client_max_size=webhooks.MAX_BODY_BYTES)
     app.add_routes([web.post(PATH, webhook_endpoint.handle_request)])
     return app
@@ -240,7 +240,7 @@ def webhook_app(webhook_endpoint: WebhookEndpoint) -> web.Application:
 
 @asynccontextmanager
 async def listen(app: web.Application, address: ListenAddress) -> AsyncIterator[ListenAddress]:
-    """Serve as long as the context lasts. Yield the bound address, in which a port 0 has become a free port.
+    """Serve as long as the context lasts. Yield the bound address. If the port is 0, it is replaced by a free port.
 
     Raises: ListenError.
     """
@@ -268,7 +268,7 @@ def _listen_error_message(address: ListenAddress, error: OSError) -> str:
 async def serve_wake_hooks(
     wake_event: asyncio.Event, source: SourceConfig, forge: ForgeKind, secrets: Path, address: ListenAddress
 ) -> AsyncIterator[str]:
-    """Set *wake_event* at each verified webhook about the source, as long as the context lasts.
+    """Set `wake_event` at each verified webhook about `source`, as long as the context lasts.
 
     Yield the URL of the webhook.
 

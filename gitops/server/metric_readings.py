@@ -1,4 +1,4 @@
-"""Readings that metrics are made of, and the bounded values of the label `cluster`."""
+"""Readings from which metrics are made, and the bounded values of the label `cluster`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gitops.server.monitor import Monitor
 from renderer.frozen import dataclass
 
 ResponseCounts = Callable[[], Mapping[tuple[str, int], int]]
-"""Return the number of responses of the API server, by verb and status; status 0 stands for no response."""
+"""Function that returns the number of responses of the API server, by verb and status, or status 0 without one."""
 
 QueueState = Callable[[], tuple[int, float]]
-"""Return the number of keys that wait in the work queue, and the seconds for which the oldest has waited."""
+"""Function that returns the number of keys that wait in the work queue, and for how many seconds the oldest waits."""
 
 MAX_CLUSTER_NAMES: Final = 200
-"""Clusters with a label value of their own."""
+"""Maximum number of clusters with a label value of their own."""
 OTHER_CLUSTERS: Final = "other"
 """Label value of all further clusters."""
 
@@ -31,7 +31,7 @@ class ClusterReadings:
     monitor: Monitor
     answers: ResponseCounts
     caches: Callable[[], Mapping[str, int]]
-    """Return the number of entries of each cache."""
+    """Function that returns the number of entries of each cache."""
     queue: QueueState
 
 

@@ -1,8 +1,8 @@
 """Metrics for Prometheus: counters of the work as it is done, and gauges of the last reconciliation.
 
-The gauges are made at each scrape. Labels are bounded: names of clusters (at most 200), sources, definitions and
-rollouts, and words of closed lists; never an object. This is the only module that imports prometheus_client.
-docs/operations.md lists every metric.
+The gauges are made at each scrape. Label values are bounded: names of clusters (at most 200), sources, definitions and
+rollouts, and words of closed lists. The name of an object is never a label value. This is the only module that imports
+prometheus_client. docs/operations.md lists every metric.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class WorkMetrics:
     writes: Counter
     drift: Counter
     labels: tuple[str, ...]
-    """Value of the label `cluster`; empty without a fleet."""
+    """Value of the label `cluster`. The tuple is empty without a fleet."""
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
@@ -86,9 +86,9 @@ class WorkMetrics:
 
 
 class Metrics:
-    """Metrics of one process, in a registry of their own.
+    """Counters and gauges of one process, in a registry of their own.
 
-    With a *fleet*, metrics of a cluster have the label `cluster`.
+    With a `fleet`, metrics of a cluster have the label `cluster`.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Metrics:
         queue: QueueState = lambda: (0, 0.0),
         fleet: FleetReadings | None = None,
     ) -> None:
-        # The creation time of a counter adds nothing to process_start_time_seconds.
+        # Creation times of counters are left out: process_start_time_seconds tells the same.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._labels = ClusterLabels() if fleet else None
@@ -154,7 +154,7 @@ class Metrics:
     async def render(self, now: datetime) -> bytes:
         """Return the metrics in the text format of Prometheus."""
         await self._collector.refresh(now)
-        # In a thread: with 100 clusters it takes most of a second.
+        # In a thread: with 100 clusters this takes most of a second.
         return await asyncio.to_thread(generate_latest, self.registry)
 
 
@@ -170,7 +170,7 @@ class _Gauges(Collector):
     _families: tuple[Metric, ...] = ()
 
     async def refresh(self, now: datetime) -> None:
-        """Take the readings at the time *now*, in the event loop."""
+        """Take the readings at the time `now`, in the event loop."""
         readings = {LOCAL_CLUSTER: self.hub, **(self.fleet.clusters() if self.fleet else {})}
         self._read = {name: (reading, await reading.monitor.dashboard()) for name, reading in readings.items()}
         self._now = now
@@ -179,7 +179,7 @@ class _Gauges(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return the metrics that `refresh` collected.
 
-        A thread calls this, and must not read what the event loop changes.
+        A thread calls this method, so it must not read data that the event loop changes.
         """
         return self._families
 
@@ -332,7 +332,7 @@ _OF_PROCESS: Final = frozenset(
         "levelgate_source_readable",
     }
 )
-"""Metrics with one value for all clusters, so without the label `cluster`."""
+"""Metrics with one value for all clusters. They do not have the label `cluster`."""
 
 _MERGED_BY: Final[Mapping[str, Callable[[float, float], float]]] = {
     **dict.fromkeys(_OF_PROCESS, max),
@@ -343,7 +343,7 @@ _MERGED_BY: Final[Mapping[str, Callable[[float, float], float]]] = {
     "levelgate_source_state": max,
     "levelgate_queue_oldest_seconds": max,
 }
-"""Functions that merge the values of several clusters into one value of `other`. All other metrics are added."""
+"""Functions that merge the values of several clusters into one value of `other`. Values of other metrics are added."""
 
 
 def _state_metrics(
@@ -361,7 +361,7 @@ def _state_metrics(
 
 
 def _merge_clusters(families: Iterable[tuple[tuple[str, ...], Metric]]) -> Iterator[Metric]:
-    """Yield one metric for those of the same name, with the label `cluster` on its samples."""
+    """Yield one metric for all families of the same name, with the label `cluster` on its samples."""
     merged: dict[str, Metric] = {}
     samples: dict[tuple[str, str, tuple[tuple[str, str], ...]], float] = {}
     for labels, family in families:

@@ -1,6 +1,6 @@
 """Recent reconciliations of a cluster, kept for viewers; liveness and readiness.
 
-It is one of the few places with mutable state. It decides nothing but the two probes.
+A monitor has mutable state, which few other modules have. It decides only the two probes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gitops.server.dashboard import Dashboard
 from renderer.frozen import dataclass
 
 MAX_PASS_LINES = 50
-"""Lines that are kept. Reconciliations in a row that change nothing share a line."""
+"""Maximum number of lines that are kept. Reconciliations in a row that change nothing share a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class PassLine:
 
     at: datetime
     seconds: float
-    """Duration of the last one."""
+    """Duration of the last reconciliation in this line, in seconds."""
     commits: Mapping[str, str]
     """Commit of each source."""
     tally: StateCounts
@@ -48,7 +48,10 @@ class PassLine:
         return not self.done and not self.failed
 
     def merge(self, previous: PassLine | None) -> PassLine:
-        """Return both lines as one where neither changed anything and both found the same; else this line."""
+        """Return `previous` and this line as one if neither changed anything and both found the same.
+
+        Otherwise return this line.
+        """
         are_idle = previous and self.is_idle and previous.is_idle
         if previous and are_idle and (self.commits, self.tally) == (previous.commits, previous.tally):
             return replace(self, passes=previous.passes + 1)
@@ -69,7 +72,7 @@ class ChangeCounter:
         self._changed = asyncio.Event()
 
     async def wait(self, known_number: int) -> int:
-        """Return the number as soon as it differs from *known_number*."""
+        """Wait until the number of changes differs from `known_number`, and return the number."""
         while self.number == known_number:
             await self._changed.wait()
         return self.number
@@ -85,27 +88,27 @@ class Monitor:
     elapsed: Callable[[], float] = time.monotonic
     """Monotonic clock, in seconds."""
     leads: Callable[[], bool] = lambda: True
-    """Return whether this process leads."""
+    """Function that returns whether this process leads."""
     unread_sources: Callable[[], list[str]] = list
-    """Return the sources that have not been read yet."""
+    """Function that returns the sources that have not been read yet."""
     errors: Callable[[], Mapping[str, Exception]] = dict
-    """Return the error of each source that cannot be read."""
+    """Function that returns the error of each source that cannot be read."""
     stands_by: Callable[[], bool] = lambda: False
-    """Return whether another process is known to lead."""
+    """Function that returns whether another process is known to lead."""
     refused: Callable[[], str] = str
-    """Return why the present configuration file is not in force; empty where it is."""
+    """Function that returns why the present configuration file is not in force, or an empty string if it is."""
     passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=MAX_PASS_LINES))
     longest_hold_seconds: Callable[[], float] = lambda: 0.0
-    """Return the longest time for which the event loop stood still."""
+    """Function that returns the longest time, in seconds, for which the event loop stood still."""
     changes: ChangeCounter = field(default_factory=ChangeCounter)
     """Counter of reconciliations and, in a fleet, of other changes of the cluster."""
     root: str = ""
-    """Path below which the pages of the cluster are; empty without a fleet."""
+    """Path below which the pages of the cluster are, or an empty string without a fleet."""
     miscounts: int = 0
     """Number of rollouts that partial reconciliations counted wrongly."""
     _start_times: list[float] = field(default_factory=list)
     leading_since: float | None = None
-    """Start of the first reconciliation, by `elapsed`; None before it."""
+    """Start of the first reconciliation, by `elapsed`, or None before that start."""
     _last_pass_seconds: float = 0.0
     _last_result: ReconcileResult | None = None
     _dashboard: Dashboard | None = None
@@ -128,7 +131,7 @@ class Monitor:
 
     @property
     def longest_pass_seconds(self) -> float:
-        """Seconds since the oldest reconciliation in flight began; 0 without one."""
+        """Seconds since the oldest reconciliation in flight began, or 0 without one."""
         return self.elapsed() - min(self._start_times) if self._start_times else 0.0
 
     def record_pass(self, result: ReconcileResult) -> None:
@@ -144,9 +147,9 @@ class Monitor:
         self.changes.advance()
 
     async def dashboard(self) -> Dashboard | None:
-        """Return the dashboard of the last reconciliation; None before the first one.
+        """Return the dashboard of the last reconciliation, or None before the first one.
 
-        It is made in a thread, once for all viewers: with thousands of instances that takes a second.
+        A thread makes it, once for all viewers, because with thousands of instances that takes a second.
         """
         async with self._dashboard_lock:
             last = self._last_result and (self._last_result.latest() if self._last_result.latest else self._last_result)
@@ -170,13 +173,13 @@ STUCK_PASS_SECONDS: Final = 900.0
 """Seconds after which a reconciliation counts as stuck, so that the process should be restarted."""
 
 FIRST_SYNC_TIMEOUT_SECONDS: Final = 60.0
-"""Seconds for which readiness waits for the first read of a source. One source must not keep the others from readiness.
+"""Seconds for which readiness waits for the first read of a source. A single source must not delay readiness longer.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Answer of a probe, with one line for people."""
+    """Answer of a probe: whether it succeeds, and one line for people."""
 
     is_ok: bool
     message: str

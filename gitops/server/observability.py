@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class CountingCluster(Protocol):
-    """A cluster that counts the responses of its API server."""
+    """Cluster with a count of the responses of its API server, for metrics."""
 
     @property
     def name(self) -> ClusterName: ...
@@ -70,7 +70,7 @@ class Observability:
         self._follower: Follower | None = None
 
     def observe(self, cluster: ClusterName, observer: ClusterObserver) -> ClusterObserver:
-        """Return the observer of the work on a member cluster. It informs *observer*, the page and the metrics."""
+        """Return an observer of the work on a member cluster, which informs `observer`, the page and the metrics."""
         assert self.fleet is not None
         return self.fleet.observe(cluster, observer, self.metrics.work_on(cluster).record_action)
 
@@ -88,7 +88,7 @@ class Observability:
     ) -> AbstractAsyncContextManager[ListenAddress]:
         """Serve pages, metrics, probes and webhooks as long as the context lasts.
 
-        A webhook calls *hint* with the sources of the present configuration that it concerns. Raises: ListenError.
+        A webhook calls `hint` with the sources of the present configuration that it concerns. Raises: ListenError.
         """
         self._follower, self.monitor.refused = follower, lambda: configuration.refusal
         self.monitor.unread_sources, self.monitor.errors = lambda: follower.unread, lambda: follower.errors

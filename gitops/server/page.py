@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_ROWS: Final = 50
-"""Rows of a list on one page."""
+"""Maximum number of rows of a list on one page."""
 
 _MAX_NODES: Final = 300
-"""Nodes in the table of an instance."""
+"""Maximum number of nodes in the table of an instance."""
 _MAX_TEXT_LENGTH: Final = 300
-"""Characters of a message in a table."""
+"""Maximum number of characters of a message in a table."""
 _UTC_FORMAT: Final = TimeFormat(utc=True)
 GLYPHS: Final = {
     DisplayState.FAILED: "✕",
@@ -55,10 +55,10 @@ GLYPHS: Final = {
     DisplayState.SETTLED: "✓",
     DisplayState.TERMINATING: "⌫",
 }
-"""Sign of each state, so that states are not told apart by colour alone."""
+"""Sign of each state, so that people can tell states apart without colours."""
 
 _STATE_ORDER: Final = ("Unreachable", "Degraded", "Removed", "Paused", "Engaged")
-"""States of clusters, those first that need a person."""
+"""States of clusters in the order of a list: states in which a person has to act come first."""
 
 CLUSTER_STYLES: Final = {
     "Unreachable": ("failed", GLYPHS[DisplayState.FAILED]),
@@ -77,10 +77,10 @@ class PageQuery:
     text: str
     """Part of the instance's title, in any case."""
     state: str
-    """State of instances; empty for all."""
+    """State of instances, or an empty string for all."""
     source: str
     instances: int
-    """Page number of the list of instances; on the page of a fleet, of the list of clusters."""
+    """Page number of the list of instances, or on the page of a fleet of the list of clusters."""
     causes: int
     """Page number of the list of causes."""
 
@@ -116,13 +116,13 @@ class PageQuery:
 
 
 def _parse_page_number(text: str) -> int:
-    """Return the page number; 1 for any text that is not a number."""
+    """Return the page number in `text`, or 1 if `text` is not a number."""
     return min(max(int(text), 1), 10**6) if text.isdecimal() and len(text) < 8 else 1
 
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T]):
-    """A page of a list."""
+    """Rows of one page of a list, with the size of the whole list."""
 
     rows: Sequence[T]
     number: int
@@ -133,21 +133,21 @@ class ListPage(Generic[T]):
 
     @classmethod
     def from_rows(cls, rows: Sequence[T], number: int) -> ListPage[T]:
-        """Return a page of these rows; the last one where *number* is too high."""
+        """Return page `number` of `rows`. If `number` is too high, return the last page."""
         pages = max(1, -(-len(rows) // MAX_ROWS))
         number = min(number, pages)
         return cls(rows[(number - 1) * MAX_ROWS : number * MAX_ROWS], number, pages, len(rows))
 
 
 async def render_overview(monitor: Monitor, query: PageQuery, cluster: ClusterRow | None = None) -> str:
-    """Return the overview of a cluster. *cluster* is its state in a fleet, where there is one."""
+    """Return the overview of a cluster. `cluster` is its row in a fleet, or None without a fleet."""
     board, now = await monitor.dashboard(), monitor.clock.now()
     context = _overview_context(board, monitor, query, now) if board else {}
     return _render("overview.html", monitor, board, cluster=cluster, styles=CLUSTER_STYLES, **context)
 
 
 def render_fleet(view: FleetView, query: PageQuery) -> str:
-    """Return the table of a fleet's clusters, those first that need a person."""
+    """Return the table of a fleet's clusters. Clusters for which a person has to act come first."""
     rows = sorted(
         view.rows(), key=lambda row: (_STATE_ORDER.index(row.state), not row.failed, not row.waits_for, row.name)
     )
@@ -212,20 +212,20 @@ class ProblemRow:
     """Instance, object or source that differs from Git, with its cause."""
 
     key: ObjectKey | None
-    """Key of an instance, which has a page; None for anything else."""
+    """Key of the instance, or None for an object or a source, which have no page."""
     name: str
     kind: str
     cause: Cause
     by: str
-    """Reference to what the cause waits for."""
+    """Reference to the object or window for which the cause waits."""
     state: str = ""
-    """State of an instance; empty for anything else."""
+    """State of the instance, or an empty string for an object or a source."""
     more: int = 0
     """Number of further subjects of the same kind and state with the same cause."""
 
 
 def _problem_rows(board: Dashboard) -> Iterator[ProblemRow]:
-    """Yield the rows, the worst first. Subjects that wait for the same, or fail with the same message, share a row."""
+    """Yield the rows, the worst first. Subjects that wait for the same object, or fail alike, share a row."""
     waiting = [instance_state for instance_state in board.overview.instances if not instance_state.is_settled]
     rows: list[tuple[str, ProblemRow]] = []
     for instance_state in sorted(waiting, key=lambda instance_state: (instance_state.state.rank, instance_state.key)):
@@ -267,7 +267,10 @@ def levels(plan: ApplySetPlan | None) -> list[tuple[int, list[tuple[DisplayState
 
 
 async def render_instance(monitor: Monitor, *, group: str, kind: str, namespace: str, name: str) -> str | None:
-    """Return the page of an instance; None where the instance does not exist. `-` stands for no namespace."""
+    """Return the page of an instance, or None if the instance does not exist.
+
+    If the instance is cluster-scoped, `namespace` is `-`.
+    """
     key = ObjectKey(group, kind, "" if namespace == "-" else namespace, name)
     board, now = await monitor.dashboard(), monitor.clock.now()
     instance_state = board.instance_states.get(key) if board else None
@@ -304,7 +307,7 @@ def _instance_context(
 
 
 def render_missing(monitor: Monitor) -> str:
-    """Return the page for a name that does not exist, or not any more."""
+    """Return the page for a name that does not exist, or does not exist any more."""
     return _render("missing.html", monitor, None)
 
 

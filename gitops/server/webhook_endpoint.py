@@ -1,7 +1,7 @@
 """The endpoint of forge webhooks: bounded bodies, verified senders, and an early fetch as the only effect.
 
-A sender has proven nothing while its body is read. So each body is bounded by size and time, and all together are
-bounded by number and size.
+While the body of a request is read, its sender is not verified yet. So the size and the time of each body are limited,
+and the number and the size of all bodies together.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 MAX_TOTAL_BYTES: Final = 16 * MAX_BODY_BYTES
-"""Bytes that all bodies in flight may hold together."""
+"""Maximum number of bytes of all bodies in flight together."""
 
 MAX_BODIES: Final = 256
-"""Bodies in flight. A slow one costs a connection and little memory."""
+"""Maximum number of bodies in flight. A slow body costs a connection and little memory."""
 
 BODY_TIMEOUT_SECONDS: Final = 10.0
 """Seconds within which a body has to arrive."""
@@ -32,11 +32,11 @@ BODY_TIMEOUT_SECONDS: Final = 10.0
 
 @dataclass(slots=True)
 class BodyReader:
-    """Reader of request bodies, which counts the bodies in flight."""
+    """Reader of request bodies, within limits on the bodies in flight."""
 
     count: int = 0
     held_bytes: int = 0
-    """Bytes of these bodies that have arrived."""
+    """Bytes of the bodies in flight that have arrived."""
 
     async def read(self, request: web.Request) -> bytes:
         """Return the whole body.
@@ -86,13 +86,13 @@ class WebhookEndpoint:
     """Handler of webhook calls."""
 
     hint: Callable[..., Awaitable[None]]
-    """Fetch these sources soon, by name."""
+    """Function that fetches the named sources soon."""
     sources: Callable[[], tuple[SourceConfig, ...]]
-    """Return the sources of the present configuration."""
+    """Function that returns the sources of the present configuration."""
     secrets: Callable[[], Mapping[str, Path]]
-    """Return the files with secrets, by provider, of the present configuration."""
+    """Function that returns the files with secrets in the present configuration, by provider."""
     on_webhook: Callable[[str, str], None]
-    """Count a call by its provider and result."""
+    """Function that counts a call, by its provider and result."""
     elapsed: Callable[[], float]
     """Monotonic clock, in seconds."""
     _rate: webhooks.RateLimit = field(default_factory=webhooks.RateLimit)
@@ -101,7 +101,7 @@ class WebhookEndpoint:
     async def handle_request(self, request: web.Request) -> web.Response:
         """Handle a request at `PATH`.
 
-        The order matters: the rate limit counts verified calls only, so that a stranger cannot use it up.
+        The rate limit follows the signature and counts only verified calls. So an unverified sender cannot use it up.
         """
         name = request.match_info["provider"]
         provider, file = webhooks.PROVIDERS.get(name), self.secrets().get(name)
@@ -124,7 +124,7 @@ class WebhookEndpoint:
     async def _send_hint(self, name: str, source_names: list[str]) -> None:
         """Hint at the sources.
 
-        If another process has to be informed and cannot be, the caller is asked to try again.
+        If the hint has to go to another process and cannot be written, the response asks the sender to try again.
         """
         try:
             async with asyncio.timeout(_HINT_TIMEOUT_SECONDS):

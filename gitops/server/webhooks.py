@@ -1,6 +1,6 @@
 """Webhooks of forges: signed notifications of a change. The only effect is an early fetch of the repository's sources.
 
-The body is trusted only for the repository that it names, and that only selects sources of the configuration.
+Only the repository in a body is read, and it only selects sources of the configuration.
 Signatures are verified on the raw body, in constant time, before it is parsed. Sources: GitHub, "Validating webhook
 deliveries"; GitLab, "Webhooks"; Gitea, "Webhooks"; Bitbucket, "Manage webhooks"; RFC 2104.
 """
@@ -23,7 +23,7 @@ from gitops.source_config import SourceConfig
 from renderer.frozen import dataclass
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-"""Bytes of a body. A larger one is rejected."""
+"""Maximum number of bytes in a body. A larger body is rejected."""
 
 CALL_RATE: Final = Rate(per_second=2.0, burst=20)
 """Rate at which calls of one provider are accepted."""
@@ -34,14 +34,14 @@ _MAX_SECRETS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Webhook format of a forge."""
+    """Format of the webhooks of a forge: the proof of the body, and the place of the repository's URLs."""
 
     signature: str
     """Header with the proof of the body."""
     prefix: str = ""
     """Text before the HMAC-SHA256 in hexadecimal digits."""
     token: bool = False
-    """True where the header is the secret itself."""
+    """True if the header is the secret itself."""
     urls: tuple[tuple[str, ...], ...] = ()
     """Paths in the body to URLs of the repository."""
 
@@ -76,9 +76,9 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
 
 
 def read_secrets(file: Path) -> list[bytes]:
-    """Return the secrets of a file, one on each line; empty where it cannot be read.
+    """Return the secrets in `file`, one on each line. If the file cannot be read, return an empty list.
 
-    Several secrets let a person set a new one before the old one is removed.
+    Several secrets let a person add a new secret before the old one is removed.
     """
     try:
         lines = file.read_bytes().splitlines()
@@ -88,7 +88,7 @@ def read_secrets(file: Path) -> list[bytes]:
 
 
 def is_genuine(provider: Provider, header: str, body: bytes, secrets: Iterable[bytes]) -> bool:
-    """Return whether the header proves that the sender knows one of the secrets.
+    """Return whether `header` proves that the sender of `body` knows one of `secrets`.
 
     Every secret is tried, each in constant time, so that the duration reveals nothing.
     """
@@ -104,7 +104,7 @@ def _compute_proof(provider: Provider, secret: bytes, body: bytes) -> bytes:
 
 
 def repository_urls(provider: Provider, body: bytes) -> Iterator[str]:
-    """Yield the URLs of the repository in the body; none where the body has no such document."""
+    """Yield the URLs of the repository in `body`. If `body` is not JSON, yield nothing."""
     try:
         document = orjson.loads(_json_body(body))
     except orjson.JSONDecodeError:
@@ -130,20 +130,20 @@ def _texts_at_path(value: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def find_sources(urls: Iterable[str], sources: Iterable[SourceConfig]) -> list[str]:
-    """Return the sources with one of these URLs. Host and path count, and neither protocol nor user."""
+    """Return the sources with one of `urls`. Only host and path are compared, not protocol and user."""
     canonical_urls = set(map(canonical_name, urls)) - {""}
     return [source_entry.name for source_entry in sources if canonical_name(source_entry.target.url) in canonical_urls]
 
 
 @dataclass
 class RateLimit:
-    """Rate limit of the calls of each provider."""
+    """Limit of the rate of verified calls, for each provider apart."""
 
     rate: Rate = CALL_RATE
     _buckets: dict[str, TokenBucket] = field(default_factory=dict)
 
     def allows(self, name: str, now_seconds: float) -> bool:
-        """Return whether a call may pass now, and count it if so."""
+        """Return whether a call of the provider `name` may pass now. If it may, count it."""
         bucket = self._buckets.get(name, TokenBucket(self.rate))
         if bucket.next_at > now_seconds:
             return False

@@ -26,14 +26,14 @@ _MAX_BARS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class WindowRow:
-    """A window with its bars."""
+    """Row of a window: its state in words, and its bars."""
 
     name: str
     source: str
     kind: WindowKind
     active: bool
     opens: bool
-    """True where the window lets changes pass now."""
+    """True if the window lets changes pass now."""
     change: str
     """Next change, in words."""
     governs: str
@@ -46,15 +46,18 @@ class WindowRow:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A midnight in UTC on the line."""
+    """Mark of a midnight in UTC on the line."""
 
     x: int
     label: str
-    """Weekday and day; empty where there is no room."""
+    """Weekday and day, or an empty string if there is no room for a label."""
 
 
 def rows(rules: tuple[SourceRules, ...], now: datetime) -> tuple[list[WindowRow], int]:
-    """Return the windows in force, those first that hold up changes now, and the number of those that do not fit."""
+    """Return the rows of the windows in force, and the number of windows that do not fit.
+
+    Windows that hold up changes now come first.
+    """
     window_rows = [
         _window_row(source_rules.source, window, now)
         for source_rules in rules

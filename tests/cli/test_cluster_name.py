@@ -160,4 +160,4 @@ def test_the_windows_of_a_repository_govern_the_cluster_of_the_configuration(
 
 def test_a_configuration_names_no_cluster_that_is_asked(work: WorkTree, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["windows", "--config", configuration(work, "prod-eu")]) == EXIT_USAGE
-    assert "a cluster records its own name" in capsys.readouterr().err
+    assert "because a cluster records its name" in capsys.readouterr().err

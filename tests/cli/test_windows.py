@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from gitops.cli import EXIT_USAGE, invoke
+from gitops.cli.options import ClusterChoice
+from gitops.explain.window_table import WindowCalendar
 from tests.support.properties.repositories import UNREADABLE, plain
 from tests.support.windows.documents import manifest
 
@@ -36,6 +38,26 @@ def repository(tmp_path: Path) -> Path:
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
     assert invoke(["windows", *arguments]) == code
     return capsys.readouterr().out
+
+
+def test_all_namespaces_override_the_namespace_for_the_reads_and_for_the_output(
+    capsys: pytest.CaptureFixture[str], repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = printed(capsys, str(repository), *AT)
+    assert printed(capsys, str(repository), *AT, "-n", "prod") != everything
+    assert printed(capsys, str(repository), *AT, "-n", "prod", "-A") == everything
+    namespaces = []
+
+    async def read_cluster(
+        namespace: str | None, _choice: ClusterChoice
+    ) -> tuple[list[WindowCalendar], str, list[str]]:
+        namespaces.append(namespace)
+        return [], "", []
+
+    monkeypatch.setattr("gitops.cli.windows._read_cluster", read_cluster)
+    printed(capsys, "-n", "prod")
+    printed(capsys, "-n", "prod", "-A")
+    assert namespaces == ["prod", None]
 
 
 def test_the_table_says_what_is_active_and_when_each_target_opens(
