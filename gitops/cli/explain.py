@@ -284,7 +284,7 @@ def _rollout_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
         yield f"  wave {wave.name}: {wave.settled} of {wave.total} settled{more_counts}; {wave.shape}"
     yield from _waiting_lines(explanation, times)
     if explanation.other_causes:
-        yield "Its newest version in Git is refused; the last accepted version stays in force."
+        yield "Its newest version in Git is rejected; the last accepted version stays in force."
 
 
 def _window_lines(explanation: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:

@@ -181,9 +181,9 @@ def _read_definitions(places: Iterable[str], kind: str) -> tuple[list[Definition
     if not definitions and not problems:
         kinds = ", ".join(sorted(group_kind.kind for group_kind in catalog.definitions))
         raise click.ClickException(
-            f"no definition of the kind {kind}; there are {kinds}"
+            f"kind {kind} is not defined here; name one of {kinds}"
             if kind and kinds
-            else "no definition found in this path"
+            else "no definition found in this path; name a path with definitions"
         )
     return definitions, 1 if problems else 0
 

@@ -306,8 +306,8 @@ class _SubjectFinder:
         sources = await read_names_by_set_id(self.cluster)
         if label(live, well_known.PART_OF) not in sources:
             raise RequestError(
-                f"{key} is in no source, so Levelgate never writes it, and accepts no request on it; "
-                f"`levelgate tree source/NAME` lists the objects of a source"
+                f"{key} is not in a source, so Levelgate never writes it and accepts no request on it; "
+                f"list the objects of a source with `levelgate tree source/NAME`"
             )
 
 

@@ -62,7 +62,7 @@ class LiveConfig:
             config = read_config(self.file)
         except ConfigErrors as error:
             if str(error) != self.refusal:
-                self.notice(NOTICE_SUBJECT, f"refused, the previous one stays in force: {error}")
+                self.notice(NOTICE_SUBJECT, f"rejected, the previous one stays in force: {error}")
             self.refusal = str(error)
             return
         was_refused, self.refusal = bool(self.refusal), ""

@@ -114,7 +114,7 @@ class _Explainer:
             for instance in await recorded.all_instances():
                 if causes := [cause for cause in instance.causes if cause.object_key == key]:
                     return await self._explain_causes(key, causes, instance)
-        problem = "does not exist" if live is None else "is in no set, so it is not from Git,"
+        problem = "does not exist" if live is None else "is not in a set, so it is not from Git,"
         source = next((name for name, record in recorded.records if key in record.scopes), "")
         advice = f"; it is in Git; run levelgate explain source/{source}" if source else ""
         if live is None and not advice:
@@ -135,7 +135,9 @@ class _Explainer:
         record = dict(self.recorded.records).get(ref.name)
         if record is None:
             source_names = ", ".join(name for name, _ in self.recorded.records) or "none"
-            raise RefError(f"no source {ref.name!r} in cluster {self.recorded.cluster.name}; there are: {source_names}")
+            raise RefError(
+                f"source {ref.name!r} is not in cluster {self.recorded.cluster.name}; its sources are: {source_names}"
+            )
         own_instances = tuple(
             instance for instance in await self.recorded.all_instances() if instance.source == ref.name
         )
@@ -160,7 +162,8 @@ class _Explainer:
         """Explain the rollout of a definition by its worst instance. A halted one is first: it leads to the failure."""
         if (rollout := self.recorded.rollouts.get(ref.name)) is None:
             raise RefError(
-                f"no rollout {ref.name!r} in cluster {self.recorded.cluster.name}; `levelgate status` lists them"
+                f"rollout {ref.name!r} is not in cluster {self.recorded.cluster.name}; "
+                "list rollouts with `levelgate status`"
             )
         own_instances = tuple(
             instance for instance in await self.recorded.all_instances() if instance.rollout == ref.name
@@ -203,7 +206,8 @@ class _Explainer:
                 ", ".join(sorted({name for rules in self.recorded.rules for name in rules.windows})) or "none"
             )
             raise RefError(
-                f"no window {ref.name!r} is in force in cluster {self.recorded.cluster.name}; there are: {window_names}"
+                f"window {ref.name!r} is not in force in cluster {self.recorded.cluster.name}; "
+                f"its windows are: {window_names}"
             )
         held_instances = tuple(
             instance for instance in await self.recorded.all_instances() if ref.name in _window_names(instance.causes)

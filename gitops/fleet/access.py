@@ -221,7 +221,7 @@ def choose_provider(profile: Object, plugins: tuple[CredentialPlugin, ...]) -> t
         if plugin.name in providers:
             if not isinstance(cluster := providers[plugin.name], dict):
                 raise AccessRefused(
-                    f"{where}: access provider {plugin.name} has no field `cluster`; "
+                    f"{where}: access provider {plugin.name} is without the field `cluster`; "
                     "correct the cluster manager that writes it"
                 )
             return plugin, cluster

@@ -137,7 +137,7 @@ _CREDENTIAL: Final = re.compile(
 """Names of kubeconfig fields, and their common misspellings."""
 
 _CREDENTIAL_REFUSED: Final = (
-    "credentials are refused in Git, which many people can read and which forgets nothing; put a kubeconfig into a "
+    "credentials are rejected in Git, which many people can read and which forgets nothing; put a kubeconfig into a "
     "Secret of the hub, name it in spec.access.secretRef, and replace the credentials that were here"
 )
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")

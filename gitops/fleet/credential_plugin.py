@@ -136,7 +136,7 @@ def _parse_output(output: bytes, title: str) -> PluginCredentials:
         or answer.get("kind") != "ExecCredential"
         or answer.get("apiVersion") != EXEC_API_VERSION
     ):
-        raise AccessRefused(f"{title} wrote no ExecCredential of {EXEC_API_VERSION}; run it by hand")
+        raise AccessRefused(f"{title} did not write an ExecCredential of {EXEC_API_VERSION}; run it by hand")
     status = answer.get("status")
     if not isinstance(status, dict):
         raise AccessRefused(f"{title} gave no credentials; run it by hand")

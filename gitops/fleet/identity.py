@@ -64,7 +64,7 @@ class WrongCluster:
         return (
             f"cluster {self.name} was the one with UID {self.recorded_uid}, "
             f"and its credentials now lead to one with UID {self.seen_uid} (of namespace kube-system), "
-            f"so nothing is written there; if it was built anew: levelgate cluster accept {self.name}; "
+            f"so nothing is written there; if it was rebuilt: levelgate cluster accept {self.name}; "
             "otherwise correct its credentials"
         )
 
@@ -140,7 +140,7 @@ async def read_cluster_uid(cluster: Reader) -> str:
     namespace = await cluster.get(_KUBE_SYSTEM, metadata_only=True)
     if namespace is None or not (uid := namespace["metadata"].get("uid")):
         raise UnknownIdentity(
-            "there is no namespace kube-system, whose UID identifies a cluster; this is no Kubernetes cluster"
+            "there is no namespace kube-system, whose UID identifies a cluster; this is not a Kubernetes cluster"
         )
     return str(uid)
 

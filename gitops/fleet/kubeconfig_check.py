@@ -180,7 +180,7 @@ def _check_context(title: str, document: Mapping[str, Any], context: Mapping[str
 def _check_fields(entry: Mapping[str, Any], known: frozenset[str], path: str, place: Place) -> None:
     for field, advice in _REFUSED_FIELDS.items():
         if field in entry:
-            raise AccessRefused(f"{place(path)}: `{field}` is refused: it {advice}")
+            raise AccessRefused(f"{place(path)}: `{field}` is rejected: it {advice}")
     if not known.issuperset(entry):
         raise AccessRefused(f"{place(path)}: has a field that is not known; the fields are {', '.join(sorted(known))}")
 

@@ -159,7 +159,8 @@ def find_template_mistake(template: str) -> str:
         return f"is not a template: {error}"
     for _, name, format_spec, conversion in parts:
         if name is not None and (name not in TEMPLATE_FIELDS or format_spec or conversion):
-            return f"names {{{name}}}; there are {', '.join(f'{{{known_field}}}' for known_field in TEMPLATE_FIELDS)}"
+            fields = ", ".join(f"{{{known_field}}}" for known_field in TEMPLATE_FIELDS)
+            return f"names {{{name}}}; write only the fields {fields}, without formats"
     return ""
 
 

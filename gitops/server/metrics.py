@@ -210,7 +210,7 @@ class _Gauges(Collector):
         yield _gauge("levelgate_leader", "1 while this process leads.", (), {(): monitor.leads()})
         yield _gauge(
             "levelgate_configuration_refused",
-            "1 while the present configuration file is refused.",
+            "1 while the present configuration file is rejected.",
             (),
             {(): bool(monitor.refused())},
         )

@@ -223,7 +223,7 @@ def test_a_definition_that_is_refused_says_where_and_why(typed: Typed, name: str
         told = typed(fleet, "explain", f"rgd/links.{GROUP}")
         (problem,) = (line for line in told.splitlines() if "RenderFailed" in line)
         assert f"rgd/links.{GROUP} to r1: Failed, 2 of 2 instances settled.\n" in told
-        assert "Its newest version in Git is refused; the last accepted version stays in force.\n" in told
+        assert "Its newest version in Git is rejected; the last accepted version stays in force.\n" in told
         assert problem.startswith("  RenderFailed  link.json:1: spec.schema")
         asked = f"levelgate explain customresourcedefinition/links.{GROUP}"
         assert f"Next: {asked}\n" in typed(fleet, "status")
@@ -399,10 +399,13 @@ def test_a_closed_gate_says_where_it_stands(shops: LinkPlatform, typed: Typed) -
         ("link/nobody", "Link.g.test/default/nobody does not exist in cluster prod-eu"),
         ("link/shop/aftr", "Link.g.test/default/shop has no object of a node 'aftr'; did you mean 'after'?"),
         ("link/shop/0", "Link.g.test/default/shop has no object of a node '0'; there are after, app"),
-        ("source/other", "no source 'other' in cluster prod-eu; there are: platform"),
-        ("rollout/other", "no rollout 'other' in cluster prod-eu"),
-        ("window/other", "no window 'other' is in force in cluster prod-eu; there are: business-hours, dba-hours"),
-        ("namespace/default", "is in no set, so it is not from Git, in cluster prod-eu"),
+        ("source/other", "source 'other' is not in cluster prod-eu; its sources are: platform"),
+        ("rollout/other", "rollout 'other' is not in cluster prod-eu"),
+        (
+            "window/other",
+            "window 'other' is not in force in cluster prod-eu; its windows are: business-hours, dba-hours",
+        ),
+        ("namespace/default", "is not in a set, so it is not from Git, in cluster prod-eu"),
     ],
 )
 def test_what_is_not_there_is_an_error_that_says_what_is(

@@ -180,7 +180,10 @@ def test_what_is_no_definition_is_not_this_commands_problem(capsys: pytest.Captu
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
-    [(["--kind", "Nosuch"], "no definition of the kind Nosuch; there are Link, Other"), (["nosuch"], "does not exist")],
+    [
+        (["--kind", "Nosuch"], "kind Nosuch is not defined here; name one of Link, Other"),
+        (["nosuch"], "does not exist"),
+    ],
 )
 def test_nothing_to_make_something_from(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], told: str

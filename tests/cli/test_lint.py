@@ -394,14 +394,12 @@ def test_clusters_and_placements_are_checked_with_what_they_place(
     assert [line.partition("; ")[0] for line in out[:-1] if not line.startswith("d.yaml")] == [
         "p.yaml:6: warning: spec.clusters: placement p: no cluster has the label regoin=eu",
         "q.yaml:1: warning: no placement selects ConfigMap/default/q, so it goes to no cluster",
-        "us.yaml:5: spec.token: credentials are refused in Git, which many people can read and which forgets nothing",
+        "us.yaml:5: spec.token: credentials are rejected in Git, which many people can read and which forgets nothing",
     ]
     assert out[-1].startswith("6 files: 1 error, ")
 
 
-def test_a_placement_without_a_fleet_has_no_effect(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_placement_without_a_fleet_has_no_effect(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """And a placement whose clusters may be declared elsewhere fails no strict run."""
     place = (
         "apiVersion: levelgate.dev/v1alpha1\nkind: Placement\nmetadata: {name: p}\nspec: {objects: {}, clusters: {}}\n"
@@ -417,6 +415,5 @@ def test_a_placement_without_a_fleet_has_no_effect(
     out = linted(capsys, folder, "--strict", "--config", str(config), code=1)
     assert (
         "p.yaml:2: warning: kind: this Placement has no effect: levelgate.yaml has no `fleet`; "
-        "set `fleet`, or remove the Placement from Git"
-        in out
+        "set `fleet`, or remove the Placement from Git" in out
     )

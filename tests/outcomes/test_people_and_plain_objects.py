@@ -373,7 +373,7 @@ def test_who_names_a_child_is_told_its_instance(platform: CommandPlatform, comma
     assert f"name the instance: levelgate {command} chain/one -n {platform.namespace}" in told
     platform.kubectl("create", "configmap", "stray", "-n", platform.namespace)
     stray = typed(platform, MONDAY, command, "configmap/stray", *options, code=1).stderr
-    assert "is in no source, so Levelgate never writes it" in stray
+    assert "is not in a source, so Levelgate never writes it" in stray
     missing = typed(platform, MONDAY, command, "configmap/frist", *options, code=1).stderr
     assert "does not exist" in missing
     assert "did you mean 'first'?" in missing

@@ -146,7 +146,7 @@ async def test_what_would_run_a_program_or_read_a_file_is_refused_by_name_and_no
             await connect_to(tried, name=ClusterName("eu-1"))
         assert server.seen == []
     field = next(name for name in access_fields(entry))
-    assert f"`{field}` is refused" in said
+    assert f"`{field}` is rejected" in said
     assert f"line 1: {section}[{0 if is_current else 1}]" in said
 
 
@@ -301,7 +301,7 @@ def test_the_first_program_that_the_cluster_has_a_provider_for_is_chosen() -> No
         choose_provider(profile(), ())
     with pytest.raises(AccessRefused, match="is not a list"):
         choose_provider(profile(credentialProviders={"google": {}}), (google,))
-    with pytest.raises(AccessRefused, match="has no field `cluster`"):
+    with pytest.raises(AccessRefused, match="is without the field `cluster`"):
         choose_provider(profile(accessProviders=[{"name": "google"}]), (google,))
 
 
@@ -317,10 +317,10 @@ async def test_a_profile_cannot_name_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (f"print('{CANARY}')\n", "wrote no ExecCredential"),
+        (f"print('{CANARY}')\n", "did not write an ExecCredential"),
         (
             "print(json.dumps({'apiVersion': 'client.authentication.k8s.io/v1beta1', 'kind': 'ExecCredential'}))\n",
-            "wrote no",
+            "did not write an ExecCredential",
         ),
         ("answer()\n", "neither a token nor a client certificate"),
         ("answer(token=7)\n", "neither a token"),

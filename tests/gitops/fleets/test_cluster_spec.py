@@ -171,7 +171,7 @@ def test_a_file_is_a_plain_name(name: str) -> None:
 )
 def test_credentials_are_refused_for_a_reason_and_not_repeated(text: str) -> None:
     said = mistakes(text)
-    assert any("are refused in Git, which many people can read and which forgets nothing" in one for one in said)
+    assert any("are rejected in Git, which many people can read and which forgets nothing" in one for one in said)
     assert TOKEN not in "".join(said)
 
 

@@ -95,7 +95,7 @@ async def test_a_cluster_is_known_by_the_uid_of_kube_system(cluster: KubeCluster
         ("a", "a", {US: "b"}, AcceptedIdentity, ""),
         ("a", "a", {US: "a"}, AcceptedIdentity, ""),  # somebody has accepted it
         ("", "a", {EU: "a"}, AcceptedIdentity, ""),
-        ("a", "b", {US: "c"}, WrongCluster, "if it was built anew: levelgate cluster accept eu-1"),
+        ("a", "b", {US: "c"}, WrongCluster, "if it was rebuilt: levelgate cluster accept eu-1"),
         ("", "a", {US: "a"}, SameCluster, "clusters eu-1 and us-1 are one cluster (UID a"),
         ("a", "b", {US: "b"}, SameCluster, "if both are meant: levelgate cluster accept eu-1"),
     ],

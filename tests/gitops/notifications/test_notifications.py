@@ -367,7 +367,10 @@ def test_the_configuration_says_who_is_told(tmp_path: Path) -> None:
     for wrong, why in (
         ("{name: x}", "exactly one of webhook, slack"),
         ("{name: x, slack: {urlFile: nowhere}}", "does not exist; relative"),
-        ("{name: x, slack: {urlFile: secret}, template: '{x}'}", "names {x}; there are {cluster}"),
+        (
+            "{name: x, slack: {urlFile: secret}, template: '{x}'}",
+            "names {x}; write only the fields {cluster}",
+        ),
         ("{name: x, slack: {urlFile: secret}, events: [Everything]}", "events"),
         ("{name: x, webhook: {url: 'https://me:pw@example.com/', secretFile: secret}}", "holds a credential"),
     ):

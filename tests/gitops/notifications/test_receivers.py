@@ -52,7 +52,7 @@ def test_a_commit_status_is_for_a_commit_and_for_warnings_of_instances() -> None
         (DEFAULT_TEMPLATE, ""),
         (" ", "is empty"),
         ("{word", "is not a template"),
-        ("{secret}", "names {secret}; there are {cluster}"),
+        ("{secret}", "names {secret}; write only the fields {cluster}"),
         ("{object.key}", "names {object.key}"),
         ("{message:>9}", "names {message}"),
     ],
