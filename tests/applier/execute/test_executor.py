@@ -40,12 +40,17 @@ async def parent_in(cluster: Cluster) -> Object:
     return await cluster.apply(body, manager="m")
 
 
+async def wait_for_ever(_: float) -> None:
+    """Leave no write open because the machine is slow."""
+    await asyncio.Event().wait()
+
+
 async def execute(cluster: Cluster, **due: Any) -> RoundOutcome:
     """One round of a plan that has this in store for the parent, made of what is live now; it has one result."""
     found = await cluster.get(PARENT)
     assert found is not None
     plan = Plan((ApplySetPlan(RenderedApplySet(parent=PARENT), found, SECRETS, **due),))
-    batch = WriteBatch(PendingWrites(), asyncio.sleep, waits_for_responses=True)
+    batch = WriteBatch(PendingWrites(), wait_for_ever, waits_for_responses=True)
     executor = Executor(cluster, PendingReads(cluster), "0", {}, batch)
     outcome = await executor.execute(plan, Observed(await cluster.discover()).with_objects([found]))
     assert len(outcome.results) == 1

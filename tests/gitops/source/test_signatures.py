@@ -303,7 +303,7 @@ def test_openpgp_keys_of_a_keyring_count(world: Signed, tmp_path: Path, monkeypa
     ring.write_bytes(gpg("--armor", "--export", "grace@example.com"))
     world.verification = Verification(keyring_file=ring)
     world.restart()
-    monkeypatch.setattr("tests.support.git.server.GIT_ENVIRONMENT", {**GIT_ENVIRONMENT, "GNUPGHOME": str(home)})
+    monkeypatch.setattr("tests.support.git.repository.GIT_ENVIRONMENT", {**GIT_ENVIRONMENT, "GNUPGHOME": str(home)})
     try:
         for name in ("mallory", "eve", "grace"):
             world.work.write("two.yaml", TWO)

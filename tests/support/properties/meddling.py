@@ -45,7 +45,8 @@ def meddle(platform: CheckedPlatform, what: str, which: int) -> None:
     if what == "delete crd":
         among = [key for key, obj in objects.items() if key.kind == CRD.kind and label(obj, well_known.PART_OF)]
     if what in {"edit member", "update member", "apply member"}:
-        among = [key for key in members if not objects[key].get("immutable")]
+        # Only a ConfigMap has the field `data` that these change.
+        among = [key for key in members if key.kind == "ConfigMap" and not objects[key].get("immutable")]
     if what == "tick" or not among:
         platform.cluster.tick()
         return
