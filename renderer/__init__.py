@@ -1,1 +1,4 @@
-"""The files of one commit to manifests, sorted by levels of dependency. Pure: equal input gives equal bytes."""
+"""Rendering of the files of one commit to manifests, ordered by level.
+
+Rendering is pure, so equal files yield equal bytes.
+"""

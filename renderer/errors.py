@@ -1,7 +1,7 @@
 """Errors of the renderer, and mistakes of authors.
 
-An error carries data, and its text is made from that data. Mistakes of authors are collected as `Problem` values and
-reported together. They never end a reconciliation.
+An error contains data, from which the text of the error is made. Mistakes of authors are collected as `Problem` values
+and reported together. A mistake of an author never ends a reconciliation.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from renderer.frozen import dataclass
 
 
 class RendererError(Exception):
-    """A mistake in the repository. The message says what is wrong, where, and what to do."""
+    """A mistake in the repository. The message contains the mistake, its place, and the remedy."""
 
 
 class ExpressionError(RendererError):
     """An expression that cannot be compiled or evaluated.
 
-    `column` counts characters of the expression from 1, and is None if the error is about the whole expression.
+    `column` counts characters of the expression from 1. If the error is about the whole expression, `column` is None.
     """
 
     def __init__(self, expression: str, message: str, *, column: int | None = None) -> None:

@@ -19,7 +19,7 @@ from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass  # for others to import
+    from dataclasses import dataclass as dataclass  # exported for other modules
 else:
 
     def dataclass(cls=None, /, **how):
@@ -42,7 +42,7 @@ def _made(
 ) -> type:
     """Add the methods of a dataclass to `cls`. Methods that `cls` defines itself are kept."""
     defined_names = {name for name, defined in vars(cls).items() if defined is not None}
-    cls.__doc__ = cls.__doc__ or cls.__name__  # without one, the standard library computes a signature, which is slow
+    cls.__doc__ = cls.__doc__ or cls.__name__  # avoids the slow signature that dataclasses computes as a docstring
     new_class: type = dataclasses.dataclass(init=False, eq=False, repr=False, slots=slots, kw_only=kw_only)(cls)
     methods: dict[str, Any] = {"__init__": _compile_lazily(new_class, "__init__", partial(_write_init, frozen))}
     if repr:
@@ -70,7 +70,7 @@ def _compile_lazily(cls: type, name: str, write: Callable[[type, dict[str, Any]]
         namespace: dict[str, Any] = {}
         exec("\n ".join(write(cls, namespace)), namespace)
         function = namespace[name]
-        function.__qualname__ = f"{cls.__qualname__}.{name}"  # as a call with wrong arguments names it
+        function.__qualname__ = f"{cls.__qualname__}.{name}"  # for the error of a call with wrong arguments
         setattr(cls, name, function)
         return function(self, *arguments, **named)
 

@@ -86,7 +86,7 @@ class ObjectKey(NamedTuple):
 
 
 def group_kind(manifest: Mapping[str, Any]) -> GroupKind:
-    """Return group and kind of `manifest`. If its apiVersion has no group, as in `v1`, the group is empty."""
+    """Return group and kind of `manifest`. If the apiVersion contains no group (`v1`), the group is empty."""
     group, _, _ = manifest["apiVersion"].rpartition("/")
     return _cached_group_kind(group, manifest["kind"])
 

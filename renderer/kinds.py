@@ -1,4 +1,4 @@
-"""Kinds with a special meaning, and the scope of kinds as far as it is known without a cluster."""
+"""Kinds with a special meaning, and the scope of kinds as far as the scope is known without a cluster."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ OWN_API_VERSION = f"{OWN_GROUP}/v1alpha1"
 WINDOW = "PropagationWindow"
 POLICY = "PropagationPolicy"
 RULE_KINDS = frozenset({WINDOW, POLICY})
-"""Kinds of `OWN_GROUP` that say when and how changes move. They are read from Git and exist in no cluster."""
+"""Kinds of `OWN_GROUP` that control when and how changes move.
+
+Their objects are read from Git and exist in no cluster.
+"""
 CLUSTER = "Cluster"
 PLACEMENT = "Placement"
 DESTINATION_KINDS = frozenset({CLUSTER, PLACEMENT})
-"""Kinds of `OWN_GROUP` that say where objects go. They are read from Git and exist in no cluster."""
+"""Kinds of `OWN_GROUP` that select clusters for objects. Their objects are read from Git and exist in no cluster."""
 
 _CLUSTER_SCOPED = {
     "": "Namespace Node PersistentVolume ComponentStatus",
@@ -71,8 +74,8 @@ def defined_kind(crd: Manifest) -> GroupKind:
 def is_namespaced(kind: GroupKind, scopes: Mapping[GroupKind, bool]) -> bool:
     """Return whether `kind` is namespaced.
 
-    If `scopes` (from discovery or CRDs) has `kind`, its answer counts. Otherwise all kinds are namespaced except
-    Kubernetes' own cluster-scoped kinds.
+    If `scopes` (from discovery or CRDs) contains `kind`, the scope in `scopes` counts. Otherwise all kinds are
+    namespaced except Kubernetes' own cluster-scoped kinds.
     """
     return scopes.get(kind, kind not in BUILT_IN_CLUSTER_SCOPED)
 
@@ -80,6 +83,7 @@ def is_namespaced(kind: GroupKind, scopes: Mapping[GroupKind, bool]) -> bool:
 def is_built_in(kind: GroupKind) -> bool:
     """Return whether `kind` certainly belongs to Kubernetes.
 
-    The group of a CRD contains a dot. Groups of some built-in kinds do too.
+    A group without a dot is built in, because the group of every CRD contains a dot. The answer is also False for
+    built-in kinds whose group contains a dot.
     """
     return "." not in kind.group

@@ -27,7 +27,7 @@ _SYMBOLS: Final = frozenset(("", "==", "!=", *"=!,()<>"))
 
 
 class SelectorError(RendererError, ValueError):
-    """A label selector that the API server would refuse. The message names the mistaken part."""
+    """A label selector that the API server would refuse. The message names the part with the mistake."""
 
 
 class Operator(StrEnum):
@@ -83,7 +83,7 @@ class Requirement:
     operator: Operator
     values: frozenset[str] = frozenset()
     is_equality: bool = field(default=False, compare=False)
-    """True if the text form is `key=value` or `key!=value`. These mean `In` or `NotIn` with one value."""
+    """True if the text form is `key=value` or `key!=value`. The two forms mean `In` and `NotIn` with one value."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         match self.operator:
@@ -120,7 +120,7 @@ class LabelSelector:
 
     @classmethod
     def from_object(cls, selector: Any, path: str = "selector", *, strict: bool = False) -> LabelSelector:
-        """Return the value of a Kubernetes `LabelSelector` (`matchLabels`, `matchExpressions`).
+        """Return the selector of a Kubernetes `LabelSelector` (`matchLabels`, `matchExpressions`).
 
         Args:
             path: Place of `selector` in the document, for messages.
@@ -141,7 +141,7 @@ class LabelSelector:
 
     @classmethod
     def parse(cls, text: str) -> LabelSelector:
-        """Return the value of `app=x,tier in (a, b),!old,generation>4`.
+        """Return the selector with a text form such as `app=x,tier in (a, b),!old,generation>4`.
 
         The syntax of keys and values is not checked. Raises: SelectorError.
         """
@@ -155,7 +155,7 @@ class LabelSelector:
 
 
 class Selection(NamedTuple):
-    """All objects of a kind with these labels in one namespace.
+    """A selection of all objects of a kind whose labels match a selector, in one namespace.
 
     If `namespace` is None, objects in every namespace and cluster-scoped objects are selected.
     """
@@ -217,7 +217,7 @@ def _check_value(key: str, value: Any, *, strict: bool) -> str:
 
 
 class _Tokens:
-    """The identifiers and symbols of a selector in text form. After the last token, the next one is an empty text."""
+    """The identifiers and symbols of a selector in text form. After the last token, the next token is an empty text."""
 
     def __init__(self, text: str) -> None:
         self._remaining = _TOKEN.findall(text)[::-1]
@@ -290,5 +290,5 @@ def _parse_values(tokens: _Tokens) -> frozenset[str]:
 
 
 def _parse_integer(text: str) -> int | None:
-    """Return the integer that `text` is, or None if it has a sign or does not fit into 64 bits."""
+    """Return the integer that `text` is, or None if `text` has a sign or does not fit into 64 bits."""
     return int(text) if re.fullmatch("[0-9]{1,63}", text) and int(text) < 2**63 else None

@@ -1,6 +1,6 @@
 """The fields that Levelgate writes under one key of an instance's status.
 
-Their schema is in `renderer.definition.crd`.
+The schema of the fields is in `renderer.definition.crd`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LEVELGATE_KEY: Final = "levelgate"
 
 @dataclass(frozen=True, slots=True)
 class RevisionAtCommit:
-    """A revision of a definition, and the commit that it was rendered from."""
+    """A revision of a definition, and the commit that made the revision the target of an instance."""
 
     revision: int = 0
     """Number of the revision, or 0 if there is none."""
@@ -43,7 +43,7 @@ class RevisionAtCommit:
 
 @dataclass(frozen=True, slots=True)
 class LevelgateStatus:
-    """The fields, in the order in which they are stored. Empty fields are not stored."""
+    """Levelgate's fields in the status of an instance, in stored order. Empty fields are not stored."""
 
     source: str = ""
     target: Mapping[str, Any] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class LevelgateStatus:
     blocked: Sequence[Mapping[str, Any]] = ()
     """One entry for each cause that the instance waits for."""
     asked: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By directive in force, its text and the time when it was given."""
+    """By directive in force, its text and the time of its request."""
     rollout: Mapping[str, str] = field(default_factory=dict)
     progress: Mapping[str, Any] = field(default_factory=dict)
     """Progress of the instance towards its target."""
@@ -69,7 +69,10 @@ class LevelgateStatus:
 
     @classmethod
     def from_status(cls, status: Mapping[str, Any] | None) -> LevelgateStatus:
-        """Return the fields in the whole status `status`. Unknown fields, of another version, are ignored."""
+        """Return the fields in the whole status `status`.
+
+        Fields that only another version of Levelgate knows are ignored.
+        """
         stored_fields = (status or {}).get(LEVELGATE_KEY) or {}
         return cls(**{name: stored_fields[name] for name in cls.__slots__ if stored_fields.get(name)})
 

@@ -1,6 +1,7 @@
 """Comparison of a manifest with the object that the API server stores.
 
-This module has the normal form and the hash of a manifest, and tells whether a live object was written from a manifest.
+This module computes the normal form and the hash of a manifest. This module also decides whether a live object was
+written from a manifest.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def is_written_from(live: Mapping[str, Any], manifest: Manifest, rendered_hash: 
 
 
 def _decode_base64(encoded: str | None) -> bytes | None:
-    """Return the decoded value, or None if it is absent or not base64.
+    """Return the decoded value, or None if the value is absent or not base64.
 
     Values are compared decoded, because base64 texts of one value may differ by line breaks.
     """
@@ -62,8 +63,8 @@ def _decode_base64(encoded: str | None) -> bytes | None:
 def without_server_fields(manifest: Manifest) -> Manifest:
     """Return the content of `manifest`: no status, and no field that only the API server writes.
 
-    Exported manifests contain such fields. The API server does not store the values that a client sends for these
-    fields, so they would always look like drift.
+    Exported manifests contain fields that only the API server writes. The API server does not store the values that a
+    client sends for these fields, so such fields would always look like drift.
     """
     metadata = {name: value for name, value in manifest["metadata"].items() if name not in _SERVER_FIELDS}
     return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}

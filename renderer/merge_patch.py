@@ -29,7 +29,7 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
 def find_contradiction(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Return the first field, such as `spec.replicas`, that two merge patches set differently.
 
-    Return an empty text if both orders of the patches give the same result.
+    Return an empty text if both orders of the patches lead to the same result.
     """
     for name in sorted(one.keys() & other.keys()):
         left, right = one[name], other[name]

@@ -10,7 +10,10 @@ from typing import Any, Final
 def join_names(
     names: Iterable[object], *, limit: int = 5, separator: str = ", ", remainder: str = " and {} more"
 ) -> str:
-    """Return a text such as `a, b and 3 more`, with at most `limit` names. `remainder` is the format of its end."""
+    """Return a text such as `a, b and 3 more`, with at most `limit` names.
+
+    `remainder` formats the number of omitted names.
+    """
     texts = list(map(str, names))
     return separator.join(texts[:limit]) + (remainder.format(len(texts) - limit) if len(texts) > limit else "")
 
@@ -22,7 +25,7 @@ def format_count(number: int, noun: str) -> str:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a text such as `; did you mean 'size'?`, or an empty text if no word in `known` is similar to `word`."""
-    from difflib import get_close_matches  # imported late: most runs have no mistake to explain
+    from difflib import get_close_matches  # imported late, because most runs have no mistake to explain
 
     close = get_close_matches(word, sorted(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
@@ -42,9 +45,9 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 def mend_surrogates(value: Any) -> Any:
-    """Return a JSON value with surrogates as Go's encoding/json reads them.
+    """Return a JSON value with surrogates replaced.
 
-    A pair of surrogates becomes its character. A lone surrogate becomes U+FFFD.
+    A pair of surrogates becomes its character. A lone surrogate becomes U+FFFD. Source: Go's encoding/json.
     """
     match value:
         case str() if _HALF.search(value):

@@ -1,4 +1,7 @@
-"""Kubernetes quantities (`500Mi`, `1.5`, `250m`, `1e3`) as text. Source: k8s.io/apimachinery `pkg/api/resource`."""
+"""Kubernetes quantities (`500Mi`, `1.5`, `250m`, `1e3`) as text.
+
+Source: k8s.io/apimachinery `pkg/api/resource`.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def parse_nanos(text: str) -> int | None:
 
 
 def canonicalize(text: str) -> str | None:
-    """Return a quantity as the API server writes it, or None if `text` is not a quantity.
+    """Return a quantity in the form of the API server, or None if `text` is not a quantity.
 
     The result has no fraction, and the largest suffix of the family that `text` uses: `0.5` becomes `500m`, `1024Mi`
     becomes `1Gi`.

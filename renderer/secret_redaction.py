@@ -1,12 +1,12 @@
 """Removal of Secret values from texts.
 
-A refusal or a failed expression quotes its input, which may come from a Secret. A value is recognised as it is, in
-base64, escaped for JSON or a URL, and if its end is cut off. A value that a template derives from it (a part, a hash)
-is not recognised.
+A refusal or a failed expression quotes its input, which may contain a Secret value. A value is recognised as plain
+text, in base64, escaped for JSON or a URL, and if its end is cut off. A text that a template derives from the value,
+such as a part or a hash, is not recognised.
 
-Credentials outside of objects are redacted by the modules that know them. `Credentials.redact` redacts the token of a
-source. `redact` of `gitops.source.target` redacts user information in URLs. The module that loads a kubeconfig redacts
-its entries.
+Credentials outside of objects are redacted by the modules that use the credentials. `Credentials.redact` redacts the
+token of a source. `redact` of `gitops.source.target` redacts user information in URLs. The module that loads a
+kubeconfig redacts its entries.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from renderer.well_known import LAST_APPLIED
 MIN_EMBEDDED_CHARACTERS: Final = 8
 """Values of at least this many characters are recognised inside other texts.
 
-A shorter value, such as `prod`, is part of too many texts. Therefore it is recognised only between quotes.
+A shorter value, such as `prod`, is part of too many texts. Therefore a shorter value is recognised only between quotes.
 """
 
 MIN_WHOLE_CHARACTERS: Final = 4
@@ -40,7 +40,7 @@ SECRET_FIELDS: Final = frozenset({"data", "stringData"})
 
 
 def without_secret_data(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a Secret without its data and without kubectl's copy of them. Return any other object unchanged."""
+    """Return a Secret without its data and without kubectl's copy of the data. Return any other object unchanged."""
     if not obj or group_kind(obj) != SECRET:
         return obj
     visible_fields = {name: value for name, value in obj.items() if name not in SECRET_FIELDS}

@@ -15,7 +15,7 @@ V = TypeVar("V")
 class TwoGenerationCache(Generic[K, V]):
     """Values of the current run and of the previous run.
 
-    The caller stores each value that it uses in `current`, also a value that `get` returned.
+    The caller must store each used value in `current`, including a value that `get` returned.
     """
 
     current: dict[K, V] = field(default_factory=dict)

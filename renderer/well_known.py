@@ -105,7 +105,7 @@ _VALUES = {
 """Keys with a fixed set of words as values. Any other word would silently have no effect."""
 
 _IN_ANY_CASE = frozenset({CONFLICTS})
-"""Keys whose words also appear in the configuration, where they are capitalised."""
+"""Keys whose words also appear, capitalised, in the configuration."""
 
 _FORMS = {
     **dict.fromkeys((HOLD, SUSPEND, HALT, BREAK_GLASS_REASON), (re.compile(r"(?s).*\S.*"), "must give the reason")),
@@ -152,7 +152,7 @@ def _describe_refusal(key: str) -> str:
 
 
 def describe_bad_value(key: str, value: object) -> str:
-    """Return a text that says what the value of `key` must be. Return an empty text if `value` is valid.
+    """Return a text that describes the valid values of `key`, or an empty text if `value` is valid.
 
     Values of a key without a rule are valid.
     """

@@ -1,8 +1,8 @@
 """Published data of the built-in kinds of Kubernetes: discovery, OpenAPI v3 schemas, and Go structures.
 
-The schemas have no descriptions. `make schemas` makes the files from a real API server and its sources. The files hold
-for the version of Kubernetes that `kinds.json.gz` names. Pure, except that each file is read once, when it is first
-needed.
+The schemas contain no descriptions. `make schemas` generates the files from a real API server and the sources of
+Kubernetes. The files describe the version of Kubernetes that `kinds.json.gz` names. The module reads each file once,
+when the file is first needed, and is otherwise pure.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class BuiltinSchemas:
     """The discovery data and OpenAPI schemas of one version of Kubernetes."""
 
     version: str
-    """The version as the API server reports it, such as `v1.36.4`."""
+    """The version of Kubernetes that the API server reports, such as `v1.36.4`."""
     discovery: Sequence[Mapping[str, Any]]
     """The items of an APIGroupDiscoveryList (apidiscovery.k8s.io/v2), starting with the core group, whose name is
     empty.
     """
     definitions: Mapping[str, Schema]
-    """The schemas, by the last part of the `$ref` that names them."""
+    """Each schema, by the last part of the `$ref` that names the schema."""
     kinds: Mapping[str, str]
-    """The name in `definitions` of each kind, by `kind_key`."""
+    """For each kind, by its `kind_key`, the name in `definitions` of the kind's schema."""
 
     def schema(self, group: str, version: str, kind: str) -> Schema | None:
         """Return the schema of a kind with references unresolved, or None if the kind is not built in."""
@@ -51,19 +51,20 @@ def kind_key(group: str, version: str, kind: str) -> str:
 
 @cache
 def load_builtin_schemas() -> BuiltinSchemas:
-    """Return the built-in kinds. The first call reads them from files, in some 15 ms."""
+    """Return the data of the built-in kinds. The first call reads the data from a file, in some 15 ms."""
     return BuiltinSchemas(**_read_json(KINDS_FILE))
 
 
 Structures = Mapping[str, Sequence[Sequence[Any]]]
-"""By name in `BuiltinSchemas.definitions`, the fields of the Go structure of a definition, in order.
+"""By name of a schema in `BuiltinSchemas.definitions`, the fields of the schema's Go structure, in order.
 
-A field has a name, a number in protobuf (0 if it has none), and a presence. A field with an empty name is inlined in
-JSON and is a message of its own in protobuf. The third item of such a field is its definition instead of a presence.
+A field is a name, a number in protobuf (0 without a number), and a presence. A field with an empty name is inlined in
+JSON and is a separate message in protobuf. The third item of an inlined field is the name of the field's schema instead
+of a presence.
 
-The presence is one of these words:
+The presence is a word for the condition under which the API server writes the field:
 
-* `omitempty`: written unless it is empty
+* `omitempty`: written unless the value is empty
 * `pointer`: written if a value was given
 * `always`: written even if no value was given
 * `null`: written as null if no value was given
@@ -72,7 +73,10 @@ The presence is one of these words:
 
 @cache
 def load_structures() -> Structures:
-    """Return how the API server stores the built-in kinds. The first call reads a file, in some 3 ms."""
+    """Return the Go structures by which the API server stores built-in kinds.
+
+    The first call reads a file, in some 3 ms.
+    """
     content: Structures = _read_json(STRUCTURES_FILE)
     return content
 

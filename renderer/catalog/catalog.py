@@ -1,8 +1,8 @@
-"""The catalog of one commit, put together from the contents of its files.
+"""The catalog of one commit, built from the contents of the commit's files.
 
-If several files define a kind, the kind is broken: none of its definitions is used. Definitions are type-checked here,
-because they refer to the kinds of other definitions and of CRDs in the same commit. A definition whose types do not fit
-is broken.
+A kind is broken if Levelgate cannot use any definition of the kind because of mistakes. If several files define a kind,
+the kind is broken. This module type-checks the definitions, because a definition may refer to kinds that other files of
+the commit define. A definition with a type mistake makes its kind broken.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from renderer.kinds import CRD
 
 @dataclass(frozen=True, slots=True)
 class CatalogChange:
-    """The difference to the catalog of the previous commit, where only objects changed.
+    """The difference between the catalogs of two successive commits, if only the content of objects differs.
 
-    Every changed file holds as many objects as before.
+    Every changed file contains the same number of objects in both commits.
     """
 
     base_contents: Mapping[str, FileContent]
-    """File contents of the previous commit.
+    """The file contents of the earlier commit, by path.
 
-    Compared by identity, to recognise the catalog that the change starts from.
+    `Catalog.changed_objects` compares this mapping by identity, to recognise the earlier catalog.
     """
     changed_files: tuple[str, ...]
     object_offsets: Mapping[str, int]
@@ -54,30 +54,34 @@ class Catalog:
     message: str = ""
     definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
     broken: Mapping[GroupKind, SourceLocation] = field(default_factory=dict)
-    """Kinds whose definition is not used because of mistakes, with a place to show in messages."""
+    """Kinds whose definition is not used because of mistakes, each with a place to show in messages."""
     duplicates: DuplicateDefinitions = field(default_factory=DuplicateDefinitions)
     """The kinds in `broken` that are defined more than once."""
     objects: tuple[DeclaredObject, ...] = ()
     rules: tuple[DeclaredObject, ...] = ()
-    """Windows and policies, read by `gitops`. They are never applied."""
+    """Windows and policies, which `gitops` reads and which are never applied."""
     problems: tuple[Problem, ...] = ()
     contents: Mapping[str, FileContent] = field(default_factory=dict)
     """Contents of all files, in the order of paths. Files that must not be read are included."""
     types: KindSchemas = field(default_factory=KindSchemas)
     """Schemas of the kinds that the commit describes."""
     change: CatalogChange | None = field(default=None, compare=False, repr=False)
-    """Set only if the previous commit differs in nothing but some objects."""
+    """The difference to the previous commit.
+
+    None if there is no previous commit, or if anything except the content of objects differs.
+    """
     destinations: tuple[DeclaredObject, ...] = ()
-    """Objects that say on which clusters the content belongs, read by `gitops`. They are never applied."""
+    """Objects that select the clusters for the content, which `gitops` reads and which are never applied."""
     definition_names: Mapping[GroupKind, frozenset[str]] = field(default_factory=dict)
-    """The names of the definitions of each kind, broken ones included."""
+    """The names of the definitions of each kind, including definitions with mistakes."""
     broken_outlines: tuple[DefinitionOutline, ...] = ()
-    """The part of each broken definition that could still be read."""
+    """For each definition that is not used because of mistakes, the part that could be read."""
 
     def changed_objects(self, earlier: Catalog) -> Iterator[tuple[DeclaredObject, DeclaredObject]] | None:
-        """Return each object of the changed files in order, as in `earlier` and as in this catalog.
+        """Return a pair for each object of the changed files: the object in `earlier`, and the object in this catalog.
 
-        Return None if this catalog does not follow directly from `earlier`. Then other differences are possible.
+        The pairs are in the order of the files. If `change` does not start from `earlier`, return None, because the
+        catalogs may then differ in more than objects.
         """
         if self.change is None or self.change.base_contents is not earlier.contents:
             return None
@@ -95,7 +99,7 @@ class Catalog:
 
     @property
     def kinds_used(self) -> frozenset[GroupKind]:
-        """The kinds of the objects, of the resources of definitions (external ones included), and the defined kinds."""
+        """The kinds of objects and of resources of definitions (external resources included), and the defined kinds."""
         nodes = (node.group_kind for definition in self.definitions.values() for node in definition.nodes)
         return self.kinds.union(nodes, self.definitions, self.broken)
 
@@ -114,7 +118,7 @@ class Catalog:
     def find_definition_kind(self, problem: Problem) -> GroupKind | None:
         """Return the kind of the definition in whose document `problem` is. The definition may be broken.
 
-        Return None if `problem` is in another document.
+        If the document of `problem` is not a definition, return None.
         """
         content = self.contents.get(problem.file, FileContent())
         document_starts: list[tuple[int, GroupKind | None]] = [
@@ -127,14 +131,14 @@ class Catalog:
 
     @property
     def calendars(self) -> Mapping[str, bytes]:
-        """Bytes of the iCalendar files, by path. Windows take occurrences from them."""
+        """Bytes of the iCalendar files, by path. Windows read their occurrences from these files."""
         return {
             file: content.data for file, content in self.contents.items() if file.endswith(file_content.CALENDAR_SUFFIX)
         }
 
     @property
     def unreadable_files(self) -> frozenset[str]:
-        """Files that may hold more than could be read."""
+        """Files that may contain objects that could not be read."""
         return frozenset(file for file, content in self.contents.items() if content.unreadable)
 
     @property
@@ -143,7 +147,7 @@ class Catalog:
 
 
 def written_versions(catalogs: Sequence[Catalog]) -> dict[GroupKind, str]:
-    """Return the API version in which the catalogs write each kind. Kinds with several versions are left out."""
+    """Return the API version of each kind in the files of all `catalogs`. Kinds with several versions are left out."""
     kinds = set[GroupKind]().union(*(catalog.versions for catalog in catalogs))
     versions_by_kind = {
         kind: frozenset().union(*(source_catalog.versions.get(kind, ()) for source_catalog in catalogs))
@@ -162,9 +166,9 @@ def load(
 ) -> Catalog:
     """Read all documents of a commit.
 
-    `files` holds the bytes of each file, by path relative to the source's path. `refused_files` holds the reason for
-    each file in Git that must not be read (a link, or a file that is too large). Contents of files with unchanged bytes
-    are taken from `previous`.
+    `files` contains the bytes of each file, by path relative to the source's path. `refused_files` contains, for each
+    file in Git that must not be read, the reason (the file is a link or too large). Contents of files with unchanged
+    bytes are reused from `previous`.
     """
     if previous and previous.source == source and not refused_files and files.keys() == previous.contents.keys():
         old_contents = previous.contents
@@ -225,11 +229,11 @@ def load(
 
 
 def with_changed_files(previous: Catalog, changed_files: Mapping[str, bytes], commit: str) -> Catalog | None:
-    """Return the catalog of the next commit, in which only `changed_files` have other bytes.
+    """Return the catalog of the next commit, in which only the bytes of `changed_files` differ.
 
-    The caller guarantees that no file is new or removed. Return None if the commit has to be loaded in full, because a
-    changed file holds more than objects that affect no other file. Apart from copies of references, the cost grows with
-    the changed files alone.
+    The caller guarantees that no file is new or removed. If a changed file contains anything that can affect another
+    file, return None, because the whole commit must be loaded. The cost grows with the changed files alone, except for
+    copying the references to unchanged objects.
     """
     previous_contents = previous.contents
     contents = {file: file_content.parse_file(file, data) for file, data in changed_files.items()}
@@ -258,7 +262,10 @@ def _object_offsets(contents: Mapping[str, FileContent]) -> Mapping[str, int]:
 
 
 def _has_only_objects(content: FileContent) -> bool:
-    """Return whether a file affects nothing but its own objects. A CRD affects definitions, as it describes a kind."""
+    """Return whether a file affects nothing but its own objects.
+
+    A CRD affects definitions, because it describes a kind.
+    """
     other_content = content.definitions or content.broken or content.rules or content.destinations
     is_plain = not (other_content or content.problems or content.unreadable)
     return is_plain and all(declared.group_kind != CRD for declared in content.objects)
@@ -290,7 +297,7 @@ def _crds(
 ) -> Iterator[Manifest]:
     """Yield the CRDs of a commit except those named in `refused`.
 
-    CRDs come from files, from resources of definitions, and from the definitions themselves.
+    A CRD is declared in a file, is a resource of a definition, or is generated from a definition.
     """
     for declared in (declared for content in contents for declared in content.objects):
         if declared.group_kind == CRD and declared.manifest["metadata"]["name"] not in refused:

@@ -1,7 +1,9 @@
-"""Kinds that a commit defines more than once. Nothing tells which file is right, so no definition of the kind is used.
+"""Kinds that a commit defines more than once.
 
-Definitions with the same name are one object in the cluster. Definitions whose kinds have the same group and plural
-make one CRD. A file that contains this CRD also defines the kind.
+Levelgate cannot know which definition of such a kind is meant. Therefore Levelgate uses no definition of the kind.
+
+Definitions with the same name would be one object in the cluster. Definitions whose kinds have the same group and
+plural would yield one CRD. A file that contains the CRD of a kind also defines the kind.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ class DuplicateDefinitions:
     """The kinds and CRDs that one commit defines more than once."""
 
     places: Mapping[GroupKind, tuple[SourceLocation, ...]] = field(default_factory=dict)
-    """By kind, every place that defines it."""
+    """By kind, every place that defines the kind."""
     crds: frozenset[str] = frozenset()
     """Names of the CRDs that are declared more than once. Their schemas are ignored."""
     problems: tuple[Problem, ...] = ()
     """One problem at each place, naming all places."""
 
     def describe(self, kind: GroupKind) -> str:
-        """Return the clause "is declared at ..." with the places of `kind`, or an empty text without duplicates."""
+        """Return the clause "is declared at ..." with the places of `kind`, or an empty text without places."""
         places = self.places.get(kind)
         return f"is declared at {_describe(places)}" if places else ""
 
@@ -40,15 +42,15 @@ class _Declaration(NamedTuple):
     """One place that declares a kind."""
 
     kind: GroupKind | None
-    """None for a CRD that is written as a file."""
+    """The kind that a definition defines, or None for a CRD in a file."""
     origin: SourceLocation
     path: str
 
 
 def find_duplicate_definitions(contents: Iterable[FileContent]) -> DuplicateDefinitions:
-    """Return the definitions with the same name or CRD, and the CRDs whose kind a definition defines too.
+    """Return the definitions with the same name or CRD, and the CRDs whose kind a definition defines as well.
 
-    Definitions that do not compile count.
+    Definitions with mistakes count as well.
     """
     by_crd, by_name = _groups(contents)
     places: dict[GroupKind, list[SourceLocation]] = {}

@@ -1,8 +1,9 @@
 """The content of one file: definitions, declared objects, and mistakes.
 
-The content depends only on the file's name and bytes. A mistake affects only its own part of the file. A file that
-cannot be read defines nothing. A rejected object stays in the content, with the reason, so it does not count as removed
-from Git. If a definition does not compile, its kind is kept as broken.
+The content depends only on the file's name and bytes. A mistake affects only the part of the file that contains the
+mistake. A file that cannot be read defines nothing. A rejected object stays in the content with the reason for the
+rejection, so that the object does not count as removed from Git. If a definition does not compile, the content lists
+the definition's kind as broken, which means that no definition of the kind is used.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ CALENDAR_SUFFIX = ".ics"
 
 @dataclass(frozen=True)
 class DeclaredObject:
-    """An object as Git declares it."""
+    """An object that Git declares, with its place."""
 
     manifest: Manifest
     origin: SourceLocation
     line_of: Callable[[str], int]
-    """Returns the line of a path in the object, from 1."""
+    """Function that returns the line in the file, from 1, of a path in the object."""
     refused_reason: str = ""
-    """The reason why the object is not applied. Empty if the object is applied."""
+    """The reason why the object must not be applied. Empty if the object may be applied."""
 
     @cached_property
     def group_kind(self) -> GroupKind:
@@ -68,14 +69,17 @@ class FileContent:
     rules: tuple[DeclaredObject, ...] = ()
     problems: tuple[Problem, ...] = ()
     unreadable: bool = False
-    """True if the file may hold more than could be read."""
+    """True if the file may contain objects that could not be read."""
     destinations: tuple[DeclaredObject, ...] = ()
     outlines: tuple[DefinitionOutline, ...] = ()
     """Outlines of the `broken` definitions."""
 
 
 def parse_file(file: str, data: bytes) -> FileContent:
-    """Return the content of a file with its mistakes. For a calendar, keep only the bytes: windows read them later."""
+    """Return the content of a file with its mistakes.
+
+    The content of a calendar is only the calendar's bytes, because windows parse the bytes later.
+    """
     if file.endswith(CALENDAR_SUFFIX):
         return FileContent(data)
     loaded_documents, problems = documents.load(file, data)
@@ -155,7 +159,7 @@ class _FileContentBuilder:
 
 
 def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
-    """Return why a document is not a Kubernetes object, as (path, message), or None if it is one."""
+    """Return the reason why a document is not a Kubernetes object, as (path, message), or None for an object."""
     value: dict[str, Any] = document.value
     for name, example in (("apiVersion", "apps/v1"), ("kind", "Deployment")):
         if not isinstance(value.get(name), str) or not value[name]:
@@ -211,7 +215,7 @@ def _find_protection_mistakes(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def declared_key(declared: DeclaredObject, *, namespaced: bool) -> ObjectKey:
-    """Return the key of `declared`. As in kubectl, a namespaced object without a namespace goes to `default`."""
+    """Return the key of `declared`. As in kubectl, a namespaced object without a namespace is in `default`."""
     metadata = declared.manifest["metadata"]
     return ObjectKey(
         *declared.group_kind, (metadata.get("namespace") or "default") if namespaced else "", metadata["name"]

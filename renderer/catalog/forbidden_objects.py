@@ -2,12 +2,13 @@
 
 Levelgate's own objects, objects of the cluster itself, and webhooks that could block writes are forbidden.
 
-A commit that could write Levelgate's records could forge what was applied, by which person, and what may be deleted. No
-setting changes this.
+If a commit could write Levelgate's records, the commit could forge which content was applied, which person applied the
+content, and which objects may be deleted. No setting permits records in a commit.
 
-A webhook may fail or refuse requests. If it were called for objects that Levelgate or the control plane has to write,
-it would also block its own repair. The API server exempts only webhook configurations. `matchConditions` are not
-evaluated, because they may depend on the request.
+A webhook may fail or refuse requests. If the API server called a failing webhook for objects of Levelgate or of the
+control plane, the webhook would also block its own repair. Only webhook configurations are exempt, because the API
+server calls no webhook for these objects. Levelgate does not evaluate `matchConditions`, because the result may depend
+on the request.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _LEASE_RESOURCES: Final = (_RequiredResource("coordination.k8s.io", "leases"),)
 def find_webhook_mistake(
     manifest: Manifest, own_namespace: str, system_namespaces: frozenset[str]
 ) -> tuple[str, str] | None:
-    """Return why a webhook configuration may not come from Git, as (path, message), or None if it may.
+    """Return the reason why Git may not contain a webhook configuration, as (path, message), or None without a reason.
 
     A webhook may cover neither records in `own_namespace` nor Leases in `own_namespace` and `system_namespaces`.
     """
@@ -74,7 +75,7 @@ def find_webhook_mistake(
 def _is_called_for(webhook: Mapping[str, Any], required: _RequiredResource, namespace: str) -> bool:
     """Return whether the API server calls `webhook` for a resource in `namespace`.
 
-    Fields of a wrong type count as absent, because the API server refuses them.
+    A field of a wrong type counts as absent, because the API server refuses the webhook configuration.
     """
     rules = [rule for _, rule in _enumerate_mappings(webhook.get("rules"))]
     return (
@@ -97,7 +98,8 @@ def _covers(rule: Mapping[str, Any], required: _RequiredResource) -> bool:
 def _selects(selector: Any, labels: Mapping[str, str]) -> bool:
     """Return whether `selector` selects an object with `labels`.
 
-    A requirement on one of Levelgate's own keys counts as met, because only Levelgate knows the values of these labels.
+    A requirement on one of Levelgate's own keys counts as met, because only Levelgate knows the values of labels with
+    these keys.
     """
     if not isinstance(selector, Mapping):
         return True
@@ -128,7 +130,7 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def find_protection_mistake(manifest: Manifest, namespace: str, name: str) -> tuple[str, str] | None:
-    """Return why an object may not come from Git, as (path, message), or None if it may.
+    """Return the reason why Git may not contain an object, as (path, message), or None without a reason.
 
     For a cluster-scoped object, `namespace` is empty.
     """

@@ -1,8 +1,9 @@
 """Detection of gates that would wait for each other forever (S1-23), before anything is applied.
 
-A resource waits for its dependencies and for the resources that its gates ask about. An instance waits for its
-resources. A resource that is an instance of another definition waits for that instance. A gate on a cycle of these
-edges never opens. Items of one collection may wait for each other, as they do with a pace. That alone is not a cycle.
+A resource waits for its dependencies and for the resources whose state its gates read. An instance waits for its
+resources. A resource that is an instance of another definition waits for that instance. A gate on a cycle of waits
+never opens. Items of one collection may wait for each other, for example if a gate limits the items in flight. Waits
+among the items of one collection are not a cycle.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from renderer.graph import levels
 from renderer.identity import GroupKind
 
 _Vertex = tuple[GroupKind, str]
-"""A resource of a definition, by its id. An empty id means an instance of the definition."""
+"""The kind of a definition and the id of one of its resources. An empty id stands for an instance of the definition."""
 
 
 def find_gate_cycles(definitions: Mapping[GroupKind, Definition]) -> dict[GroupKind, list[Problem]]:
-    """Return a problem for each gate that never opens, by kind of its definition. Each shows a shortest cycle."""
+    """Return a problem for each gate that never opens, by kind of its definition.
+
+    Each problem shows a shortest cycle.
+    """
     wait_edges = {
         vertex: list(successors)
         for definition in definitions.values()

@@ -1,12 +1,13 @@
-"""A projection: part of a catalog as a catalog of its own, with other namespaces and patched objects.
+"""A projection: a part of a catalog, as a separate catalog with mapped namespaces and patched objects.
 
-Projections share definitions and unchanged objects by identity. Every problem and object keeps its place in Git. A
-projection keeps the rules (windows and policies) and drops the destinations.
+A projection shares definitions and unchanged objects with the original catalog by identity. Every problem and object
+keeps its place in Git. A projection keeps the rules (windows and policies) and drops the destinations.
 
 A namespace is mapped in three places: in `metadata.namespace` of an object, in the name of a Namespace, and in the
-annotation `config.kubernetes.io/depends-on`. A namespaced object without a namespace counts as in `default`. References
-in a spec are not mapped: the subjects of a RoleBinding or the host name of a Service stay. Namespaces that the
-resources of a definition name are not mapped either. A resource that names no namespace follows its instance.
+annotation `config.kubernetes.io/depends-on`. A namespaced object without a namespace counts as an object in `default`.
+References in a spec, such as the subjects of a RoleBinding or the host name of a Service, are not mapped. Namespaces
+that the resources of a definition name are not mapped either. A resource that names no namespace is in the namespace of
+its instance.
 """
 
 from __future__ import annotations
@@ -49,14 +50,19 @@ class ProjectedContent:
     refused: Mapping[ObjectKey, str]
     """Objects that may not be applied and keep their live state, each with the reason."""
     keeps_left_out: bool = False
-    """True if the selection itself is in doubt. Then live objects that the selection leaves out are kept, as if their
-    file could not be read.
+    """True if the selection is uncertain.
+
+    Then Levelgate keeps the live objects that the selection leaves out, in the same way as the live objects of an
+    unreadable file.
     """
 
 
 @dataclass(frozen=True)
 class _ProjectedObject(DeclaredObject):
-    """A changed object of a projection, with its original and its changes, by which later projections reuse it."""
+    """A changed object of a projection, with its original and its changes.
+
+    If the original and the changes are the same in a later projection, the later projection reuses the object.
+    """
 
     base: DeclaredObject = field(kw_only=True, compare=False, repr=False)
     changes: _Changes = field(kw_only=True, compare=False, repr=False)
@@ -69,7 +75,7 @@ class _Changes:
     patches: tuple[ManifestPatch, ...]
     refused_reason: str
     namespaces: Mapping[str, str]
-    """The whole mapping, from old to new namespace."""
+    """The whole mapping of the projection, from old to new namespace."""
     namespaced: bool
 
 
@@ -81,15 +87,18 @@ def scopes_in(catalog: Catalog) -> dict[GroupKind, bool]:
 
 
 def object_keys(catalog: Catalog, scopes: Mapping[GroupKind, bool]) -> list[ObjectKey]:
-    """Return the key of each object of `catalog`, in order. `scopes` holds whether a kind is namespaced."""
+    """Return the key of each object of `catalog`, in order.
+
+    `scopes` contains, for each kind, whether the kind is namespaced.
+    """
     namespaced = {kind: is_namespaced(kind, scopes) for kind in catalog.kinds}
     return [declared_key(declared, namespaced=namespaced[declared.group_kind]) for declared in catalog.objects]
 
 
 def close_definitions(catalog: Catalog, kinds: Iterable[GroupKind]) -> frozenset[GroupKind]:
-    """Return each kind of `kinds` that `catalog` defines, with the defined kinds that its resources create.
+    """Return each kind of `kinds` that `catalog` defines, and the defined kinds among the resources of its definition.
 
-    Created kinds are followed transitively. A broken definition contributes the kinds of its outline.
+    The kinds among resources are followed transitively. A broken definition contributes the kinds of its outline.
     """
     known = catalog.definitions.keys() | catalog.broken.keys()
     found: set[GroupKind] = set()
@@ -111,7 +120,7 @@ def made_kinds(catalog: Catalog, kind: GroupKind) -> frozenset[GroupKind]:
 
 
 def map_key(key: ObjectKey, namespaces: Mapping[str, str], scopes: Mapping[GroupKind, bool]) -> ObjectKey:
-    """Return the key that the object `key` has after `namespaces` (from old to new) are mapped."""
+    """Return `key` with its namespace, or the name of a Namespace, mapped by `namespaces` (from old to new)."""
     field_name = _namespace_field(key, namespaced=is_namespaced(key.group_kind, scopes))
     namespace = getattr(key, field_name) if field_name else ""
     return key._replace(**{field_name: namespaces[namespace]}) if field_name and namespace in namespaces else key
@@ -134,10 +143,10 @@ def project(
 ) -> Catalog:
     """Return `catalog` reduced to `content`, with `namespaces` (from old to new) mapped.
 
-    `scopes` must be the scopes by which the keys of `content` were made. The result has the problems of its content and
-    of files that cannot be read. Patches and mappings add problems if they give two objects one key, or make an object
-    that may not be applied. Objects with the same changes are reused from `previous`, a projection of an earlier
-    commit.
+    `scopes` must be the scopes by which the keys of `content` were made. The result contains the problems of the
+    selected content and of files that cannot be read. If patches or mappings lead to objects with one key, or to an
+    object that may not be applied, the result contains a problem. Objects with the same changes are reused from
+    `previous`, a projection of an earlier commit.
     """
     known = (
         {id(projected.base): projected for projected in previous.objects if isinstance(projected, _ProjectedObject)}
@@ -179,8 +188,8 @@ def project(
 def digest(catalog: Catalog) -> str:
     """Return a digest of a catalog's effect on a cluster.
 
-    The digest ignores the commit, its author and message, and line numbers. File names count: an object in a file that
-    cannot be read is recognised by its file name.
+    The digest ignores the commit, its author and message, and line numbers. File names count, because an object in a
+    file that cannot be read is recognised by its file name.
     """
     calendars = catalog.calendars if catalog.rules else {}
     unreadable = sorted(catalog.unreadable_files)
@@ -200,7 +209,8 @@ def digest(catalog: Catalog) -> str:
 
 
 def _describe_definition(definition: Definition) -> list[str]:
-    # `Definition.digest` covers only what instances become. Annotations decide what happens to the CRD.
+    # `Definition.digest` covers only the content that affects instances. The annotations of a definition affect its
+    # CRD.
     manifest = identity.digest(definition.manifest)
     return [str(definition.group_kind), definition.name, definition.digest, manifest, definition.origin.file]
 
@@ -241,9 +251,9 @@ def _with_namespaces(manifest: Manifest, key: ObjectKey, changes: _Changes) -> M
 
 
 def _new_problems(objects: Iterable[DeclaredObject]) -> Iterator[Problem]:
-    """Yield a problem for each object that patches or namespaces made invalid.
+    """Yield a problem for each object that a patch or a mapped namespace makes invalid.
 
-    Objects that Git or the caller of the projection made invalid are reported elsewhere.
+    Problems of objects that are invalid in Git, or that the caller of the projection rejected, are reported elsewhere.
     """
     for declared in objects:
         if isinstance(declared, _ProjectedObject) and not declared.base.refused_reason:
@@ -259,7 +269,7 @@ def _collisions(
 ) -> Iterator[Problem]:
     """Yield a problem for each group of objects whose different keys become one key.
 
-    As with duplicates in Git, no object of such a group is written.
+    No object of a colliding group is written. Duplicates in Git are treated in the same way.
     """
     places: dict[ObjectKey, dict[ObjectKey, SourceLocation]] = {}
     for (key, declared), changed in zip(kept, objects, strict=True):
@@ -275,9 +285,9 @@ def _collisions(
 
 
 def _problems_of(catalog: Catalog, content: ProjectedContent, kept: Collection[int]) -> Iterator[Problem]:
-    """Yield the problems of `catalog`, except problems of parts that the projection leaves out.
+    """Yield the problems of `catalog` that belong to the projection.
 
-    Such parts are definitions, objects and destinations.
+    Problems in the definitions, objects and destinations that the projection leaves out are dropped.
     """
     for problem in catalog.problems:
         found = _document_of(catalog.contents.get(problem.file, FileContent()), problem.line)
@@ -294,7 +304,7 @@ def _problems_of(catalog: Catalog, content: ProjectedContent, kept: Collection[i
 
 
 def _document_of(content: FileContent, line: int) -> DeclaredObject | GroupKind | None:
-    """Return the object or definition that starts at `line` or nearest before, or None if there is none."""
+    """Return the last object or definition that starts at or before `line`, or None if none starts there."""
     starts: list[tuple[int, DeclaredObject | GroupKind]] = [
         (declared.origin.line, declared) for declared in (*content.objects, *content.rules, *content.destinations)
     ]
@@ -307,7 +317,10 @@ def _document_of(content: FileContent, line: int) -> DeclaredObject | GroupKind 
 def _protecting_left_out(
     catalog: Catalog, content: ProjectedContent, keys: Iterable[ObjectKey]
 ) -> Mapping[str, FileContent]:
-    """Return the file contents. A file with an object or definition that is left out is marked as unreadable."""
+    """Return the file contents.
+
+    If the projection leaves out an object or definition of a file, the file is marked as unreadable.
+    """
     left_out = {
         declared.origin.file for key, declared in zip(keys, catalog.objects, strict=True) if key not in content.objects
     }

@@ -1,4 +1,4 @@
-"""Protection of objects that stood in files that cannot be read.
+"""Protection of objects whose file can no longer be read.
 
 This module is separate from the reader of files, so that commands without files import no YAML parser.
 """
@@ -12,15 +12,15 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UnreadableFiles:
-    """All files of a commit, and the files that could not be read. An unreadable file may still declare its objects."""
+    """The paths of all files of a commit, and of the unreadable files, which may still declare their objects."""
 
     files: Collection[str]
     unreadable: Collection[str]
 
     def protects(self, file: str) -> bool:
-        """Return whether an object that stood in `file` must not count as removed from Git.
+        """Return whether an object that `file` declared in an earlier commit must not count as removed from Git.
 
-        This holds if the file cannot be read. It also holds if the file is absent while another file cannot be read,
-        because the object may have moved there.
+        The object is protected if `file` cannot be read. If `file` is absent and a second file cannot be read, the
+        object is protected too, because the object may have moved to the second file.
         """
         return bool(self.unreadable) and (file in self.unreadable or file not in self.files)

@@ -3,9 +3,9 @@
     program = compile_expression("schema.spec.name + '-db'")
     program.evaluate({"schema": {"spec": {"name": "orders"}}})      # 'orders-db'
 
-The language is the CEL language definition with cel-go's and Kubernetes' libraries and kro's own, configured as in kro.
-Evaluation is pure and bounded: it has no clock, no randomness, no input except the variables, and a budget for work and
-size.
+The language is CEL with the libraries of cel-go, Kubernetes and kro, configured as in kro. Evaluation is pure, because
+an expression reads no clock, no random source and no input except its variables. A budget limits the work of an
+evaluation and the size of its values.
 
 Stages, one module each:
 
@@ -17,8 +17,8 @@ Stages, one module each:
 * `to_json`: results to JSON
 
 Lark is imported when the first expression is compiled. Callers with an expression and values use `evaluate`. The module
-`type_check` finds type mistakes before there are values, from the types that schemas declare. `type_check` needs all
-stages, so this package does not export it.
+`type_check` finds type mistakes before there are values, from the types that schemas declare. This package does not
+export `type_check`, because importing `type_check` imports all stages.
 """
 
 from __future__ import annotations

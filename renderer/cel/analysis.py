@@ -35,11 +35,14 @@ class ExpressionFacts:
     """The paths of `reads` that occur only with `.?`, `[?..]` or `has`. Data may be missing at these paths."""
     calls: frozenset[str]
     mistake: EvaluationError | None
-    """The first call of an unknown function, or with a wrong number of arguments."""
+    """The error of the first call that names an unknown function or passes a wrong number of arguments."""
 
 
 def analyse(tree: SyntaxNode) -> ExpressionFacts:
-    """Return the facts about the expression `tree`. `mistake` is the first call that fails for all data."""
+    """Return the facts about the expression `tree`.
+
+    `mistake` is the error of the first call that fails for all data.
+    """
     calls = [node for node in walk(tree) if isinstance(node, FunctionCall)]
     reads = set(_reads(tree, frozenset()))
     certain = {path for path, optional in reads if not optional}
@@ -53,7 +56,7 @@ def analyse(tree: SyntaxNode) -> ExpressionFacts:
 
 
 def find_call_mistake(call: FunctionCall) -> EvaluationError | None:
-    """Return the mistake that `call` has for operands of all types, or None if it has none."""
+    """Return the mistake in `call` that does not depend on the types of the operands, or None without a mistake."""
     method = call.target is not None
     function = find_function(call.function, method=method)
     if function is None:
@@ -85,7 +88,7 @@ def _suggest(name: str, method: bool) -> str:
 
 
 def _reads(node: SyntaxNode, bound: frozenset[str]) -> Iterator[tuple[Path, bool]]:
-    """Yield each path that starts at a variable in `node`, with whether the path is optional.
+    """Yield a pair for each path that starts at a variable in `node`: the path, and whether the path is optional.
 
     Variables of enclosing macros, named in `bound`, are left out.
     """
@@ -144,10 +147,10 @@ def _extend_chain(
 
 
 def hoist(tree: SyntaxNode, fixed: frozenset[str], costly: str) -> tuple[SyntaxNode, Mapping[str, SyntaxNode]]:
-    """Return `tree` with its largest fixed parts replaced by new variables, and these parts by variable name.
+    """Return `tree` with its largest fixed parts replaced by new variables, and the replaced parts by variable name.
 
-    A part is fixed if it reads the variable `costly` and otherwise only variables in `fixed`. The new names start with
-    `@`, so no expression can contain them.
+    A part is fixed if it reads the variable `costly` and otherwise only variables in `fixed`. The names of new
+    variables start with `@`, so no expression of an author can contain a new variable.
     """
     parts: dict[str, SyntaxNode] = {}
 

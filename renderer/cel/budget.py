@@ -1,11 +1,11 @@
 """The budget of one evaluation.
 
-One unit is the work of a small step (about 0.1 microseconds). As in Kubernetes, an expression has 1,000,000 units, and
-all expressions of one object together have 10,000,000. An instance may consist of thousands of objects, so all
-expressions of one instance together have 50,000,000.
+One unit is the work of a small step (about 0.1 microseconds). As in Kubernetes, the limit of an expression is 1,000,000
+units, and the limit of all expressions of one object is 10,000,000 units. An instance may consist of thousands of
+objects. Therefore the limit of all expressions of one instance is 50,000,000 units.
 
-Work is paid for before it is done, so that no step can exceed the budget. A loop pays for its items when it starts. A
-concatenation pays for its result before it builds the result.
+Units are subtracted before the work is done, so that no step can exceed the budget. A loop pays for its items at its
+start. A concatenation pays for its result before the result is built.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FREE_TEXT_CHARACTERS: Final = 100
 
 
 class Meter:
-    """The remaining units of an expression, and of the object or instance that it belongs to."""
+    """The remaining units of an expression, and of the object or instance that contains the expression."""
 
     __slots__ = ("granted", "left", "limit", "rest")
 
@@ -41,19 +41,23 @@ class Meter:
     def renew(self) -> Meter:
         """Start the next expression of the same object or instance, and return this meter.
 
-        The expression gets EXPRESSION_UNITS, or the rest of the object or instance if that is less.
+        The expression receives EXPRESSION_UNITS, or all remaining units of the object or instance if fewer units
+        remain.
         """
         self.rest -= self.granted - max(self.left, 0)
         self.granted = self.left = min(EXPRESSION_UNITS, self.rest)
         return self
 
     def of_object(self) -> Meter:
-        """Return a meter for one object of this meter's instance. Pass it to `charge` when the object is done."""
+        """Return a meter for one object of this meter's instance.
+
+        The caller must pass the meter to `charge` after the last expression of the object.
+        """
         remaining = self.renew().rest
         return Meter(OBJECT_UNITS) if remaining >= OBJECT_UNITS else Meter(remaining, limit=INSTANCE_UNITS)
 
     def charge(self, object_meter: Meter) -> None:
-        """Subtract the units that `object_meter` has spent from this instance's rest.
+        """Subtract the units that `object_meter` has spent from the remaining units of this instance.
 
         `object_meter` must be the meter that `of_object` returned last.
         """
@@ -69,17 +73,20 @@ class Meter:
             raise BudgetError(f"stopped: {excess} units of work")
 
     def read(self, text: str | bytes) -> None:
-        """Pay for one pass over `text`, which is free up to 100 characters. Raises: BudgetError."""
+        """Pay for one pass over `text`. Texts of at most 100 characters are free. Raises: BudgetError."""
         if len(text) > _FREE_TEXT_CHARACTERS:
             self.spend(len(text) // _CHARACTERS_PER_UNIT)
 
     def compare(self, left: str | bytes, right: str | bytes) -> None:
-        """Pay for a comparison, which is free if either text has at most 100 characters. Raises: BudgetError."""
+        """Pay for a comparison.
+
+        If either text has at most 100 characters, the comparison is free. Raises: BudgetError.
+        """
         if len(left) > _FREE_TEXT_CHARACTERS and len(right) > _FREE_TEXT_CHARACTERS:
             self.spend(min(len(left), len(right)) // _CHARACTERS_PER_UNIT)
 
     def produce(self, length: int) -> None:
-        """Pay for a text of `length` characters before it is built.
+        """Pay for a text of `length` characters before the text is built.
 
         Raises: BudgetError, also if `length` exceeds MAX_TEXT_CHARACTERS.
         """

@@ -1,8 +1,8 @@
-"""Fast evaluation: the tree of an expression to Python source.
+"""Fast evaluation: translation of an expression's tree to Python source.
 
-The source evaluates strictly from left to right and explains nothing. If it raises an exception, the caller must run
-the exact evaluator. No text of the expression enters the source: values are written by `repr` or passed as constants,
-and variables of macros are numbered.
+The source evaluates strictly from left to right, and its exceptions explain nothing. If the source raises an exception,
+the caller must run the exact evaluator. The source contains no text of the expression. Literals are written by `repr`
+or passed as constants. Variables of macros are numbered.
 
     schema.spec.name + "-db"        add(v['schema']['spec']['name'], '-db', m)
 """
@@ -36,7 +36,10 @@ from renderer.cel.syntax_tree import (
 from renderer.cel.values import UInt
 
 MAX_DEPTH: Final = 60
-"""Deeper trees go to the exact evaluator, because Python does not compile source with some 200 open parentheses."""
+"""Maximum depth of a tree that is compiled.
+
+The exact evaluator evaluates deeper trees, because Python does not compile source with some 200 open parentheses.
+"""
 
 _BINARY: Final = {
     "+": "add",
@@ -83,7 +86,7 @@ _LITERAL_TYPES: Final = frozenset((str, int, bool, bytes, type(None)))
 _BOOLEAN_OPERATORS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 _SELECTING_MACROS: Final = frozenset(("all", "exists", "exists_one", "filter"))
 Scope = Mapping[str, str]
-"""Names in the source of the variables that enclosing macros bind."""
+"""By variable that an enclosing macro binds, the name of the variable in the source."""
 
 
 class CodeBuilder:
@@ -133,7 +136,7 @@ def is_boolean(node: SyntaxNode) -> bool:
 
 
 class _Emitter:
-    """Translator of one tree to source. Adds its constants to a `CodeBuilder`."""
+    """Translator of one tree to source. The constants of the tree are added to a `CodeBuilder`."""
 
     def __init__(self, source: CodeBuilder) -> None:
         self._source = source
@@ -167,7 +170,8 @@ class _Emitter:
     def index(self, node: Index, scope: Scope) -> str:
         operand = self.emit(node.operand, scope)
         match node.key:
-            # If a string indexes a list or string, Python raises too, so every misuse reaches the exact evaluator.
+            # If a string indexes a list or string, Python raises an exception, so the exact evaluator reports every
+            # misuse.
             case Literal(value=str() as key) if not node.optional and _is_subscriptable(node.operand):
                 return f"{operand}[{key!r}]"
         return f"{'optional_at' if node.optional else 'at'}({operand}, {self.emit(node.key, scope)})"
@@ -218,8 +222,8 @@ class _Emitter:
     def call(self, node: FunctionCall, scope: Scope) -> str:
         operands = [self.emit(operand, scope) for operand in node.operands]
         match node:
-            # In Python as in CEL only texts have these methods, so any other target raises. The methods read no more
-            # characters than the literal has, so the call costs nothing.
+            # Only texts have these methods in Python and in CEL, so a target of another type raises an exception. The
+            # methods read no more characters than the literal has, so the call costs no units.
             case FunctionCall(
                 function="startsWith" | "endsWith", target=SyntaxNode() as target, arguments=(Literal(value=str()),)
             ) if _is_subscriptable(target):
@@ -294,9 +298,9 @@ _RULES: Final[dict[type[SyntaxNode], Callable[[_Emitter, Any, Scope], str]]] = {
 
 
 def weight(macro: Macro) -> int:
-    """Return the units that one round of `macro` costs: the number of nodes in its bodies.
+    """Return the units that one round of `macro` costs, which is the number of nodes in its bodies.
 
-    A macro inside a body pays for its own rounds.
+    A macro inside a body pays for its rounds separately.
     """
     return sum(1 for body in macro.bodies for _ in walk(body))
 
@@ -316,9 +320,9 @@ def _is_subscriptable(node: SyntaxNode) -> bool:
 
 
 def _is_natively_comparable(node: SyntaxNode) -> bool:
-    """Return whether Python's `==` with `node` as an operand gives the same answer as CEL's.
+    """Return whether Python's `==` with `node` as an operand returns the same answer as CEL's.
 
-    This holds for a text, and for a number that equals no bool.
+    The answer is the same if `node` is a text, or a number that equals no bool.
     """
     match node:
         case Literal(value=value):

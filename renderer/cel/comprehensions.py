@@ -1,7 +1,8 @@
-"""The loops of macros, and operations of optionals that evaluate an argument only if it is needed.
+"""The loops of macros, and operations of optionals that evaluate an argument only if the argument is needed.
 
-Generated code and the exact evaluator share these functions. The parameters `body`, `key` and `other` evaluate an
-expression. A value of another type than a function expects raises EvaluationError.
+Generated code and the exact evaluator share the functions of this module. The parameters `body`, `key` and `other` are
+functions that evaluate an expression. A function of this module raises EvaluationError for a value of an unexpected
+type.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def entries(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def is_exactly_one(outcomes: Iterable[bool]) -> bool:
-    """Return whether exactly one outcome is true. All outcomes are read, so that an error in any of them is raised."""
+    """Return whether exactly one outcome is true. All outcomes are read, so that an error in any outcome is raised."""
     return sum(outcomes) == 1
 
 

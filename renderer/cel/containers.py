@@ -1,4 +1,4 @@
-"""Lists, maps and optionals: selection, indexing, presence, and literals that differ from Python's.
+"""Operations on lists, maps and optionals: selection, indexing, presence, and the literals that differ from Python's.
 
 A missing key raises MissingKeyError. A container or key of an unsuitable type raises NoOverloadError. An optional
 access yields `NONE` if the key is missing or the container is null.
@@ -29,7 +29,7 @@ def lookup(container: Any, key: Any) -> Optional:
 
 
 def _lookup_key(container: dict[Any, Any], key: Any) -> Optional:
-    """Return an optional of the value at `key`. A Python dict treats `1` and `True` as one key, CEL as two."""
+    """Return an optional of the value at `key`. Unlike CEL, a Python dict treats `1` and `True` as one key."""
     if type(key) not in KEYS and type(key) is not float:
         raise NoOverloadError(f"map[{type_name(key)}]", (container, key))
     if key not in container:
@@ -123,7 +123,10 @@ def make_map(entries: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def present_values(value: Any) -> tuple[Any, ...]:
-    """Return the elements that `[?value]` adds: one or none. Raises: EvaluationError if `value` is not an optional."""
+    """Return the elements that `[?value]` adds to a list, at most one.
+
+    Raises: EvaluationError if `value` is not an optional.
+    """
     if type(value) is not Optional:
         raise EvaluationError(f"expected optional after ?, got {type_name(value)}")
     return (value.value,) if value.present else ()

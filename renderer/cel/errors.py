@@ -1,6 +1,6 @@
 """Errors of an expression, inside this package and for its callers.
 
-Operators and functions raise `EvaluationError`. They know the values, but neither the expression nor the place in it.
+Operators and functions raise `EvaluationError`, whose message describes the values but not the place in the expression.
 The exact evaluator adds the place. `Program` turns the error into an `ExpressionError`, the only error that leaves the
 package.
 """
@@ -21,7 +21,7 @@ class NoSuchKey(ExpressionError):
 
     `path` starts with the variable, as in `("deployment", "status", "availableReplicas")`. A list element is written
     `"[0]"`. `path` ends at the missing part, or earlier if the expression computed a value from the data. Only the
-    caller knows whether the data can still appear.
+    caller of the evaluation knows whether the missing data can still appear.
     """
 
     def __init__(self, expression: str, message: str, *, path: Path, column: int | None = None) -> None:
@@ -34,7 +34,7 @@ class BudgetExceeded(ExpressionError):
 
 
 class EvaluationError(Exception):
-    """A failed evaluation. `offset` counts characters of the expression from 0, and is None until it is known."""
+    """A failed evaluation. `offset` counts characters of the expression from 0, and is None if the place is unknown."""
 
     def __init__(self, message: str, *, offset: int | None = None) -> None:
         self.message = message
@@ -42,7 +42,7 @@ class EvaluationError(Exception):
         super().__init__(message)
 
     def with_offset(self, offset: int) -> EvaluationError:
-        """Set the offset if none is set, and return this error. An offset that is set is more precise."""
+        """Set the offset if none is set, and return this error. An offset that was set earlier is more precise."""
         if self.offset is None:
             self.offset = offset
         return self
@@ -56,7 +56,7 @@ class EvaluationError(Exception):
 
 
 class MissingKeyError(EvaluationError):
-    """A missing map key, list element or variable. If the data did not come from a variable, `path` is empty."""
+    """A missing map key, list element or variable. If the data was not read from a variable, `path` is empty."""
 
     def __init__(self, message: str, *, path: Path = (), offset: int | None = None) -> None:
         self.path = path
@@ -80,7 +80,7 @@ class NoOverloadError(EvaluationError):
 
 
 class BudgetError(EvaluationError):
-    """An exhausted budget. `&&`, `||` and macros pass this error on instead of absorbing it."""
+    """An exhausted budget. Unlike any other EvaluationError, it is never absorbed by `&&`, `||` and macros."""
 
     def as_error(self, expression: str) -> ExpressionError:
         return BudgetExceeded(expression, self.message, column=self.column)

@@ -21,13 +21,13 @@ _SCALARS: Final = frozenset((str, int, bool, float, bytes, type(None)))
 def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
     """Return the value of `expression`, evaluated as CEL does without a type check.
 
-    Values in and out: int (64 bits), `UInt`, float, str, bytes, bool, None, list, dict, aware datetime, timedelta. The
-    result may also be an `Optional` (`NONE` is the empty one), a `TypeValue`, or a value type of the Kubernetes
-    libraries. Timestamps and durations of the result are cut off to microseconds. Names in `bindings` may be qualified
-    (`{"request.time": ...}`). If several names match, the longest counts. Lists and maps of the result are new, so that
-    changing them cannot change `bindings`.
+    Values of `bindings` and of the result are int (64 bits), `UInt`, float, str, bytes, bool, None, list, dict, aware
+    datetime and timedelta. The result may also be an `Optional` (`NONE` is the empty optional), a `TypeValue`, or a
+    value type of the Kubernetes libraries. Timestamps and durations of the result are cut off to microseconds. Names in
+    `bindings` may be qualified (`{"request.time": ...}`). If several names match, the longest name counts. Lists and
+    maps of the result are new, so that a change of the result cannot change `bindings`.
 
-    Raises: ExpressionError, often as NoSuchKey or BudgetExceeded.
+    Raises: ExpressionError, often its subclass NoSuchKey or BudgetExceeded.
     """
     program = parse_program(expression)
     try:

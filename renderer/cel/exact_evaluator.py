@@ -1,10 +1,10 @@
-"""The exact evaluator: CEL's semantics in full, and errors that tell their place and cause.
+"""The exact evaluator: the complete semantics of CEL, and errors that contain their place and cause.
 
-It runs after the fast code has raised an exception. In addition to the fast code it
+The exact evaluator runs after the fast code has raised an exception. In addition to the fast code, the exact evaluator
 
 * lets `&&`, `||`, `all` and `exists` absorb errors in either order (CEL language definition, "Logical operators")
-* knows the place of each node, and quotes operands by their source text
-* knows the variable data that a value came from, so that a missing key tells its whole path
+* adds the place of the failed node to an error, and quotes operands by their source text
+* knows the path in a variable's data from which a value was read, so that the error of a missing key contains the path
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ from renderer.phrasing import suggestion
 
 
 class ValueOrigin(NamedTuple):
-    """The path in a variable's data that a value came from. If `exact`, the value is the one at `path` itself."""
+    """The path in a variable's data that a value was read from.
+
+    If `exact`, the value is the data at `path`, unchanged.
+    """
 
     path: Path
     exact: bool
@@ -56,7 +59,10 @@ _UNKNOWN_ORIGIN: Final = ValueOrigin((), False)
 
 
 class MacroBinding(NamedTuple):
-    """The value of a macro's variable, and its origin. Reading the variable raises `value` if that is an error."""
+    """The value of a macro's variable, and its origin.
+
+    If `value` is an error, reading the variable raises the error.
+    """
 
     value: Any
     origin: ValueOrigin
@@ -71,7 +77,7 @@ def evaluate_exactly(text: str, tree: SyntaxNode, variables: Mapping[str, Any], 
 
 
 def format_path(path: Path) -> str:
-    """Return `path` as an expression writes it, such as `web.spec.ports[0]`."""
+    """Return `path` in the notation of an expression, such as `web.spec.ports[0]`."""
     text = path[0] if path else ""
     for step in path[1:]:
         if step.startswith("["):
@@ -104,7 +110,7 @@ class _Evaluation:
     def apply(
         self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], operator: Callable[..., Any], *values: Any
     ) -> Any:
-        """Call `operator` for `node` with `values`. If it raises an error, add place and operands to the error."""
+        """Call `operator` for `node` with `values`. If `operator` raises an error, add place and operands to it."""
         try:
             return operator(*values)
         except NoOverloadError as fault:
@@ -115,7 +121,7 @@ class _Evaluation:
             raise fault.with_offset(node.at) from None
 
     def _describe_operands(self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], fault: NoOverloadError) -> str:
-        """Return the text that follows `fault`: a remedy if it is clear, or else the types of the operands."""
+        """Return the text that follows `fault`: a remedy if a remedy is known, or else the types of the operands."""
         kinds = [type_name(value) for value in fault.operands]
         typed_operands = list(zip(operands, kinds, strict=False))
         if isinstance(node, Binary) and node.operator == "+" and kinds.count("string") == 1:
@@ -199,9 +205,10 @@ class _Evaluation:
         return self._decide(decisive, ((operand, scope) for operand in node.operands))
 
     def _decide(self, decisive: bool, conditions: Iterable[tuple[SyntaxNode, Scope]]) -> bool:
-        """Return `decisive` if any condition has that value.
+        """Return `decisive` if any condition has the value `decisive`.
 
-        If none has it and a condition failed, raise the first error. If none failed, return the other value.
+        Otherwise, if a condition failed, raise the first error. If no condition failed, return the opposite of
+        `decisive`.
         """
         first_error: EvaluationError | None = None
         for node, scope in conditions:
@@ -274,7 +281,10 @@ class _Evaluation:
                 return self._loop(name, node, target, scope)
 
     def _bind_value(self, node: SyntaxNode, scope: Scope) -> MacroBinding:
-        """Return the binding of `cel.bind`. As in cel-go and cel-cpp, its error is raised when the variable is read."""
+        """Return the binding of `cel.bind`.
+
+        As in cel-go and cel-cpp, an error of the value is raised when the variable is read.
+        """
         try:
             return MacroBinding(self.evaluate(node, scope), self.find_origin(node, scope))
         except BudgetError:
@@ -305,7 +315,7 @@ class _Evaluation:
         return self.apply(node, (), containers.make_map, map_entries)
 
     def _rounds(self, node: Macro, target: Any, scope: Scope) -> Iterable[Scope]:
-        """Yield the scope of each round."""
+        """Yield the variables in scope in each round of the macro `node`."""
         self.apply(node.target, (), comprehensions.items, target, self._meter, weight(node))
         origin = self.find_origin(node.target, scope)
         for position, item in enumerate(target):

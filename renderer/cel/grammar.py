@@ -1,16 +1,17 @@
-"""The grammar: celpy's, extended by what kro's expressions need, and the LALR parser made from it.
+"""The grammar of expressions, which is celpy's grammar with extensions for kro, and the LALR parser of the grammar.
 
-Levels of precedence and the forms of expressions come from celpy. This module adds optional selection, index, element
-and entry (`.?f`, `[?k]`, `[?e]`, `{?k: v}`), escaped field names (`` .`a.b/c` ``) and trailing commas.
+Levels of precedence and the forms of expressions are those of celpy's grammar. This module adds optional selection,
+index, element and entry (`.?f`, `[?k]`, `[?e]`, `{?k: v}`), escaped field names (`` .`a.b/c` ``) and trailing commas.
 
 The terminals for numbers, strings and bytes follow the CEL language definition, "Syntax". celpy's terminals accept
-invalid text and end raw strings in the wrong place. Operators have one rule for each level instead of one for each
-operator, so that the parser is built faster.
+invalid text and end raw strings in the wrong place. The grammar has one rule for each level of operators instead of one
+rule for each operator, so that the parser is built faster.
 
 celpy itself is never imported. Only its grammar file is read. Lark is imported when the first expression is compiled.
 
-`make grammar` stores the parser's tables as package data. Computing them takes some 70 ms, most of the time of a short
-command. If the tables were made from another grammar or Lark version, the parser is built from the grammar instead.
+`make grammar` stores the parser's tables as package data. Computing the tables needs some 70 ms, most of the time of a
+short command. If the stored tables do not match the grammar or the version of Lark, the parser is built from the
+grammar instead.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def find_grammar_folder() -> str:
 
 
 def make_parser(callbacks: Any) -> Any:
-    """Return a Lark parser that calls `callbacks` for each rule while it parses."""
+    """Return a Lark parser that calls `callbacks` for each rule during the parse."""
     from lark import Lark
 
     stored = json.loads(gzip.decompress(resources.files(__package__).joinpath(TABLES_FILE).read_bytes()))

@@ -17,7 +17,10 @@ _PLAIN: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True)
 
 
 def parse_integer(text: str) -> int:
-    """Return the int of a decimal or hexadecimal literal. Raises: EvaluationError if it does not fit into 64 bits."""
+    """Return the int of a decimal or hexadecimal literal.
+
+    Raises: EvaluationError if the int does not fit into 64 bits.
+    """
     value = _parse_number(text)
     if not INT_MIN <= value <= INT_MAX:
         raise EvaluationError(f"{text} does not fit into an int (64 bits)")
@@ -25,7 +28,7 @@ def parse_integer(text: str) -> int:
 
 
 def parse_unsigned(text: str) -> UInt:
-    """Return the uint of a literal that ends in `u`. Raises: EvaluationError if it does not fit into 64 bits."""
+    """Return the uint of a literal that ends in `u`. Raises: EvaluationError if the uint does not fit into 64 bits."""
     value = _parse_number(text[:-1])
     if value > UINT_MAX:
         raise EvaluationError(f"{text} does not fit into a uint (64 bits)")

@@ -1,7 +1,7 @@
 """Expansion of macros, and of calls with a namespace, in the syntax tree.
 
 The macros are those of CEL core, of cel-go (two-variable comprehensions, bindings, optional types, `sortBy`), and of
-kro (`runtime.newCondition`). A macro is recognised by its name, by whether it has a target, and by its number of
+kro (`runtime.newCondition`). A macro is recognised by its name, by the presence of a target, and by its number of
 arguments.
 """
 
@@ -31,7 +31,7 @@ def nest(start: int, end: int, *children: SyntaxNode) -> tuple[int, int, int]:
 
 
 def qualified_name(node: SyntaxNode | None) -> str | None:
-    """Return a name such as `a.b` if `node` is a chain of plain selections, or None if it is not."""
+    """Return a name such as `a.b` if `node` is a chain of plain selections, or None for any other node."""
     parts = []
     while isinstance(node, Select) and not node.optional:
         parts.append(node.field)
@@ -114,17 +114,20 @@ def _condition_key(node: SyntaxNode) -> Literal:
 
 
 def as_list(arguments: list[SyntaxNode]) -> tuple[SyntaxNode]:
-    """Return the arguments of a variadic function as one list literal, its only operand."""
+    """Return the arguments of a variadic function as one list literal, which is the function's only operand."""
     position = nest(arguments[0].at, arguments[-1].end, *arguments)
     return (ListLiteral(*position, tuple((node, False) for node in arguments)),)
 
 
 @dataclass(frozen=True, slots=True)
 class MacroForm:
-    """The arguments of a macro: first `variables` names, then bodies."""
+    """The form of a macro's arguments: first the number `variables` of names of variables, then bodies."""
 
     name: str
-    """Name in the tree. All spellings of a macro have one name. Names of forms with two variables end in `2`."""
+    """Name of the macro in the tree.
+
+    All spellings of a macro have one name. Names of forms with two variables end in `2`.
+    """
     variables: int
 
 

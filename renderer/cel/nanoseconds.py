@@ -25,7 +25,7 @@ def _comparison_method(compare: Callable[[int, int], bool]) -> Callable[[Any, An
 
 
 class _NanosecondValue:
-    """Comparison of times by nanoseconds, for the two types below."""
+    """Base of `PreciseTimestamp` and `PreciseDuration`, which compares values by nanoseconds."""
 
     nanos = 0
 

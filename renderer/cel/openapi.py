@@ -39,7 +39,8 @@ class SchemaTypeReader:
 
     `definitions` are the targets of the document's `$ref`s, by the last part of the reference.
 
-    Schemas are large and recursive, and expressions use few fields. Therefore a field is read when it is first needed.
+    Schemas are large and recursive, and expressions use few fields. Therefore the type of a field is read when an
+    expression first needs the field.
     """
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
@@ -50,8 +51,8 @@ class SchemaTypeReader:
         """Return the type that `schema` declares, or `DYN` if `schema` leaves the type open.
 
         In CEL, texts of some formats are values of other types, such as timestamps (see
-        `renderer.template.typed_views`). A date stays text, because a timestamp would be written back as another text.
-        Source: Kubernetes documentation, "Common Expression Language", type integration.
+        `renderer.template.typed_views`). A date stays text, because a timestamp would be rendered as a different text
+        than the date. Source: Kubernetes documentation, "Common Expression Language", type integration.
         """
         match schema:
             case {"$ref": str(reference)} | {"allOf": [{"$ref": str(reference)}]}:
@@ -89,7 +90,7 @@ class SchemaTypeReader:
 
 
 class LazyProperties(Mapping[str, Type]):
-    """Types of a schema's properties, each read when it is first needed."""
+    """Types of a schema's properties, each read when the type is first needed."""
 
     def __init__(self, properties: Mapping[str, Any], reader: SchemaTypeReader) -> None:
         self._properties = properties

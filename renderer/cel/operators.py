@@ -124,14 +124,14 @@ greater_equal = _ordering_operator(">=", operator.ge)
 
 
 def check_int_range(value: int) -> int:
-    """Return `value` unchanged. Raises: EvaluationError if it does not fit into 64 bits."""
+    """Return `value` unchanged. Raises: EvaluationError if `value` does not fit into 64 bits."""
     if INT_MIN <= value <= INT_MAX:
         return value
     raise EvaluationError("integer overflow (int is 64 bits)")
 
 
 def check_uint_range(value: int) -> UInt:
-    """Return `value` as a uint. Raises: EvaluationError if it is negative or does not fit into 64 bits."""
+    """Return `value` as a uint. Raises: EvaluationError if `value` is negative or does not fit into 64 bits."""
     if 0 <= value <= UINT_MAX:
         return UInt(value)
     raise EvaluationError("unsigned integer overflow (uint is 64 bits and not negative)")
@@ -200,9 +200,9 @@ def _add_times(left: Any, right: Any) -> Any:
 
 
 def concatenate(meter: Meter, *parts: str) -> str:
-    """Return the result of a chain of `+` with a text in it.
+    """Return the result of a chain of `+` with a text among the operands.
 
-    If a part is not a text, any exception may be raised, and the exact evaluator must run.
+    If a part is not a text, any exception may be raised. Then the caller must run the exact evaluator.
     """
     meter.produce(sum(map(len, parts)))
     return "".join(parts)
@@ -289,7 +289,7 @@ _COMPARABLE_TYPES: Final = (TIMESTAMP_TYPES, DURATION_TYPES)
 
 
 def check_sortable(keys: list[Any], meter: Meter, *, alike: Iterable[frozenset[type]] = _COMPARABLE_TYPES) -> None:
-    """Pay for sorting `keys`, and check that they have an order.
+    """Pay for sorting `keys`, and check that `keys` have an order.
 
     `keys` must be of one type, or of types in one set of `alike`. The characters of texts count once for each round,
     because sorting compares texts from the beginning each time. Raises: EvaluationError if the keys have no order.
@@ -328,4 +328,4 @@ BINARY: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
     "==": (equal, True),
     "in": (contains, True),
 }
-"""By operator, its function, and whether the function takes the meter as third argument. `!=` is `!(==)`."""
+"""By operator, its function, and whether the function accepts the meter as third argument. `!=` is `!(==)`."""

@@ -1,6 +1,6 @@
-"""Text to tree: parsing, expansion of macros, qualified function names, and hints about syntax errors.
+"""Translation of text to a tree: parsing, macros, qualified function names, and hints about syntax errors.
 
-Lark calls the methods of `_Builder` from the leaves upwards while it parses, so it never builds a tree of its own. The
+Lark calls the methods of `_Builder` from the leaves upwards during the parse, so Lark never builds a second tree. The
 parser is made once for each process, and keeps no state between calls.
 """
 
@@ -130,7 +130,7 @@ def _last_word(text: str) -> str:
 
 
 def _as_variable(node: SyntaxNode) -> SyntaxNode:
-    """Return a variable if `node` names a type, or `node` itself if it does not.
+    """Return a variable if `node` is the name of a type, or `node` itself otherwise.
 
     Types have no fields, so `list` in `list.name` is a variable.
     """
@@ -143,7 +143,7 @@ def _as_variable(node: SyntaxNode) -> SyntaxNode:
 class _Builder:
     """Callbacks with one method for each grammar rule.
 
-    A method gets the values of the rule's parts, with all tokens, and returns the value of the rule.
+    A method receives the values of the rule's parts, including all tokens, and returns the value of the rule.
     """
 
     def expr(self, parts: list[Any]) -> SyntaxNode:

@@ -1,10 +1,10 @@
 """Compiled expressions, and their cache.
 
 Evaluation has two speeds. Generated Python runs first and stops at the first exception. After an exception the exact
-evaluator runs. It either reaches a value (`error || true`) or raises an error that tells the cause. CEL has no side
-effects, so evaluating twice is safe.
+evaluator runs. The exact evaluator either returns a value, as for `error || true`, or raises an error that contains the
+cause. CEL has no side effects, so evaluating twice is safe.
 
-Each stage is imported when it is first needed, so that commands that evaluate nothing start faster.
+Each stage is imported at its first use, so that commands that evaluate nothing start faster.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 @final
 class Program:
-    """An expression that parses. A program from `compile_expression` calls only existing functions.
+    """A parsed expression that can be evaluated.
+
+    A program of `compile_expression` calls only existing functions.
 
     Facts from `analysis.ExpressionFacts` are attributes: `names`, `reads`, `optional_reads`, `calls`, `mistake`. An
     example of a path in `reads` is `("deployment", "status", "conditions", "[0]", "type")`. `calls` holds full names of
@@ -42,11 +44,13 @@ class Program:
         self._fast: Callable[[Mapping[str, Any], Meter], Any] | None = None
 
     def evaluate(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
-        """Return the value of the expression, of a type in `values`. The value may share parts with `variables`.
+        """Return the value of the expression, of a type that the module `values` lists.
+
+        The value may share lists and maps with `variables`.
 
         `meter` belongs to the object or instance that the expression is part of.
 
-        Raises: ExpressionError, often as NoSuchKey or BudgetExceeded.
+        Raises: ExpressionError, often its subclass NoSuchKey or BudgetExceeded.
         """
         try:
             return (self._fast or self._generate())(variables, meter or Meter())
@@ -56,7 +60,7 @@ class Program:
             return self.evaluate_exactly(variables, meter and meter.renew())
 
     def evaluate_exactly(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
-        """Return the value as `evaluate` does, by the exact evaluator alone. Faster if an error is likely.
+        """Return the same value as `evaluate`, by the exact evaluator alone, which is faster if an error is likely.
 
         Raises: ExpressionError.
         """
@@ -100,7 +104,7 @@ def emit_source(program: Program, source: CodeBuilder) -> str:
 
 
 def compile_expression(text: str) -> Program:
-    """Return the program of the expression `text`, which has no `${` and `}` around it.
+    """Return the program of the expression `text`, given without `${` and `}`.
 
     Programs and mistakes are cached by text. Raises: ExpressionError with the column of the mistake.
     """

@@ -1,7 +1,7 @@
 """The syntax tree of an expression.
 
-Every node has the offsets of its start and end in the text (`at`, `end`) and its height (`depth`). The parser limits
-the height, so any function over a tree may recurse.
+Every node contains the offsets of its start and end in the text (`at`, `end`) and its height (`depth`). The parser
+limits the height, so any function over a tree may recurse.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Literal(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variable(SyntaxNode):
-    """A variable of the caller or of an enclosing macro. If `rooted` (`.name`), it is always the caller's."""
+    """A variable of the caller or of an enclosing macro. A `rooted` variable (`.name`) is always the caller's."""
 
     name: str
     rooted: bool = False
@@ -170,7 +170,7 @@ def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
 
 
 def with_children(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode]) -> SyntaxNode:
-    """Return `node` with `change` applied to each node directly below it, or `node` itself if nothing changes."""
+    """Return `node` with `change` applied to each direct child, or `node` itself if no child changes."""
     changed_fields = {field.name: _change_part(getattr(node, field.name), change) for field in fields(node)}
     is_unchanged = all(changed_fields[field.name] is getattr(node, field.name) for field in fields(node))
     return node if is_unchanged else replace(node, **changed_fields)

@@ -25,7 +25,10 @@ from renderer.cel.values import OMIT
 
 
 class Composer:
-    """Builder of one generated function. The sources that its methods return may stand inside the result's source."""
+    """Builder of one generated function.
+
+    The methods return pieces of Python source, which the caller may use in the source of the function's result.
+    """
 
     def __init__(self) -> None:
         self._source = CodeBuilder()
@@ -41,8 +44,8 @@ class Composer:
     def add_hole(self, parts: Sequence[str | Program], *, binary: bool) -> str:
         """Add the statement for a hole, and return the source of its value.
 
-        If `parts` is a single program, the value is its JSON or OMIT. Otherwise the value is the joined text of
-        `parts`. With `binary`, bytes are encoded by `to_json.encode_bytes`.
+        If `parts` is a single program, the value is the program's value as JSON, or OMIT. Otherwise the value is the
+        joined text of `parts`. With `binary`, bytes are encoded by `to_json.encode_bytes`.
         """
         sources = [repr(part) if isinstance(part, str) else emit_source(part, self._source) for part in parts]
         match parts:
@@ -56,12 +59,12 @@ class Composer:
         return name
 
     def emit_entry(self, key: Any, source: str, *, may_omit: bool) -> str:
-        """Return the source of a map entry. With `may_omit`, `source` must come from `add_hole`."""
+        """Return the source of a map entry. With `may_omit`, `source` must be a result of `add_hole`."""
         entry = f"{key!r}: {source}"
         return f"**({{}} if {source} is {self._omit} else {{{entry}}})" if may_omit else entry
 
     def emit_element(self, source: str, *, may_omit: bool) -> str:
-        """Return the source of a list element. With `may_omit`, `source` must come from `add_hole`."""
+        """Return the source of a list element. With `may_omit`, `source` must be a result of `add_hole`."""
         return f"*(() if {source} is {self._omit} else ({source},))" if may_omit else source
 
     def compile_function(self, result: str) -> Callable[[Mapping[str, Any], Meter], Any]:

@@ -1,4 +1,4 @@
-"""Values as text, as Go writes them: for CEL's `string()`, and for times and durations in rendered fields."""
+"""Conversion of values to text in Go's formats, for CEL's `string()` and for times and durations in rendered fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def double_text(value: float) -> str:
 
 
 def json_double_text(value: float) -> str:
-    """Return a finite double as Go's encoding/json writes it (ES6 number format)."""
+    """Return a finite double in the format of Go's encoding/json (ES6 number format)."""
     return _format_double(value, range(-6, 21), exponent_digits=1)
 
 

@@ -1,8 +1,9 @@
 """Conversion of an expression's value to plain JSON (kro: "result conversion").
 
-An empty optional becomes null, a timestamp RFC 3339 text, a duration Go's text. Whole doubles become ints, as Go writes
-them. Bytes, unsigned numbers above 2**63-1, numbers that JSON cannot hold, and maps with keys that are not strings are
-errors. The result shares nothing with the value.
+An empty optional becomes null, a timestamp becomes text by RFC 3339, and a duration becomes text in Go's format. Whole
+doubles become ints, because Go writes whole doubles without a fraction. Bytes, unsigned numbers above 2**63-1, numbers
+that JSON cannot hold, and maps with keys that are not strings are errors. The result shares no list and no map with the
+value.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def encode_bytes(value: Any) -> Any:
 def to_plain(value: Any, meter: Meter) -> Any:
     """Return a new JSON value for `value`, and pay for each element.
 
-    A small value may contain the same list a million times. Raises: EvaluationError.
+    Each occurrence of an element costs units, because a small value may contain the same list a million times. Raises:
+    EvaluationError.
     """
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:

@@ -1,8 +1,9 @@
 """Type check of an expression before there is data.
 
-The check reports only what fails for all data: a field that the schema lacks, or an operator or function that does not
-accept operands of these types. An unknown type is `DYN` and never reported. Literals, operators and functions have the
-types of evaluation. Functions declare their types in `functions.registry`.
+The check reports only expressions that fail for all data. Such an expression reads a field that is not in the schema,
+or passes operands of types that the operator or function does not accept. An unknown type is `DYN` and causes no
+mistake. Literals, operators and functions have the same types as in an evaluation. Functions declare their types in
+`functions.registry`.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ def _python_types_of(kind: Type) -> frozenset[type]:
 def result_of(function: str, operands: list[Type], results: set[str]) -> Type:
     """Return the type of a call's value.
 
-    If the types of the operands do not tell it, take it from `results`, the result types of the matching signatures. If
-    these differ, return `DYN`.
+    If possible, the types of the operands decide. Otherwise `results`, the result types of the matching signatures,
+    decide. If the result types differ, return `DYN`.
     """
     if (refined := _result_of_operands(function, operands)) is not None:
         return refined
@@ -90,7 +91,7 @@ def result_of(function: str, operands: list[Type], results: set[str]) -> Type:
 
 
 def _result_of_operands(function: str, operands: list[Type]) -> Type | None:
-    """Return the type of a call whose operands tell more than its signature, or None for any other call."""
+    """Return the type of a call whose operands are more exact than its signature, or None for any other call."""
     first = operands[0] if operands else DYN
     match function, first:
         case "optional.of", _:
@@ -147,7 +148,7 @@ class TypeCheckResult:
 def check(expression: str, declared: Mapping[str, Type]) -> TypeCheckResult:
     """Check `expression` with the types `declared` of its variables. Any other variable is `DYN`.
 
-    If `expression` does not parse, return that as a mistake.
+    If `expression` does not parse, the result contains the syntax error as a mistake.
     """
     try:
         return check_program(parse_program(expression), declared)
@@ -159,7 +160,7 @@ def check_program(program: Program, declared: Mapping[str, Type]) -> TypeCheckRe
     """Check the expression of `program` as `check` does."""
     checker = _Checker(program.text)
     result_type = checker.infer_type(program.tree, declared)
-    # A dict, since a set would order mistakes of one column by the hash seed of the process.
+    # A dict, because a set would order mistakes of one column by the hash seed of the process.
     mistakes = sorted(dict.fromkeys(checker.mistakes), key=lambda mistake: mistake.column or 0)
     return TypeCheckResult(result_type, tuple(mistakes))
 

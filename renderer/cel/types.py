@@ -15,7 +15,7 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Dyn:
-    """Any value. If `only` is not empty, the value has one of these OpenAPI types."""
+    """The type of any value. If `only` is not empty, the value has one of the OpenAPI types in `only`."""
 
     only: frozenset[str] = frozenset()
 
@@ -35,7 +35,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class StaticList:
-    """A list with the type of its elements."""
+    """The type of a list, with the type of its elements."""
 
     element: Type
 
@@ -45,7 +45,7 @@ class StaticList:
 
 @dataclass(frozen=True, slots=True)
 class StaticMap:
-    """A map with the types of its keys and values."""
+    """The type of a map, with the types of its keys and values."""
 
     key: Type
     value: Type
@@ -56,7 +56,7 @@ class StaticMap:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A map with known keys. If `open`, it may have other keys."""
+    """The type of a map with known keys. If `open`, the map may contain additional keys."""
 
     fields: Mapping[str, Type] = field(hash=False)
     open: bool = False
@@ -67,7 +67,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class StaticOptional:
-    """An optional with the type of its value."""
+    """The type of an optional, with the type of its value."""
 
     value: Type
 

@@ -81,8 +81,8 @@ NONE: Final = Optional(None, present=False)
 class MixedMap(dict[Any, Any]):
     """A map with at least one key that is not a string.
 
-    Python treats `1`, `1.0` and `True` as the same key. CEL distinguishes bools from numbers. A map with both keys is
-    rejected when it is made, so a lookup only has to compare types.
+    Python treats `1`, `1.0` and `True` as the same key. CEL distinguishes bools from numbers. Building a map with two
+    keys that Python treats as the same is an error, so a lookup only compares types.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Explanation of a condition that is not true: the operands that made it so, with their values."""
+"""Explanation of a condition that is not true: the operands that decided the result, with their values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPARISON_OPERATORS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One operand: its text, and its value or error."""
+    """One operand of a condition, with its text, and its value or error."""
 
     text: str
     node: SyntaxNode
@@ -29,7 +29,7 @@ class Operand:
     error: ExpressionError | None = None
 
     def __str__(self) -> str:
-        """Return text such as `schema.spec.replicas = 3`. For a list or map, the text gives only the size."""
+        """Return text such as `schema.spec.replicas = 3`. For a list or map, the text contains only the size."""
         return f"{self.text} = {'error' if self.error else _format_value(self.value)}"
 
 

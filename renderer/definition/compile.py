@@ -1,4 +1,4 @@
-"""A ResourceGraphDefinition, compiled: schema, nodes in levels, status and CRD.
+"""Compilation of a ResourceGraphDefinition to its schema, nodes in levels, status and CRD.
 
 A definition compiles completely or not at all. All its mistakes are reported together, each with its line. The naming
 rules are those of kro's graph validation.
@@ -49,7 +49,7 @@ _SCHEMA_SHAPE = {
         "additionalPrinterColumns": manifest_rules.COLUMNS_SCHEMA,
     },
 }
-"""Schema of `spec.schema`. Its open fields are checked when they are compiled."""
+"""Schema of `spec.schema`. Open fields are checked during their compilation."""
 
 _FREE_FIELDS = frozenset({"spec", "types", "status"})
 _SCHEMA_DEFAULTS = {"group": "kro.run", "scope": "Namespaced"}
@@ -69,26 +69,26 @@ class Definition:
     spec_schema: Mapping[str, Any]
     """OpenAPI v3 schema of an instance's `spec`."""
     nodes: tuple[ResourceNode, ...]
-    """The nodes in order of level. Within a level, they keep their declared order."""
+    """The nodes in order of level. Within a level, nodes keep their declared order."""
     status: Template
     conditions: tuple[ConditionExpression, ...]
     crd: Manifest
     allows_breaking_changes: bool
     manifest: Manifest
-    """The definition as its revisions store it."""
+    """The form of the definition that revisions store."""
     digest: str
-    """Digest of the content. It stays equal if only the name or the way of writing the content changes."""
+    """Digest of the content. The digest stays equal if only the name or the notation changes."""
     document: Document = field(repr=False)
     """The document in Git, to find lines."""
     propagate_when: tuple[Gate, ...] | None
     """Gates across instances.
 
-    If the field is absent, the value is None. An empty list means that there is no gate.
+    If the definition does not contain the field, the value is None. An empty list means that there is no gate.
     """
     views: Mapping[str, View] = field(default_factory=dict)
-    """Conversions of the variables `schema` and nodes, for types whose values in expressions differ from JSON.
+    """By variable (`schema` or the id of a node), the conversion of JSON to the values that expressions read.
 
-    Set by the type check.
+    The type check sets the conversions. Variables that need no conversion are left out.
     """
 
     @property
@@ -97,12 +97,12 @@ class Definition:
 
     @property
     def declared_crds(self) -> list[Manifest]:
-        """The CRDs among the resources. The kinds that they define do not depend on an instance."""
+        """The CRDs among the resources. The kind that a CRD defines does not depend on an instance."""
         return [node.template.source for node in self.nodes if node.group_kind == CRD and not node.external]
 
     @property
     def status_fields(self) -> frozenset[str]:
-        """The fields that the status of an instance can have."""
+        """The fields that the status of an instance can contain."""
         served = self.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         return frozenset(served["properties"]["status"]["properties"])
 
@@ -121,7 +121,7 @@ class Definition:
 
 
 class DefinitionErrors(Exception):
-    """All mistakes of a definition. If the kind cannot be read, `group_kind` is None."""
+    """All mistakes of one definition. If the kind of the definition cannot be read, `group_kind` is None."""
 
     def __init__(self, problems: list[Problem], group_kind: GroupKind | None) -> None:
         self.problems = problems
@@ -164,9 +164,9 @@ def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_nulls(schema_fields: dict[str, Any]) -> dict[str, Any]:
-    """Return `spec.schema` without null fields, as the API server prunes them from a CRD.
+    """Return `spec.schema` without null fields, because the API server prunes null fields from a CRD.
 
-    `spec`, `types` and `status` are not part of the CRD as written, and stay as they are.
+    The fields `spec`, `types` and `status` stay unchanged, because the CRD contains only their compiled form.
     """
     return {
         name: value if name in _FREE_FIELDS else strip_nulls(value)
@@ -242,7 +242,8 @@ class _DefinitionCompiler:
     def _compile_gates(self, kind: str) -> tuple[Gate, ...] | None:
         """Compile the gates across instances.
 
-        In these gates, an instance is called by its kind in lower case, and all instances by the plural.
+        In a gate across instances, the kind in lower case is the variable of an instance, and the plural is the
+        variable of all instances.
         """
         collection = crd.plural(kind) if kind else ""
         items = {"each", kind.lower()} - {"", collection, "schema", "now", "target"}
@@ -267,9 +268,9 @@ class _DefinitionCompiler:
             return {}
 
     def _inherited_annotations(self) -> dict[str, str]:
-        """Return the annotations of the definition that its CRD has to carry.
+        """Return the annotations of the definition that its CRD must contain.
 
-        These are deletion protection and the directives for all instances.
+        The inherited annotations are deletion protection and the directives for all instances.
         """
         annotations = self.document.value["metadata"].get("annotations") or {}
         return {key: annotations[key] for key in well_known.INHERITED_BY_CRDS if isinstance(annotations.get(key), str)}

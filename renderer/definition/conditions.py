@@ -14,7 +14,7 @@ from renderer.errors import ExpressionError
 from renderer.frozen import dataclass
 
 CanArrive = Callable[[ExpressionError], bool]
-"""Returns whether the data that an expression lacks may still appear."""
+"""Function that returns whether the data that an expression lacks may still appear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def evaluate_include_when(
 ) -> ConditionResult:
     """Return whether a node belongs to the instance now.
 
-    A condition is evaluated only if the nodes that it reads are ready. `meter` is the meter of the instance.
+    A condition is evaluated only if all nodes that the condition reads are ready. `meter` is the meter of the instance.
     """
     waiting: list[str] = []
     error = ""
@@ -90,7 +90,7 @@ def missing_path(problem: NoSuchKey) -> tuple[str, ...]:
 def as_bool(condition: Program, value: Any) -> bool:
     """Return the answer of `condition`, whose value is `value`. As in kro, an empty optional is false.
 
-    Raises: ExpressionError if `value` is not a bool or an optional of one.
+    Raises: ExpressionError if `value` is not a bool or an optional of a bool.
     """
     if isinstance(value, Optional):
         value = value.value if value.present else False

@@ -1,7 +1,9 @@
-"""The CustomResourceDefinition of a definition. Equal input gives equal JSON.
+"""The CustomResourceDefinition of a definition. Equal input yields equal JSON.
 
-As in kro's `pkg/graph/crd`, the CRD has one version, served and stored, with the status subresource. Levelgate adds the
-ApplySet label, the name of the definition, printer columns, and `status.levelgate`.
+The CRD has one version, served and stored, with the status subresource. In addition to kro's content, the CRD contains
+the ApplySet label, the name of the definition, printer columns, and `status.levelgate`.
+
+Source: kro `pkg/graph/crd`.
 """
 
 from __future__ import annotations
@@ -104,8 +106,8 @@ _LEVELGATE: Final = open_object(
 )
 """Schema of `status.levelgate`.
 
-Other clients may have the right to write a status. With this schema, the API server refuses a status that Levelgate
-could not read back.
+Clients other than Levelgate may have the right to write a status. With this schema, the API server refuses a status
+that Levelgate could not read.
 """
 
 _RESERVED_STATUS: Final = {"state": {"type": "string"}, "conditions": _CONDITIONS, "levelgate": _LEVELGATE}
@@ -131,7 +133,7 @@ def with_spec_schema(manifest: Manifest, spec: Mapping[str, Any]) -> Manifest:
 
 @dataclass(frozen=True, slots=True)
 class KindIdentity:
-    """The names, version and scope of a kind, as its CRD declares them."""
+    """The names, version and scope that a CRD declares for its kind."""
 
     group_kind: GroupKind
     version: str
@@ -152,7 +154,8 @@ def custom_resource_definition(
 ) -> Manifest:
     """Return the CRD of a kind, ready to apply.
 
-    `definition` is the name of the definition. If `printer_columns` is not empty, it replaces the default columns.
+    `definition` is the name of the definition. If `printer_columns` is not empty, the given columns replace the default
+    columns.
     """
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

@@ -3,7 +3,7 @@
     - "${runtime.newCondition({type: 'Serving', status: web.status.ready ? 'True' : 'False', reason: 'Pods'})}"
 
 Custom conditions replace kro's own conditions in the status of an instance. Custom conditions may read kro's
-conditions, so kro's are evaluated first.
+conditions, so kro's conditions are evaluated first.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CustomConditions:
     def evaluate(
         self, built_in: Sequence[Mapping[str, Any]], previous: Sequence[Mapping[str, Any]]
     ) -> tuple[list[Condition], str]:
-        """Return the conditions in order, and their problems as text.
+        """Return the custom conditions in order, and the problems of the expressions as text.
 
         Expressions may read the conditions in `built_in`. `previous` are the conditions of the last status. If data is
         missing, an expression keeps the previous conditions of its literal types. If two conditions have the same type,
@@ -70,7 +70,7 @@ class CustomConditions:
 
 
 def compile_entries(entries: Any) -> Iterator[tuple[str, ConditionExpression | ExpressionError]]:
-    """Yield each entry of `status.conditions` with its place. An entry with a mistake is yielded as the error."""
+    """Yield each entry of `status.conditions` with its place. For an entry with a mistake, the error is yielded."""
     if not isinstance(entries, list):
         yield "", ExpressionError(str(entries), "must be a list of expressions that make conditions")
         return

@@ -38,7 +38,7 @@ class Dimension:
 def compile_dimensions(
     entries: Any, path: str, ids: Collection[str], collector: ProblemCollector
 ) -> tuple[Dimension, ...]:
-    """Return the dimensions of a `forEach`, and add its mistakes to `collector`. `ids` are the ids of all resources."""
+    """Return the dimensions of a `forEach`, and add mistakes to `collector`. `ids` are the ids of all resources."""
     if entries is None:
         return ()
     if not isinstance(entries, list):

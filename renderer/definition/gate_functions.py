@@ -4,8 +4,8 @@
     external("budget")                  @externals["budget"]    inFlight(webapps)       @counters["inFlight"]
     linearlyReady(each, webapps, 3)     @rates["linear 3"]
 
-So the CEL evaluator needs no knowledge of gates, and the tree of a gate names everything that the gate asks for. No
-author can write such a name, because `@` does not start an identifier.
+The rewriting keeps gates out of the CEL evaluator. The tree of a rewritten gate names everything that the gate reads.
+No author can write a name that starts with `@`, because `@` does not start an identifier.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class GateScope:
     items: frozenset[str]
     """Names of the instance or item that the gate holds back. Empty for a single resource."""
     collection: str
-    """Name of the list of all these instances or items. Empty for a single resource."""
+    """Name of the list of all instances or items that the gate may hold back. Empty for a single resource."""
     ancestors: Mapping[str, bool] = field(default_factory=dict)
-    """Resources that the resource depends on, directly or not, with whether each is a list."""
+    """By id of a direct or indirect dependency of the resource, whether the value of the dependency is a list."""
     values: frozenset[str] = frozenset()
-    """All other variables."""
+    """The variables that are neither items, nor the collection, nor ancestors."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -68,7 +68,10 @@ class PaceCall(NamedTuple):
 
     shape: Literal["linear", "exponential"]
     argument: int | str
-    """For linear, the number or share that may be in flight (`3` or `"25%"`). For exponential, the growth factor."""
+    """For a linear pace, the number or share of items that may be in flight (`3` or `"25%"`).
+
+    For an exponential pace, the growth factor.
+    """
 
     def __str__(self) -> str:
         return f"{self.shape} {self.argument}"
@@ -78,7 +81,7 @@ class _ItemReference(NamedTuple):
     """A part of an expression that is an item with lifecycle methods, or a list of such items."""
 
     root: str
-    """The variable that the item comes from."""
+    """The variable that contains the item."""
     is_list: bool
 
 
@@ -88,8 +91,8 @@ _MacroScope = Mapping[str, _ItemReference | None]
 class GateRewriter:
     """Rewriter of one gate.
 
-    After `rewrite`, `pace_calls` holds the paces that the gate asks for. `waits_for` holds the ancestors, and the
-    collection, whose `ready`, `updated` or `settled` the gate reads.
+    After `rewrite`, `pace_calls` contains the calls of pace functions in the gate. `waits_for` contains the ancestors,
+    and the collection, whose `ready`, `updated` or `settled` the gate reads.
     """
 
     def __init__(self, scope: GateScope) -> None:
@@ -98,7 +101,10 @@ class GateRewriter:
         self.waits_for: set[str] = set()
 
     def rewrite(self, node: SyntaxNode) -> SyntaxNode:
-        """Return `node` with gate functions replaced by reads. Raises: EvaluationError for a call that is wrong."""
+        """Return `node` with gate functions replaced by reads.
+
+        Raises: EvaluationError for a wrong call of a gate function.
+        """
         return self._rewrite(node, {})
 
     def _rewrite(self, node: SyntaxNode, bound: _MacroScope) -> SyntaxNode:
@@ -162,7 +168,7 @@ class GateRewriter:
         )
 
     def _is_unknown(self, node: SyntaxNode, bound: _MacroScope) -> bool:
-        """Return whether `node` is an undefined variable. Undefined variables are reported together, later."""
+        """Return whether `node` is an undefined variable. The caller reports all undefined variables together."""
         return (
             isinstance(node, Variable)
             and node.name not in self.scope.names | COMMON_VARIABLES
@@ -178,7 +184,10 @@ class GateRewriter:
         return f"works on an item of a collection or on a resource; there are {', '.join(candidates) or 'none'}"
 
     def _macro_variables(self, macro: Macro, bound: _MacroScope) -> _MacroScope:
-        """Return what each variable refers to inside `macro`. Its last variable is the element of the list."""
+        """Return, for each variable inside `macro`, the item that the variable refers to.
+
+        The last variable of the macro is the element of the list.
+        """
         reference = self._find_reference(macro.target, bound)
         if macro.name == "cel.bind":
             return {macro.variables[0]: reference}

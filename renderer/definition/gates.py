@@ -2,7 +2,7 @@
 
 A gate of a definition decides about one instance at a time. A gate of a resource decides about that resource, or about
 one item of its `forEach`. Windows, external facts, counters and rates are variables whose values `gitops.gates`
-provides at evaluation. `gate_functions` describes these variables.
+provides at evaluation. The module `gate_functions` describes the variables of windows, facts, counters and rates.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FIXED_VARIABLES: Final = COMMON_VARIABLES | {WINDOWS, EXTERNALS}
 LIFECYCLE_TYPES: Final[Mapping[str, Type]] = {
     lifecycle_field(method): DYN if method == "revision" else BOOL for method in LIFECYCLE_METHODS
 }
-"""Types of the fields that gates read on an item or resource in addition to its own."""
+"""Types of the fields that gates read on an item or resource, in addition to the fields of its schema."""
 
 _BOOLEANS: Final = StaticMap(STRING, BOOL)
 VARIABLE_TYPES: Final[Mapping[str, Type]] = {
@@ -75,14 +75,14 @@ class Gate:
     program: Program
     """The whole condition."""
     reduced_program: Program
-    """The condition with `fixed_programs` replaced by variables. It is evaluated for each item."""
+    """The condition with `fixed_programs` replaced by variables. This program is evaluated for each item."""
     fixed_programs: Mapping[str, Program]
     """Parts of the condition that have one value for all items of a reconciliation, by variable name."""
     pace_calls: frozenset[PaceCall]
     waits_for: frozenset[str]
     """The resources, and the collection, whose `ready`, `updated` or `settled` the gate reads."""
     views: Mapping[str, View] = field(default_factory=dict)
-    """Conversions of variables whose values in the expression differ from JSON. Set by the type check."""
+    """By variable whose value in the expression differs from JSON, the conversion. The type check sets this field."""
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -91,12 +91,12 @@ class Gate:
 
     @cached_property
     def windows(self) -> frozenset[str]:
-        """Names of the windows that the gate asks for. The windows need not exist."""
+        """Names of the windows that the gate reads. The windows need not exist."""
         return _read_keys(self.program, WINDOWS)
 
     @cached_property
     def externals(self) -> frozenset[str]:
-        """Names of the external facts that the gate asks for. The facts need not exist."""
+        """Names of the external facts that the gate reads. The facts need not exist."""
         return _read_keys(self.program, EXTERNALS)
 
     @cached_property
@@ -113,7 +113,7 @@ class Gate:
 
     @cached_property
     def pace_call(self) -> PaceCall | None:
-        """The pace if the gate asks for nothing else, or None."""
+        """The call of a pace function if the whole gate is one such call, or None."""
         return next(iter(self.pace_calls)) if value_key(self.program.tree, RATES) else None
 
     @cached_property
@@ -133,7 +133,7 @@ class Gate:
 
     @cached_property
     def is_fixed(self) -> bool:
-        """Return whether all items of a reconciliation have the same answer."""
+        """Return whether the gate has the same answer for all items of a reconciliation."""
         return self.program.names <= _FIXED_VARIABLES | {self.scope.collection}
 
 
@@ -145,7 +145,7 @@ class GateInputs:
     secrets: frozenset[str] = frozenset()
     """Variables whose Secret data gates may not read."""
     unavailable_hints: Mapping[str, str] = field(default_factory=dict)
-    """Reasons why gates cannot read names that exist elsewhere in the definition, by name."""
+    """By name that only other parts of the definition can read, the reason why gates cannot read the name."""
 
 
 def compile_gates(
@@ -223,7 +223,7 @@ def _read_keys(program: Program, values: str) -> frozenset[str]:
 
 
 def value_key(node: SyntaxNode, values: str) -> str:
-    """Return the key that `node` reads from the variable `values`, or an empty text if `node` is not such a read.
+    """Return the key that `node` reads from the variable `values`, or an empty text for any other node.
 
     For `@windows["dba"]`, the key is `dba`.
     """

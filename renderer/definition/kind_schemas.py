@@ -1,6 +1,6 @@
 """Schemas and types of the kinds of objects: built into Kubernetes, defined by definitions, and declared by CRDs.
 
-The fields of any other kind are unknown, and expressions may read any field of its objects.
+The fields of any other kind are unknown. Expressions may read any field of objects of an unknown kind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CONDITION_TYPE: Final = Record(dict.fromkeys(("type", "status", "reason", "mess
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DescribedKind:
-    """A kind as its CRD describes it, with a schema and a type for each version."""
+    """A kind that a CRD describes, with a schema and a type for each version."""
 
     crd: Manifest
     schemas: Mapping[str, Schema]
@@ -34,7 +34,7 @@ class DescribedKind:
 
 @dataclass(frozen=True, slots=True)
 class KindSchemas:
-    """The kinds that a commit, a folder of schemas or a cluster describes, in addition to the built-in ones."""
+    """The kinds that a commit, a folder of schemas or a cluster describes, in addition to the built-in kinds."""
 
     described: Mapping[GroupKind, DescribedKind] = field(default_factory=dict)
 
@@ -49,20 +49,20 @@ class KindSchemas:
         return _built_in_type(kind, version)
 
     def other_versions(self, kind: GroupKind, version: str) -> tuple[str, ...]:
-        """Return the versions of `kind` if a CRD describes `kind` without `version`, or an empty tuple if not."""
+        """Return the versions of `kind` if a CRD describes `kind` without `version`, or else an empty tuple."""
         described = self.described.get(kind)
         return tuple(described.types) if described and version not in described.types else ()
 
     def with_fallback(self, fallback: KindSchemas) -> KindSchemas:
-        """Return these kinds together with the kinds that only `fallback` describes."""
+        """Return a union of these kinds and the kinds that only `fallback` describes."""
         return KindSchemas({**fallback.described, **self.described})
 
 
 def from_crds(crds: Iterable[Manifest], previous: KindSchemas) -> KindSchemas:
     """Return the kinds that `crds` describe. If several CRDs describe a kind, the last one counts.
 
-    A CRD that `previous` has is not parsed again. Two CRDs count as the same if they are one Python object, or have the
-    same uid and resourceVersion.
+    A CRD that `previous` contains is not parsed again. Two CRDs count as equal if both are one Python object, or have
+    the same uid and resourceVersion.
     """
     described_kinds: dict[GroupKind, DescribedKind] = {}
     for crd in crds:

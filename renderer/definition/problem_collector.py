@@ -1,4 +1,4 @@
-"""Collection of the mistakes of one document while it is compiled, each with its line."""
+"""Collection of the mistakes of one document during its compilation, each with its line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from renderer.template.template import Template, TemplateError, compile_template
 
 
 class ProblemCollector:
-    """The mistakes of one document. A compiler continues after a mistake, so that all are reported together."""
+    """The mistakes of one document.
+
+    A compiler continues after a mistake, so that all mistakes are reported together.
+    """
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -46,7 +49,10 @@ class ProblemCollector:
             return None
 
     def refuse_omit(self, expressions: Iterable[tuple[str, Program]], path: str, reason: str) -> None:
-        """Note each use of `omit()` in `expressions`. `reason` tells in the message why no field may be left out."""
+        """Note each use of `omit()` in `expressions`.
+
+        `reason` is the part of the message that explains why no field may be left out.
+        """
         for place, program in expressions:
             if "omit" in program.calls:
                 self.fail(join_path(path, place), f"${{{program.text}}}: omit() cannot be used here; {reason}")
@@ -59,7 +65,7 @@ class ProblemCollector:
         *,
         own_id: str = "",
     ) -> None:
-        """Note each name that is not among `names`, as `variables.find_mistakes` finds it."""
+        """Note each name that is not among `names`, with the message of `variables.find_mistakes`."""
         for place, program in expressions:
             if runtime := sorted(call for call in program.calls if call.startswith("runtime.")):
                 self.fail(

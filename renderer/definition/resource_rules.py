@@ -1,6 +1,6 @@
-"""Rules for the body of a resource before it is compiled: a template, or a reference to an object that is only read.
+"""Rules for the body of a resource: a template, or a reference to an object that is only read.
 
-The rules are those of kro's graph validation. All mistakes are noted, so that the author sees them together.
+The rules are those of kro's graph validation. All mistakes are noted, so that the author sees all mistakes together.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _check_identity(body: Any, path: str, collector: ProblemCollector) -> GroupK
 
 
 def check_keys(metadata: dict[str, Any], path: str, collector: ProblemCollector) -> None:
-    """Note labels and annotations that a definition may not set."""
+    """Note a mistake for each label and annotation that a definition may not set."""
     for place, message in find_forbidden_keys(metadata):
         collector.fail(f"{path}.{place}", message)
 
@@ -100,7 +100,7 @@ def find_forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 
 def _check_crd(body: dict[str, Any], path: str, collector: ProblemCollector) -> None:
-    """Note expressions of a CRD outside of its metadata.
+    """Note a mistake for each expression of a CRD outside of the CRD's metadata.
 
     The kind that the CRD defines must be known before there is an instance.
     """
@@ -121,7 +121,7 @@ def _find_expressions(value: Any, path: str) -> Iterator[str]:
 
 
 def _check_selector(selector: Any, path: str, collector: ProblemCollector) -> None:
-    """Check the shape of `selector`. Values may be expressions, so they are checked when they are evaluated."""
+    """Check the shape of `selector`. Values may be expressions, so values are checked after evaluation."""
     if isinstance(selector, str) and selector.startswith("${"):
         return
     if not isinstance(selector, dict):

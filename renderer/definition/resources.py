@@ -1,7 +1,7 @@
-"""The resources of a definition, compiled: nodes in levels with their templates, conditions and dependencies.
+"""Compilation of the resources of a definition to nodes in levels, with templates, conditions and dependencies.
 
 The rules for names, shapes and fields are those of kro's graph validation and builder. All mistakes are noted, so that
-the author sees them together.
+the author sees all mistakes together.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ResourceNode:
     selects: bool
     """True if the objects are selected by labels."""
     propagate_when: tuple[Gate, ...] | None = None
-    """The gates, or None if the field is absent. An empty list means that there is no gate."""
+    """The gates, or None if the resource has no `propagateWhen`. An empty list means that there is no gate."""
 
     @property
     def version(self) -> str:
@@ -85,7 +85,7 @@ def scope_of(nodes: Iterable[ResourceNode], instance: Type, objects: KindSchemas
 def compile_nodes(resources: Any, collector: ProblemCollector, *, namespaced: bool) -> list[ResourceNode]:
     """Return the nodes in order of level, or an empty list if there are mistakes.
 
-    Within a level, nodes keep their declared order. `namespaced` tells whether instances are namespaced.
+    Within a level, nodes keep their declared order. `namespaced` is true if instances are namespaced.
     """
     return _NodeCompiler(collector, namespaced).compile_nodes(resources)
 
@@ -189,7 +189,10 @@ class _NodeCompiler:
     def _compile_gates(
         self, index: int, resource: dict[str, Any], node: ResourceNode, nodes: Mapping[str, ResourceNode]
     ) -> tuple[Gate, ...] | None:
-        """Compile the gates of one resource. Gates may read its ancestors and, for a collection, its items."""
+        """Compile the gates of one resource.
+
+        Gates may read the resource's ancestors and, for a collection, its items.
+        """
         path, expressions = f"spec.resources[{index}].propagateWhen", resource.get("propagateWhen")
         if expressions and node.external:
             self.collector.fail(
@@ -233,8 +236,8 @@ class _NodeCompiler:
     def _check_metadata(self, template: Template, kind: GroupKind, iterators: frozenset[str], path: str) -> None:
         """Check names and namespaces.
 
-        Each item of a collection needs its own identity. Objects of a cluster-scoped kind must not have a namespace.
-        Objects of a namespaced built-in kind must have one if instances are cluster-scoped.
+        Each item of a collection needs its own identity. Objects of a cluster-scoped kind must not have a namespace. If
+        instances are cluster-scoped, objects of a namespaced built-in kind must have a namespace.
         """
         metadata = template.source["metadata"]
         namespaced = is_namespaced(kind, {})

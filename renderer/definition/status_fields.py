@@ -1,6 +1,6 @@
-"""The status that a definition gives its instances (kro's `spec.schema.status`).
+"""The status that a definition declares for its instances (kro's `spec.schema.status`).
 
-A status has fields with one expression each, and conditions.
+A status contains conditions, and fields with one expression each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _RESERVED_FIELDS: Final = frozenset({"state", "conditions"})
 
 @dataclass(frozen=True, slots=True)
 class StatusProjection:
-    """The template of the author's status fields, their OpenAPI schema, and the conditions that replace kro's."""
+    """The template of the author's status fields, the OpenAPI schema of the fields, and the author's conditions.
+
+    The author's conditions replace kro's conditions.
+    """
 
     template: Template
     schema: Mapping[str, Any] = field(default_factory=dict)
@@ -49,7 +52,7 @@ def compile_status(
         return StatusProjection(compile_template({}))
     status = status or {}
     scope = scope_of(nodes, instance, KindSchemas())
-    # If resources have mistakes, there are no nodes, and their names must not be reported as unknown.
+    # If resources have mistakes, there are no nodes. Then the names of resources must not be reported as unknown.
     with_names = bool(nodes) or not collector.problems
     conditions = _compile_conditions(status.get("conditions"), scope, collector, with_names=with_names)
     if "levelgate" in status:

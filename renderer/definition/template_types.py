@@ -1,9 +1,9 @@
-"""Type check of templates: whether a template fits the type of its objects, before there is an instance.
+"""Type check of templates: comparison of a template with the type of its objects, before there is an instance.
 
 The rules are those of kro's static checks. Every field must exist. Literals, and expressions whose type is known, must
 have the field's type. Null and an unknown type fit everywhere. An optional counts as its value. Lists and maps are
-compared by their elements. A map with known keys is compared field by field: it may lack fields of the expected type,
-and must not have any others.
+compared by their elements. A map with known keys is compared field by field: the map may lack fields of the expected
+type, but must not contain additional fields.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from renderer.schema.errors import child_path
 from renderer.template.expressions import Expression, scan
 
 TypeOf = Callable[[str, str], Type]
-"""Returns the type of an expression at a path. Mistakes inside the expression are reported elsewhere."""
+"""Function that returns the type of an expression at a path. Mistakes inside the expression are reported elsewhere."""
 
 _TYPE_TEXTS: Final = {
     "string": "a string",
@@ -106,7 +106,7 @@ def find_misfits(value: Any, expected: Type, type_of: TypeOf, path: str = "") ->
 
 
 def describe_misfit(text: str, given: Type, expected: Type) -> str:
-    """Return the reason why values of type `given` never fit `expected`, or an empty text if they may fit."""
+    """Return the reason why values of type `given` never fit `expected`, or an empty text if a value may fit."""
     difference = next(_differences(given, expected), None)
     if difference is None:
         return ""
@@ -165,7 +165,7 @@ def _find_literal_misfits(value: Any, expected: Type, path: str) -> Iterator[tup
 
 
 _Difference = tuple[str, Type, Type | str | None]
-"""Place inside the value, type at that place, type that is needed there.
+"""One difference: the place inside the value, the type at the place, and the needed type.
 
 Instead of the needed type there may be a text with the reason, or None if no field can hold the value.
 """

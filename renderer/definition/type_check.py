@@ -1,7 +1,7 @@
 """Static type check of a definition (kro documentation, "Static type checking").
 
-Expressions are checked against the types of the variables that they read. Templates are checked against the types of
-their objects. Names were checked when the definition was compiled. An unknown type is never a mistake.
+Expressions are checked against the types of their variables. Templates are checked against the types of their objects.
+Names were checked when the definition was compiled. An unknown type is never a mistake.
 """
 
 from __future__ import annotations
@@ -50,13 +50,16 @@ class CheckedDefinition:
 
 
 def check_definition(definition: Definition, objects: KindSchemas) -> CheckedDefinition:
-    """Check a definition against the known schemas of the kinds that it uses."""
+    """Check a definition against the known schemas of the kinds that the definition uses."""
     return _check_cached(definition, tuple(objects.described.get(node.group_kind) for node in definition.nodes))
 
 
 @lru_cache(maxsize=1024)
 def _check_cached(definition: Definition, described_kinds: tuple[DescribedKind | None, ...]) -> CheckedDefinition:
-    """Check a definition. The result is cached by identity, because unchanged files yield the same objects."""
+    """Check a definition.
+
+    The result is cached by identity, because unchanged files yield the same `Definition` objects.
+    """
     kinds = (node.group_kind for node in definition.nodes)
     checker = _StaticChecker(
         definition,
@@ -84,7 +87,10 @@ class _StaticChecker:
         self.scope = scope_of(definition.nodes, instance, objects)
 
     def check_definition(self) -> Definition:
-        """Return the definition with the views of its variables, and templates that know which fields hold bytes."""
+        """Return the definition with the views of its variables set.
+
+        The templates of the result write bytes as base64 into fields of the format `byte`.
+        """
         resources = self.definition.manifest["spec"].get("resources") or ()
         index = {resource["id"]: number for number, resource in enumerate(resources)}
         nodes = tuple(self._check_node(node, f"spec.resources[{index[node.id]}]") for node in self.definition.nodes)
@@ -165,7 +171,7 @@ class _StaticChecker:
         return self._report_mistakes(text, check(text, scope), path)
 
     def _report_mistakes(self, text: str, result: TypeCheckResult, path: str) -> Type:
-        """Return the type of an expression. If it has mistakes, note them and return `DYN`."""
+        """Return the type of an expression. If the expression has mistakes, note the mistakes and return `DYN`."""
         for mistake in result.mistakes:
             column = f" (column {mistake.column})" if mistake.column and mistake.column > 1 else ""
             self.collector.fail(path, f"${{{text}}}{column}: {mistake.message}")

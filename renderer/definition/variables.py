@@ -1,4 +1,4 @@
-"""Names that an expression may use, and hints for misspelled ones."""
+"""Names that an expression may use, and hints for misspelled names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RESERVED = frozenset(f"{_CEL_WORDS} {_KRO_WORDS}".split())
 
 
 def find_name_mistake(name: Any) -> str:
-    """Return the reason why `name` cannot name a resource or an iterator, or an empty text if it can."""
+    """Return the reason why `name` cannot name a resource or an iterator, or an empty text if `name` is allowed."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         return f"{name!r} must be lowerCamelCase: a small letter, then letters and digits"
     return f"{name!r} is a reserved word; choose another name" if name in _RESERVED else ""
@@ -32,7 +32,8 @@ def find_name_mistake(name: Any) -> str:
 def find_mistakes(program: Program, scope: frozenset[str], *, own_id: str) -> Iterator[str]:
     """Yield a message for each name of an expression that is not in `scope`.
 
-    `own_id` is the id of the resource that holds the expression. It is empty if the expression may name its resource.
+    `own_id` is the id of the resource that holds the expression. If the expression may name its own resource, `own_id`
+    is empty.
     """
     for name in sorted(program.names - scope):
         yield f"${{{program.text}}}: {_unknown_name(name, scope, own_id)}"

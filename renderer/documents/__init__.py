@@ -1,8 +1,8 @@
-"""YAML files to documents, read exactly as Kubernetes reads them or rejected.
+"""Reader of YAML files, which returns exactly the values that Kubernetes reads, or rejects the file.
 
 A document's value is plain JSON (dict, list, str, int, float, bool, None) and equals the value that kubectl would send
-for the same text. Text that kubectl reads differently than a person would is rejected. A file is read completely or not
-at all. Only this package imports PyYAML, and it uses only PyYAML's C parser.
+for the same text. A file is rejected if kubectl would read a text of the file differently than a person. A file is read
+completely or not at all. Only this package imports PyYAML. The package uses only PyYAML's C parser.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 
-# kubectl splits a file at every line that starts with three dashes, even if text follows them.
+# kubectl splits a file at every line that starts with three dashes, even if text follows the dashes.
 _GLUED_SEPARATOR = re.compile(rb"^---[^\s]", re.MULTILINE)
 
 
@@ -55,13 +55,13 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object of a file, with its line."""
+    """One object of a YAML file, with its line."""
 
     file: str
     line: int
     """Line where the content starts, from 1."""
     value: dict[str, Any]
-    """The object as plain JSON. It shares no part with another value."""
+    """The object as plain JSON. No part of the object is shared with another document."""
     _source: _Source = field(repr=False, compare=False)
     _ordinal: int = field(repr=False, compare=False)
     """Index of the YAML document in the file."""
@@ -80,7 +80,7 @@ class Document:
 
 
 def load(file: str, data: bytes) -> tuple[list[Document], list[Problem]]:
-    """Return the documents of a file in order. If the file has problems, return no documents and the problems.
+    """Return the documents of a file in order. If the file has problems, return the problems without documents.
 
     Empty documents are left out. A `List` is replaced by its items.
     """
@@ -136,7 +136,7 @@ def _expand_root(file: str, root: YamlRoot, source: _Source) -> Iterator[Documen
 
 
 def _expand_items(document: Document) -> Iterator[Document | Problem]:
-    """Yield the document itself. For a `List`, yield its items instead, which may be lists themselves."""
+    """Yield the document itself or, for a `List`, its items. A `List` among the items is expanded as well."""
     kind, items = document.value.get("kind"), document.value.get("items")
     if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
         yield document

@@ -1,6 +1,6 @@
-"""Unquoted scalars that Kubernetes reads in another way than most people do.
+"""Unquoted scalars that Kubernetes reads differently than most people.
 
-Such scalars are legal, so only `lint` reports them.
+Ambiguous scalars are legal, so only `lint` reports these scalars.
 """
 
 from __future__ import annotations

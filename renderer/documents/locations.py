@@ -1,4 +1,4 @@
-"""Lines of a YAML file: a tree of line numbers, built by a second parse when a problem is reported."""
+"""Line numbers of a YAML file, in a tree that a second parse builds when a problem is reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class YamlLocation:
     def find(self, path: str) -> YamlLocation:
         """Return the location at `path`, or of its nearest ancestor.
 
-        Keys may contain dots. If several keys match, the longest is taken.
+        Keys may contain dots. If several keys match the start of the path, the longest key counts.
         """
         key: str | int | None
         if match := _INDEX.match(path):
@@ -67,7 +67,8 @@ class _OpenCollection:
             return self.location.children.setdefault(len(self.location.children), YamlLocation(line))
         if self.key is None:
             self.key = event.value if isinstance(event, ScalarEvent) else ""
-            # Of two equal keys the first one's line is kept, so that the message about the second can name it.
+            # Of two equal keys, the line of the first key is kept, so that the message about the second key can name
+            # the line.
             self.location.children.setdefault(self.key, YamlLocation(line))
             return None
         key, self.key = self.key, None
@@ -75,7 +76,7 @@ class _OpenCollection:
 
 
 def parse_locations(data: bytes) -> list[YamlLocation]:
-    """Return one tree for each YAML document, empty ones included. A syntax error ends the result early."""
+    """Return one tree for each YAML document, including empty documents. A syntax error ends the result early."""
     return list(_iterate_locations(data))
 
 

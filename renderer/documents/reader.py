@@ -33,7 +33,8 @@ MAX_PROBLEMS: Final = 20
 
 _COLLECTION_TAGS: Final = {None: "", "tag:yaml.org,2002:map": "map", "tag:yaml.org,2002:seq": "seq"}
 
-# Markers for the next item or key that the open collection expects. If it expects a value, the state is the key.
+# Markers for the next item or key that the open collection expects. If the collection expects a value, the state is the
+# key of the value.
 _ITEM: Final = object()
 _KEY: Final = object()
 _MERGE: Final = object()
@@ -61,8 +62,9 @@ class _Anchored(NamedTuple):
     nodes: int
 
 
-# An outer collection while an inner one is read: the outer collection, the next thing that it expects, the anchor of
-# the inner collection, and the number of nodes before the inner one. A plain tuple, because each collection needs one.
+# An outer collection while an inner one is read: the outer collection, the next item or key that the outer collection
+# expects, the anchor of the inner collection, and the number of nodes before the inner collection. A plain tuple,
+# because every collection needs a frame.
 _Frame = tuple[Any, Any, str | None, int]
 
 
@@ -91,7 +93,7 @@ class YamlReader:
         root_line = nodes = 0
 
         # One loop with all states: a call for each event would cost more than libyaml itself. The first chain of
-        # branches finds the value that an event completes; the second puts it where the open collection expects it.
+        # branches finds the value that an event completes. The second chain stores the value in the open collection.
         while True:
             event = next_event()
             kind = type(event)
@@ -186,7 +188,7 @@ class YamlReader:
     def _begin_collection(self, event: Any) -> None:
         """Check the tag of a collection, and mark its anchor as incomplete.
 
-        An alias inside the collection would make it contain itself.
+        An alias inside the collection would make the collection contain itself.
         """
         if event.anchor is not None:
             self._anchors[event.anchor] = None
@@ -233,9 +235,10 @@ class YamlReader:
         return f"duplicate key {key!r} (line {line}, column {column}; {earlier}); keep one of them"
 
     def _merge(self, event: Any, value: Any, container: dict[str, Any]) -> None:
-        """Apply `<<` to `container`. Keys that follow `<<` in the mapping overwrite its keys.
+        """Apply `<<` to `container`. Keys that follow `<<` in the mapping overwrite merged keys.
 
-        Kubernetes lets `<<` overwrite the keys before it, against the YAML specification. Such a clash is a mistake.
+        Against the YAML specification, Kubernetes lets `<<` overwrite the keys before `<<`. Therefore a merged key that
+        equals a key before `<<` is a mistake.
         """
         sources = value if type(value) is list else [value]
         if not all(type(source) is dict for source in sources):

@@ -1,7 +1,9 @@
-"""Values of plain scalars in YAML 1.1, as Kubernetes reads them (the resolver of sigs.k8s.io/yaml), not as PyYAML does.
+"""Values of plain scalars in YAML 1.1, by the rules of Kubernetes, which differ from PyYAML's rules.
 
 Every text yields the JSON value that the API server would receive, or a `ScalarError`. Go writes whole floats (`1.0`,
-`1e3`) to JSON as whole numbers, so such texts yield an `int`.
+`1e3`) to JSON as whole numbers, so texts of whole floats yield an `int`.
+
+Source: sigs.k8s.io/yaml, resolver.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ _NOT_FINITE: Final = frozenset(sign + word for word in (".inf", ".Inf", ".INF") 
     ".NAN",
 }
 
-# A scalar with another first character is always text. This is checked first, because most scalars are names.
+# A scalar with another first character is always text. The first character is checked first, because most scalars are
+# names.
 _MEANINGFUL_STARTS: Final = frozenset("0123456789+-.yYnNtTfFoO~")
 _NUMERIC_STARTS: Final = frozenset("0123456789+-")
 
@@ -46,7 +49,7 @@ _BASES: Final = (("hex", 16), ("bin", 2), ("oct", 8), ("dec", 10))
 
 
 class ScalarError(ValueError):
-    """A scalar without a JSON value. The message says what to write instead."""
+    """A scalar without a JSON value. The message contains advice for the author."""
 
 
 @lru_cache(maxsize=4096)
@@ -99,7 +102,8 @@ def _parse_number(text: str) -> Scalar:
 
 def _parse_integer(text: str, match: re.Match[str]) -> int | float:
     base, digits = next((base, match[name]) for name, base in _BASES if match[name] is not None)
-    # More than 66 characters cannot fit in any base; int() is quadratic in the length of decimal text.
+    # More than 66 digits never fit into 64 bits. The check avoids int(), which is quadratic in the length of decimal
+    # text.
     magnitude = int(digits, base) if len(digits.lstrip("0")) <= 66 else UINT64_MAX + 1
     value = -magnitude if match["sign"] == "-" else magnitude
     if INT64_MIN <= value <= INT64_MAX:
@@ -112,7 +116,7 @@ def _parse_integer(text: str, match: re.Match[str]) -> int | float:
 def _parse_float(text: str, digits: str) -> Scalar:
     value = float(digits)
     if value in (float("inf"), float("-inf")):
-        return text  # Go's parser reports a range error, which leaves the text as it is
+        return text  # Go's parser reports a range error, so the value stays text
     if not value.is_integer():
         return value
     if INT64_MIN <= value <= INT64_MAX:

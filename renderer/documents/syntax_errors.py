@@ -23,7 +23,7 @@ TEMPLATED_MESSAGE: Final = (
 
 _INDENTED_BY_TAB = re.compile(rb" *\t")
 
-# Messages of libyaml that do not tell an author what to do.
+# Messages of libyaml without advice for an author.
 _HINTS = {
     "mapping values are not allowed in this context": (
         "a second ':' on the line, or a line that is indented differently from those above; "
@@ -67,7 +67,7 @@ def to_syntax_error(error: YAMLError, data: bytes) -> YamlSyntaxError:
 
 
 def is_templated(data: bytes, line: int) -> bool:
-    """Return whether a line contains `{{`, which rarely means anything but a template of a Helm chart."""
+    """Return whether a line contains `{{`, which is most probably a template of a Helm chart."""
     return b"{{" in _line(data, line)
 
 

@@ -1,6 +1,6 @@
-"""Manifests to YAML that Kubernetes reads back as the same values.
+"""Writer of manifests as YAML from which Kubernetes reads the same values.
 
-Keys keep their order. Text that would be read back as a value of another type is quoted.
+Keys keep their order. Text that Kubernetes would read as a value of another type is quoted.
 """
 
 from __future__ import annotations

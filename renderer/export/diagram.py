@@ -1,4 +1,4 @@
-"""Diagrams of a definition's graph: Mermaid for Markdown, DOT for Graphviz. Equal definitions give equal text."""
+"""Diagrams of a definition's graph: Mermaid for Markdown, DOT for Graphviz. Equal definitions yield equal text."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from renderer.identity import Manifest
 from renderer.schema import apply_defaults, validate
 from renderer.schema.validation import Schema
 
-# These texts are tried in order, until one fits the pattern and the length that a schema asks for.
+# Example texts, tried in order until a text fits the pattern and the length that a schema requires.
 _EXAMPLE_TEXTS: Final = (
     "example",
     "a",
@@ -80,7 +80,7 @@ def _example_object(schema: Schema, *, all_fields: bool) -> dict[str, Any]:
 
 
 def _example_items(schema: Schema, count: int, *, all_fields: bool) -> list[Any]:
-    """Return `count` items. They differ if possible, because a set accepts no equal items."""
+    """Return `count` items. The items differ if possible, because a set accepts no equal items."""
     if "enum" in schema:
         return [schema["enum"][index % len(schema["enum"])] for index in range(count)]
     item = _example_value(schema, all_fields=all_fields)

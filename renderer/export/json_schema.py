@@ -1,7 +1,7 @@
 """JSON Schemas (draft 7) for editors: of instances, from the schemas of their definitions, and of definitions.
 
-The schemas check the fields that an author may write. Expressions, markers and references need a compiler, so only
-`levelgate lint` checks them.
+The schemas check the fields that an author may write. Only `levelgate lint` checks expressions, markers and references,
+because the check needs a compiler.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _closed_object(properties: dict[str, Any], required: list[str] | None = None
 def _translate(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a CRD's OpenAPI as JSON Schema.
 
-    Extensions are dropped. Where the API server would drop unknown fields, the JSON Schema rejects them.
+    Extensions are dropped. Where the API server would drop unknown fields, the JSON Schema rejects unknown fields.
     """
     result = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-") and key != "nullable"}
     if "properties" in schema:
@@ -112,7 +112,7 @@ def _translate(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `schema` extended to accept null, which counts as an absent field."""
+    """Return `schema` extended to accept null, because a null field counts as absent."""
     return {**schema, "type": [schema["type"], "null"]}
 
 

@@ -31,7 +31,7 @@ from renderer.template.expressions import Expression, scan
 from renderer.template.template import find_keys_with_expressions, find_strings, format_path
 
 _RULES_CHECKED_ELSEWHERE: Final = frozenset(("type", "unknown", "duplicate"))
-"""Schema keywords that lint skips, because the type check covers them or because they need values."""
+"""Schema keywords that lint skips, because the type check covers the keyword or the keyword needs values."""
 
 _UNDECIDABLE_RULES: Final = _RULES_CHECKED_ELSEWHERE | {"oneOf", "not"}
 """Schema keywords that cannot be decided for a template, where null stands for every unknown value."""
@@ -53,7 +53,7 @@ class LintFinding:
     problem: Problem
     severity: Severity
     is_certain: bool = True
-    """False if a file that is not read here may refute the warning."""
+    """False if a file outside of the linted files may refute the warning."""
 
     @property
     def fails_strict(self) -> bool:
@@ -164,7 +164,7 @@ def _find_unfit(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
 
 
 def _escape_expressions(value: Any) -> Any:
-    """Return the value with `${` broken up, because outside of definitions it is plain text."""
+    """Return the value with `${` broken up, because `${` is plain text outside of definitions."""
     match value:
         case str():
             return value.replace("${", "$ {")
@@ -176,7 +176,7 @@ def _escape_expressions(value: Any) -> Any:
 
 
 def _find_undefined(catalog: Catalog, types: KindSchemas) -> Iterator[Problem]:
-    """Yield a problem for each object whose group has definitions in the commit, but whose kind has none and no CRD."""
+    """Yield a problem for each object of a kind without definition and CRD, if the kind's group has definitions."""
     defined_kinds = {*catalog.definitions, *catalog.broken}
     groups = {kind.group for kind in defined_kinds}
     for declared in catalog.objects:
@@ -274,7 +274,7 @@ def _find_unknown_kinds(definition: Definition, types: KindSchemas) -> Iterator[
 def _needs_ready_when(node: ResourceNode) -> bool:
     """Return whether the objects of `node` become ready only some time after they exist.
 
-    Kubernetes starts the Pods of such an object, or another controller acts on it.
+    Such an object becomes ready after Kubernetes has started its Pods, or after a controller has processed the object.
     """
     has_lifecycle = (
         node.group_kind.kind in _WORKLOADS

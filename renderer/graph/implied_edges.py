@@ -1,11 +1,13 @@
 """Dependencies that follow from the content of objects: namespace, CRD, RBAC, references, `depends-on`.
 
-These dependencies order the plain objects, CRDs and instances of a source, and the nodes of an instance. Each of these
-is one set of objects, and only objects of the same set count. A dependent waits until its dependency is ready.
+Implied dependencies order the plain objects, CRDs and instances of a source, and the nodes of an instance. The objects
+of a source are one set, and the nodes of an instance are one set. Only dependencies within one set count. A dependent
+waits until its dependency is ready.
 
-Two kinds of dependent wait until the dependency is healthy: objects with the annotation
-`config.kubernetes.io/depends-on` (cli-utils), and objects that make the API server call a Service (webhooks, aggregated
-APIs).
+Two kinds of dependent wait until the dependency is healthy:
+
+* objects with the annotation `config.kubernetes.io/depends-on` (cli-utils)
+* objects that make the API server call a Service (webhooks, aggregated APIs)
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _ENVIRONMENT_REFERENCES = (
     ("secretKeyRef", "Secret"),
     ("secretRef", "Secret"),
 )
-"""Fields of `env` and `envFrom` of a container, with the kind that they name."""
+"""Fields of `env` and `envFrom` of a container, each with the kind that the field names."""
 
 _CLUSTER_SCOPED_FIELDS = {
     "priorityClassName": GroupKind("scheduling.k8s.io", "PriorityClass"),
@@ -55,11 +57,11 @@ class ImpliedEdgeIndex:
     """Relations between the objects of one set that the manifest of the dependent does not name."""
 
     crds: Mapping[GroupKind, ObjectKey]
-    """By kind, the CRD that defines it."""
+    """By kind, the CRD that defines the kind."""
     servers: Mapping[ObjectKey, tuple[ObjectKey, ...]]
-    """By Service that the API server calls, the workloads behind it."""
+    """By Service that the API server calls, the workloads behind the Service."""
     bindings: Mapping[ObjectKey, tuple[ObjectKey, ...]]
-    """By ServiceAccount, the bindings that grant its rights."""
+    """By ServiceAccount, the bindings that grant rights to the ServiceAccount."""
 
     @classmethod
     def from_manifests(cls, manifests: Iterable[tuple[ObjectKey, Manifest]]) -> ImpliedEdgeIndex:
@@ -85,17 +87,17 @@ _EMPTY_INDEX = ImpliedEdgeIndex({}, {}, {})
 def edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
     """Yield the keys that an object depends on. The caller leaves out keys that are not in the object's set.
 
-    References that are not text are left out, because the API server reports them.
+    References that are not text are left out, because the API server reports such references.
     """
     return (edge for edge in _edges(manifest, key, index) if all(isinstance(part, str) for part in edge))
 
 
 def soft_edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
-    """Yield dependencies that the object does not name.
+    """Yield dependencies that the manifest of the object does not name.
 
-    The API server's callbacks need the Pods behind a Service. A workload needs the rights of its ServiceAccount as long
-    as it runs. If such a dependency and a named dependency form a cycle, the caller drops the dependency that is not
-    named.
+    The API server's callbacks need the Pods behind a Service. A running workload needs the rights of its
+    ServiceAccount. If an unnamed dependency and a named dependency form a cycle, the caller drops the unnamed
+    dependency.
     """
     yield from serving_workloads(manifest, key, index)
     if path := _POD_SPECS.get(key.group_kind):
@@ -114,7 +116,7 @@ def serving_workloads(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeInde
 
 
 def edge_inputs(manifest: Manifest, key: ObjectKey) -> tuple[object, ...]:
-    """Return all parts of `manifest` that an edge may depend on.
+    """Return all parts of `manifest` that can change an edge of its set.
 
     While these parts of all objects stay equal, no edge of their set changes.
     """
@@ -242,7 +244,10 @@ def _referenced_services(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectK
 def _selected_workloads(
     selector: Mapping[str, Any], namespace: str, objects: Iterable[tuple[ObjectKey, Manifest]]
 ) -> Iterator[ObjectKey]:
-    """Yield workloads whose Pods are selected by `selector`, the selector of a Service. If it is empty, yield none."""
+    """Yield workloads whose Pods are selected by `selector`, the selector of a Service.
+
+    An empty selector of a Service selects no Pods, so no workload is yielded.
+    """
     for key, manifest in objects:
         path = _POD_SPECS.get(key.group_kind)
         if selector and path and key.namespace == namespace:

@@ -1,7 +1,7 @@
 """Levels of a dependency graph (Kahn) in stable order, cycles, and paths.
 
 A node without parents has level 0. Any other node v has level(v) = 1 + max(level(parents)). Within a level, nodes keep
-the order in which they were given (S0-1 to S0-3).
+the order of the input (S0-1 to S0-3).
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ class CycleError(RendererError):
 
 
 def compute_levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Return the nodes by level. `parents` holds the direct dependencies of every node, which must be nodes too.
+    """Return the nodes by level. `parents` contains the direct dependencies of every node.
+
+    Every dependency must be a node, too.
 
     Raises: CycleError with a shortest cycle.
     """
@@ -68,7 +70,7 @@ def ancestors(parents: Mapping[Node, Collection[Node]], start: Iterable[Node]) -
 def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, dependencies: Iterable[Node]) -> None:
     """Add `dependencies` to the parents of `node`, in place.
 
-    A dependency is left out if it is not in `parents`, or would close a cycle.
+    A dependency is left out if `parents` does not contain the dependency, or if the dependency would close a cycle.
     """
     for parent in dependencies:
         if (

@@ -1,6 +1,7 @@
 """Schemas of instances: SimpleSchema to OpenAPI v3, defaults, validation, and compatibility of changes.
 
-A schema is plain JSON and structural, as Kubernetes requires. It is never changed after it is built.
+A schema is plain JSON and structural, because Kubernetes requires structural schemas. A finished schema is never
+changed.
 """
 
 from renderer.schema.cel_rules import BrokenRule, Evaluate, broken_rules, rule_mistakes

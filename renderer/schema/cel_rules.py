@@ -24,7 +24,10 @@ from renderer.template.typed_views import view_of
 
 Schema = Mapping[str, Any]
 Evaluate = Callable[[str, Mapping[str, Any]], Any]
-"""Evaluates a CEL expression with variables. Raises: any exception, with a readable text, if evaluation fails."""
+"""Function that evaluates a CEL expression with variables.
+
+Raises: any exception, with a readable text, if evaluation fails.
+"""
 
 _OLD_SELF: Final = re.compile(r"\boldSelf\b")
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
@@ -66,8 +69,8 @@ def broken_rules(
 ) -> Iterator[BrokenRule]:
     """Yield the rules that `value`, or a value inside it, breaks.
 
-    `old` is the previous value, or None if it is unknown. `unchanged` tells that `value` is part of a larger value that
-    is unchanged.
+    `old` is the previous value, or None if it is unknown. If `value` is part of a larger value that is unchanged,
+    `unchanged` is true.
     """
     unchanged = unchanged or (old is not None and is_unchanged(schema, value, old))
     rules = schema.get("x-kubernetes-validations") or ()
@@ -99,7 +102,10 @@ def _evaluate_rule(
     path: str,
     evaluate: Evaluate,
 ) -> Iterator[BrokenRule]:
-    """Yield `rule` if it is broken. `to_rule_value` converts `old` in the way in which `rule_value` was converted."""
+    """Yield `rule` if `rule_value` breaks the rule.
+
+    `to_rule_value` must be the conversion that returned `rule_value`.
+    """
     text = rule["rule"]
     variables: dict[str, Any] = {"self": rule_value}
     if _OLD_SELF.search(text):
@@ -120,7 +126,7 @@ def _evaluate_rule(
 
 
 def _rule_value_converter(schema: Schema) -> Callable[[Any], Any]:
-    """Return a function that gives a value the types of `schema` and escaped field names, for use in rules."""
+    """Return a function that converts a value for use in rules: to the types of `schema`, with escaped field names."""
     view = view_of(from_openapi(schema), [()])
     return lambda value: _with_escaped_names(schema, view(value) if view else value)
 
@@ -146,7 +152,7 @@ def _with_escaped_names(schema: Schema, value: Any) -> Any:
 def _item_key(schema: Schema) -> Callable[[Any], Hashable] | None:
     """Return a function that returns the identity of an item of a set or list map.
 
-    Return None for any other list, whose items are told apart by position.
+    Return None for any other list, whose items are identified by position.
     """
     match schema.get("x-kubernetes-list-type"):
         case "set":

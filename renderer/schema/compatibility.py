@@ -1,7 +1,7 @@
-"""Changes between two schemas, and whether they break instances of the old one.
+"""Changes between two schemas, and their effect on instances of the old schema.
 
 The classes of changes are those of kro's `pkg/graph/crd/compat`. A change is breaking if it can make a stored or
-committed instance invalid, or lose part of it.
+committed instance invalid, or remove a part of the instance.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, order=True)
 class SchemaChange:
-    """One difference between two schemas, and whether it breaks instances."""
+    """One difference between two schemas, and whether the difference breaks instances."""
 
     path: str
     """The path of the field in an instance."""

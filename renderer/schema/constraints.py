@@ -1,6 +1,6 @@
 """Effects of markers on the schema of their field, by the table of kro's SimpleSchema.
 
-The functions change the schema that is being built. All of them raise MarkerError for a value that does not fit.
+The functions change the schema that is being built. Every function raises MarkerError for a value that does not fit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
 
 
 def apply_marker(schema: Schema, marker: Marker) -> None:
-    """Apply `marker` to `schema`. The marker `required` is not applied here, because it changes the parent's schema.
+    """Apply `marker` to `schema`. The caller handles the marker `required`, which changes the parent's schema.
 
     Raises: MarkerError.
     """
@@ -51,7 +51,10 @@ def parse_boolean(marker: Marker) -> bool:
 
 
 def check_bounds(schema: Mapping[str, Any]) -> None:
-    """Check that a value can be within both bounds. Raises: MarkerError if a lower bound is above its upper bound."""
+    """Check that the bounds do not exclude every value.
+
+    Raises: MarkerError if a lower bound is above its upper bound.
+    """
     for low, high in (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")):
         if low in schema and high in schema and schema[low] > schema[high]:
             raise MarkerError(f"{low}={schema[low]} is above {high}={schema[high]}; no value fits")

@@ -1,7 +1,7 @@
 """Correlation of a new value with the old one: the old value of each part of the new value.
 
-Fields of an object correlate by name if the schema has them. Items of a list map correlate by their keys. Items of
-other lists have no old value. Source: apiserver `pkg/cel/common` (`CorrelatedObject`).
+Fields of an object correlate by name if the schema contains the fields. Items of a list map correlate by their keys.
+Items of other lists have no old value. Source: apiserver `pkg/cel/common` (`CorrelatedObject`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Structural defaulting, as the API server does it on every read and write of a custom resource.
+"""Structural defaulting, which the API server also does on every read and write of a custom resource.
 
 An absent field gets its default. If a field is null and not nullable, its value is replaced by the default, or dropped
 if there is no default. Defaults themselves are filled in the same way.
@@ -17,8 +17,8 @@ Schema = Mapping[str, Any]
 def apply_defaults(schema: Schema, value: Any, *, keep_nulls: bool = False) -> Any:
     """Return a copy of `value` in which every absent field with a default is set.
 
-    If `value` is None, it counts as absent. A null in a field that is not nullable counts as absent. If there is no
-    default, such a null is dropped, or kept with `keep_nulls`.
+    A `value` of None counts as absent. A null in a field that is not nullable counts as absent. If there is no default,
+    such a null is dropped, or kept with `keep_nulls`.
     """
     if value is None and not schema.get("nullable"):
         value = _copy(schema.get("default"))

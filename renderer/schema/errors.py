@@ -13,7 +13,7 @@ class SchemaMistake:
     """One mistake in a schema or a value, with its place."""
 
     path: str
-    """The place as an author writes it: `spec.database.size`, `types.Port`, `[2].name`."""
+    """The place in the notation of authors: `spec.database.size`, `types.Port`, `[2].name`."""
     message: str
     rule: str = ""
     """The schema keyword that a value breaks (`type`, `required`, `enum`, `duplicate`, `maxLength`).

@@ -1,6 +1,6 @@
 """Formats of texts and numbers in custom resources, and RE2 patterns, whose time is linear in the length of the text.
 
-A text is rejected only if the API server certainly refuses it. Rarely used formats are not checked.
+A text is rejected only if the API server certainly refuses the text. Rarely used formats are not checked.
 
 Source: apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kube-openapi `pkg/validation/strfmt`.
 """
@@ -23,7 +23,7 @@ _DURATION: Final = re.compile(
     r"|.*?\d\s*(ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|wk|week)[a-z]*(?![A-Za-zµ]).*",
     re.IGNORECASE | re.DOTALL,
 )
-"""A duration as Go writes it, or any text that contains a number with a unit."""
+"""A duration in Go's format, or any text that contains a number with a unit."""
 _MAIL: Final = re.compile(r".*[^@]@[^@]+", re.DOTALL)
 
 _FLOAT32: Final = 3.4028234663852886e38

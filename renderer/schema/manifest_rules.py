@@ -1,4 +1,4 @@
-"""Rules that every manifest must meet, and further ones for Secrets and CRDs.
+"""Rules that every manifest must meet, and further rules for Secrets and CRDs.
 
 The rules are OpenAPI schemas, checked by the validator of instances. Levelgate reads other fields of a manifest only
 after the rules are met. The rules require only the fields and types that Levelgate relies on.
@@ -21,7 +21,7 @@ _NAME = {"type": "string", "minLength": 1}
 
 
 def open_object(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with the fields `properties` and any others."""
+    """Return the schema of an object with the fields `properties`, which accepts additional fields."""
     return {"type": "object", "properties": properties, **_OPEN}
 
 

@@ -3,7 +3,7 @@ r"""Markers of a SimpleSchema field: the text after the first `|`.
     marker := key "=" value        separated by blanks
     value  := bare | "quoted with \" and \\" | bracketed {...} or [...]
 
-Blanks around `=` and at the end, which kro rejects, are accepted if they leave no ambiguity.
+Blanks around `=` and at the end, which kro rejects, are accepted if the marker is unambiguous.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ _CONTROL: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class MarkerError(ValueError):
-    """A marker that cannot be read or does not fit its field. The message says what to do."""
+    """A marker that cannot be read or does not fit its field. The message contains the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The key of a marker and its value as written."""
+    """A marker of a field: its key, and its value as written."""
 
     key: str
     raw: str

@@ -1,8 +1,8 @@
-"""English plurals of kinds, letter for letter as gobuffalo/flect 1.0 forms them. kro names its CRDs with flect.
+"""English plurals of kinds, letter for letter those of gobuffalo/flect 1.0, with which kro names CRDs.
 
-With another plural, a definition would make another CRD, and kro's instances could not be adopted. Therefore even
-flect's mistakes are kept (`octopus`, `octupuses`). The plural differs from flect's only if flect forms an invalid name
-(`Dns`, `dnsDNSes`).
+With a different plural, a definition would yield a different CRD, so Levelgate could not adopt instances of kro.
+Therefore even flect's mistakes are kept (`octopus`, `octupuses`). The plural differs from flect's only if flect forms
+an invalid name (`Dns`, `dnsDNSes`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ def _parse_pairs(text: str) -> dict[str, str]:
     return dict(pair.split("/") for pair in text.split())
 
 
-# Words whose plural also holds for compounds that end in them (mastermouse, mastermice).
+# Words whose plural also holds for compounds that end in the word (mastermouse, mastermice).
 _COMPOUNDING: Final = _parse_pairs(
     """
     abuse/abuses ache/aches adieu/adieux agenda/agendas aircraft/aircraft alumna/alumnae alumnus/alumni apex/apices
@@ -42,7 +42,7 @@ _EXACT_WORDS: Final = _parse_pairs(
     "alias/aliases axis/axes die/dice eia/eias louse/lice ox/oxen ssh/sshs tia/tias toe/toes use/uses"
 )
 
-# Alternative plurals. A kind that is one of them counts as plural already.
+# Alternative plurals. A kind that equals one of these plurals counts as plural already.
 _SECOND_PLURALS: Final = frozenset(
     """
     adieus alumnuses apexes appendixes aquariums auditoriums beefs buffalos bureaux cactuses codexes corpuses
@@ -51,7 +51,7 @@ _SECOND_PLURALS: Final = frozenset(
     vortexes
     """.split()
 )
-# flect forms no singular from these plurals, so it does not recognise them as plurals.
+# Plurals that flect does not recognise as plurals, because flect forms no singular from these words.
 _ONE_WAY: Final = frozenset({"medium", "ellipsis", "basis", "blues"})
 
 # Endings in order of precedence. A word that already has the plural ending is left unchanged.

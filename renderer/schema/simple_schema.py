@@ -1,10 +1,12 @@
-"""SimpleSchema to OpenAPI v3, as in kro's `pkg/simpleschema`, with all mistakes reported together.
+"""Translation of SimpleSchema to OpenAPI v3, with all mistakes reported together.
 
 The schema is structural, as Kubernetes requires. `required` lists are sorted, custom types are expanded in place, and
 every default fits its own schema.
 
-If an object has no required field and a child with a default, the object gets the default `{}`. So the child's default
-applies to instances that leave the object out.
+If an object has no required field and a child with a default, the object gets the default `{}`. Therefore the child's
+default applies to instances that leave the object out.
+
+Source: kro `pkg/simpleschema`.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from renderer.schema.validation import validate
 _T = TypeVar("_T")
 
 MAX_NODES: Final = 10_000
-"""Maximum number of schema nodes. Custom types are expanded in place, so a few lines could make a huge schema."""
+"""Maximum number of schema nodes. Custom types are expanded in place, so a few lines could yield a huge schema."""
 
 
 def to_openapi(spec: Mapping[str, Any], types: Mapping[str, Any] | None = None) -> Schema:
@@ -57,7 +59,7 @@ class _Field:
 
 
 _BROKEN: Final = _Field({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
-"""Placeholder for a field whose mistake is already recorded, so that it causes no further mistakes."""
+"""Placeholder for a field whose mistake is already recorded, so that the field causes no further mistakes."""
 
 
 class _Builder:
@@ -182,13 +184,13 @@ class _Builder:
         if schema["type"] == "array":
             self._try(path, check_list_type, schema)
         if "default" in schema:
-            default = schema["default"]  # not filled with nested defaults: the API server validates it as written
+            default = schema["default"]  # the API server validates a default without nested defaults
             for mistake in validate(schema, default) or rule_mistakes(schema, default):
                 location = f" at {mistake.path}" if mistake.path else ""
                 self._add_mistake(path, f"the default{location} does not fit the field: {mistake.message}")
 
     def _try(self, path: str, function: Callable[..., _T], *arguments: Any) -> _T | None:
-        """Return the result of `function`. If it raises a mistake, note the mistake and return None."""
+        """Return the result of `function`. If `function` raises a mistake, note the mistake and return None."""
         try:
             return function(*arguments)
         except (MarkerError, TypeSyntaxError) as error:

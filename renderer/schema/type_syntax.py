@@ -38,7 +38,7 @@ class Atomic:
 
 @dataclass(frozen=True, slots=True)
 class AnyObject:
-    """`object`, with any fields."""
+    """The type `object`, which accepts any fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ TypeSpec = Atomic | AnyObject | ListSpec | MapSpec | CustomTypeSpec
 
 
 class TypeSyntaxError(ValueError):
-    """A text that does not follow the grammar of types. The message says what to write."""
+    """A text that does not follow the grammar of types. The message contains the remedy."""
 
 
 def parse_type(text: str) -> TypeSpec:

@@ -1,9 +1,10 @@
 """One schema for instances of several revisions, which the CRD serves during a rollout.
 
-A value that fits one of the schemas fits the union and keeps all its fields. If the API server accepts every schema, it
-accepts the union. The union has all properties. Restrictions (required, patterns, rules) and defaults are kept only if
-all revisions agree. Bounds and enums are widened instead of dropped. The API server estimates the cost of rules from
-them, and refuses a schema whose rules cost too much.
+A value that fits the schema of one revision also fits the union and keeps all its fields. If the API server accepts
+every schema, the API server also accepts the union. The union contains the properties of all schemas. Restrictions
+(required, patterns, rules) and defaults are kept only if all revisions agree. Bounds and enums are widened instead of
+dropped. The API server estimates the cost of rules from bounds and enums, and refuses a schema whose rules cost too
+much.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _RULES: Final = "x-kubernetes-validations"
 
 
 class NoUnionError(RendererError):
-    """Schemas that contradict each other at `path`. Instances of such revisions have to move together."""
+    """A contradiction between the schemas of several revisions at `path`.
+
+    One CRD cannot serve instances of contradictory revisions, so all instances must move to the new revision together.
+    """
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
@@ -32,7 +36,7 @@ class NoUnionError(RendererError):
 
 
 def union(schemas: Sequence[Schema], path: str = "spec") -> dict[str, Any]:
-    """Return the union of `schemas`, which are at least one, oldest first.
+    """Return the union of `schemas`, a list of at least one schema with the oldest schema first.
 
     Raises: NoUnionError if the schemas contradict each other.
     """
@@ -69,7 +73,7 @@ def _common_keys(schemas: Sequence[Schema]) -> dict[str, Any]:
 
 
 def _widest_bounds(schemas: Sequence[Schema]) -> dict[str, Any]:
-    """Return the bounds and the enum that all schemas have, wide enough for each."""
+    """Return the bounds and the enum that all schemas contain, wide enough for the values of every schema."""
     bounds = {
         key: choose_bound(schema[key] for schema in schemas)
         for keys, choose_bound in ((LOWER_BOUNDS, min), (UPPER_BOUNDS, max))
@@ -95,8 +99,8 @@ def _fields(schemas: Sequence[Schema], path: str) -> dict[str, Any]:
 def _field(schemas: Sequence[Schema], name: str, path: str) -> dict[str, Any]:
     """Return the union of one property.
 
-    If a revision does not have the property, its default is dropped: the API server must not set it on that revision's
-    instances.
+    If a revision does not have the property, the default is dropped, because the API server must not set the property
+    on instances of that revision.
     """
     field_schemas = [schema["properties"][name] for schema in schemas if name in schema.get("properties", {})]
     merged = union(field_schemas, child_path(path, name))
@@ -112,7 +116,7 @@ def _rules(schemas: Sequence[Schema]) -> dict[str, Any]:
 
 
 def _check_list_map(schema: Schema, path: str) -> None:
-    """Check that a list map has keys, and that its items always have these keys, as the API server requires."""
+    """Check the API server's requirements on a list map: keys are declared, and every item contains the keys."""
     items, keys = schema.get("items", {}), schema.get("x-kubernetes-list-map-keys", ())
     if schema.get("x-kubernetes-list-type") == "map" and not keys:
         raise NoUnionError(path, "its items have other keys in another revision")

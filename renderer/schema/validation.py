@@ -1,4 +1,4 @@
-"""Validation of a value against its schema, as the API server validates a custom resource.
+"""Validation of a value against its schema, by the rules of the API server for custom resources.
 
 One rule is stricter: an unknown field is a mistake here, while the API server silently drops the field. The last two
 functions build schemas of Levelgate's own objects.
@@ -27,14 +27,17 @@ _NAMES: Final = {"object": "an object", "array": "a list", "string": "text", "nu
 
 _Path = tuple[str | int, ...]
 _Report = Callable[[_Path, str, str], None]
-"""Receives a mistake: path, message, schema keyword. Only this function formats the path, as most values are valid."""
+"""Function that receives the path, the message and the schema keyword of a mistake.
+
+Only this function formats the path, because most values are valid.
+"""
 
 
 def validate(schema: Schema, value: Any, *, old: Any = None) -> list[SchemaMistake]:
     """Return all mistakes of `value` in its own order, with paths from its top. Defaults are not applied first.
 
-    A part that is unchanged from `old` has no mistakes, because schemas become stricter while stored objects stay
-    (Kubernetes, "Validation ratcheting").
+    A part that is unchanged from `old` has no mistakes, because a schema may become stricter than the stored objects
+    are (Kubernetes, "Validation ratcheting").
     """
     mistakes: list[SchemaMistake] = []
     _check(
@@ -97,7 +100,7 @@ def _check_combined(schema: Schema, value: Any, path: _Path, report: _Report) ->
                 for form_mistakes in mistakes_by_form
                 if not any(problem[0] == path and problem[2] == "type" for problem in form_mistakes)
             ]
-            if len(intended) == 1:  # The other forms are for values of another type, so their mistakes would not help.
+            if len(intended) == 1:  # The mistakes of forms for a different type would not help the author.
                 for mistake in intended[0]:
                     report(*mistake)
                 continue
@@ -276,7 +279,7 @@ _CHECKS: Final[dict[type, Callable[[Schema, Any, Any, _Path, _Report], None]]] =
 
 
 def object_form(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with the fields `properties` and no others, of which `required` must be given."""
+    """Return the schema of an object that contains only the fields `properties`, and always the fields `required`."""
     return {"type": "object", "properties": properties, "required": list(required)}
 
 

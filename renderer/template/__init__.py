@@ -1,1 +1,1 @@
-"""Templates with `${...}` expressions, compiled to functions, and the typed views they read."""
+"""Templates with `${...}` expressions, compiled to functions, and the typed views that expressions read."""

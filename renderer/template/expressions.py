@@ -1,4 +1,4 @@
-"""Expressions inside a string: `${...}`. As in kro, their end is found by counting braces."""
+"""Expressions inside a string: `${...}`. As in kro, the end of an expression is found by counting braces."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def scan(text: str) -> tuple[Part, ...]:
 def parse_expression(text: str) -> Program:
     """Return the program of a standalone `${...}`.
 
-    Raises: ExpressionError if `text` is anything else or does not compile.
+    Raises: ExpressionError if `text` is not exactly one `${...}`, or if the expression does not compile.
     """
     match scan(text):
         case (Expression(text=inner),):
@@ -54,7 +54,7 @@ def parse_expression(text: str) -> Program:
 
 
 def _find_closing(text: str, start: int) -> int | None:
-    """Return the position of the brace that closes the `${` at `start`, or None if it is not closed."""
+    """Return the position of the brace that closes the `${` at `start`, or None if no brace closes the `${`."""
     depth, position = 1, start + 2
     while position < len(text):
         character = text[position]
@@ -78,7 +78,7 @@ def _find_closing(text: str, start: int) -> int | None:
 
 
 def _find_string_end(text: str, start: int) -> int | None:
-    """Return the position after the string literal that begins at `start`, or None if it is not closed."""
+    """Return the position after the string literal that begins at `start`, or None if the literal is not closed."""
     opening = _QUOTES.match(text, start)
     assert opening is not None
     quote = opening[0]

@@ -1,11 +1,11 @@
 """Templates: JSON values whose strings hold `${...}`.
 
-A string that is exactly one `${...}` is `standalone`: the value of the expression replaces it, with its type. Any other
-string with expressions is `mixed`: their values, which must be strings, are inserted into the text. Map keys are never
-expressions, and values of variables are never read as templates.
+A string that is exactly one `${...}` is `standalone`: the value of the expression replaces the string, with the value's
+type. Any other string with expressions is `mixed`: the values of the expressions, which must be strings, are inserted
+into the text. Map keys are never expressions, and values of variables are never read as templates.
 
-A template is compiled into one Python function that builds the finished value. If that function raises, the expressions
-are evaluated one by one, to find which of them failed, where and why.
+A template is compiled into one Python function that builds the finished value. If the function raises an exception, the
+expressions are evaluated one by one, to find each failed expression with its place and its error.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class TemplateError(RendererError):
 
 @dataclass(frozen=True, slots=True)
 class _Hole:
-    """A string of the template with expressions, compiled."""
+    """The compiled form of a template's string with expressions."""
 
     path: Path
     source_text: str
@@ -89,7 +89,7 @@ def _evaluate_text(program: Program, variables: Mapping[str, Any], meter: Meter)
 
 @final
 class Template:
-    """A JSON value with `${...}`, compiled to a function. `compile_template` makes it."""
+    """A JSON value with `${...}`, compiled to a function by `compile_template`."""
 
     __slots__ = ("_build", "_holes", "source")
 
@@ -137,10 +137,10 @@ class Template:
     def evaluate_partially(
         self, variables: Mapping[str, Any], is_pending: Callable[[ExpressionError], bool], meter: Meter | None = None
     ) -> tuple[Any, list[tuple[str, ExpressionError]]]:
-        """Return the value as far as it is known, and the pending errors with their paths.
+        """Return the value with all expressions that can be evaluated, and the pending errors with their paths.
 
-        An error is pending if `is_pending` returns True for it. A string with a pending error stays as written.
-        `meter` belongs to the instance that the value is part of. Raises: TemplateError with all other errors.
+        An error is pending if `is_pending` returns True for it. A string with a pending error stays unchanged. `meter`
+        belongs to the instance that the value is part of. Raises: TemplateError with all other errors.
         """
         instance_meter = meter or Meter.of_instance()
         built = self._try_build(variables, instance_meter)

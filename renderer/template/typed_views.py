@@ -39,7 +39,7 @@ def view_of(kind: Type, reads: Iterable[FieldPath]) -> View | None:
 
 
 def holds_bytes(kind: Type, place: Path) -> bool:
-    """Return whether `place` in an object of type `kind` is for bytes or a map of bytes, which JSON has as base64."""
+    """Return whether `place` in an object of type `kind` is for bytes or a map of bytes, which are base64 in JSON."""
     for step in place:
         kind = kind.fields.get(str(step), DYN) if isinstance(kind, Record) else element_of(kind)
     return kind == BYTES or element_of(kind) == BYTES

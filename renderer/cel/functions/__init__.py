@@ -60,7 +60,7 @@ _LIBRARIES = (
 )
 
 LAZY = frozenset(("or", "orValue"))
-"""Methods whose argument is evaluated only if the optional before them is empty."""
+"""Methods whose argument is evaluated only if the target, an optional, is empty."""
 
 VARIADIC = frozenset(("math.greatest", "math.least"))
 """Functions that receive several arguments as one list."""
@@ -72,5 +72,8 @@ def is_function(name: str) -> bool:
 
 
 def find_function(name: str, *, method: bool) -> Function | None:
-    """Return the function with the full name `name`, or None if there is none. With `method`, look for a method."""
+    """Return the function with the full name `name`, or None if the name is unknown.
+
+    With `method`, look for a method.
+    """
     return FUNCTIONS.get((name, method))

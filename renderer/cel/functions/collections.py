@@ -17,7 +17,10 @@ from renderer.cel.operators import add, check_sortable, contains, equal
 from renderer.cel.values import LISTS, NONE, OMIT, Optional, type_name
 
 _COMPARABLE: Final = (NUMBERS, TIMESTAMP_TYPES, DURATION_TYPES)
-"""Types that compare with each other. Unlike here, cel-go does not sort numbers of mixed types."""
+"""Sets of types whose values compare with each other.
+
+Unlike this module, cel-go does not sort numbers of mixed types.
+"""
 
 
 @overload("size(string): int", "size(bytes): int", "size(list): int", "size(map): int")
@@ -77,7 +80,7 @@ def reverse(meter: Meter, values: list[Any]) -> list[Any]:
 
 @overload("list.sort(): list")
 def sort(meter: Meter, values: list[Any]) -> list[Any]:
-    """Return the elements of `values` in ascending order. Raises: EvaluationError if they have no order."""
+    """Return the elements of `values` in ascending order. Raises: EvaluationError if the elements have no order."""
     check_sortable(values, meter)
     return sorted(values)
 
@@ -124,28 +127,31 @@ def _require_comparable(name: str, meter: Meter, values: list[Any]) -> list[Any]
 
 @overload("list.indexOf(dyn): int")
 def index_of(meter: Meter, values: list[Any], target: Any) -> int:
-    """Return the index of the first element that equals `target`, or -1 if none does."""
+    """Return the index of the first element that equals `target`, or -1 if no element equals `target`."""
     meter.spend(len(values))
     return next((index for index, value in enumerate(values) if equal(value, target, meter)), -1)
 
 
 @overload("list.lastIndexOf(dyn): int")
 def last_index_of(meter: Meter, values: list[Any], target: Any) -> int:
-    """Return the index of the last element that equals `target`, or -1 if none does."""
+    """Return the index of the last element that equals `target`, or -1 if no element equals `target`."""
     meter.spend(len(values))
     return next((index for index in reversed(range(len(values))) if equal(values[index], target, meter)), -1)
 
 
 @overload("map.merge(map): map")
 def merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the entries of both maps. Where both have a key, the value of `overrides` counts."""
+    """Return the entries of both maps. If both maps contain a key, the value of `overrides` counts."""
     meter.spend(len(base) + len(overrides))
     return type(overrides)({**base, **overrides}) if type(base) is dict else type(base)({**base, **overrides})
 
 
 @overload("map.deepMerge(map): map")
 def deep_merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) -> dict[Any, Any]:
-    """Merge as `merge` does, and merge maps under the same key in the same way. Lists and scalars are replaced."""
+    """Return the entries of both maps, with the maps under an equal key deep-merged.
+
+    If both maps contain a key whose values are not two maps, the value of `overrides` counts.
+    """
     merged = merge(meter, base, overrides)
     for key in overrides:
         if lookup(base, key).present and isinstance(base[key], dict) and isinstance(overrides[key], dict):
@@ -155,7 +161,10 @@ def deep_merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) ->
 
 @overload("lists.setAtIndex(list, int, dyn): list")
 def set_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[Any]:
-    """Return `values` with `value` in place of the element at `index`. Raises: EvaluationError if none is there."""
+    """Return `values` with `value` in place of the element at `index`.
+
+    Raises: EvaluationError if there is no element at `index`.
+    """
     _check_index(values, index, len(values) - 1)
     meter.spend(len(values))
     return [*values[:index], value, *values[index + 1 :]]
@@ -174,7 +183,7 @@ def insert_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[A
 
 @overload("lists.removeAtIndex(list, int): list")
 def remove_at(meter: Meter, values: list[Any], index: int) -> list[Any]:
-    """Return `values` without the element at `index`. Raises: EvaluationError if none is there."""
+    """Return `values` without the element at `index`. Raises: EvaluationError if there is no element at `index`."""
     _check_index(values, index, len(values) - 1)
     meter.spend(len(values))
     return [*values[:index], *values[index + 1 :]]

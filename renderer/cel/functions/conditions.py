@@ -1,7 +1,8 @@
 """kro's `runtime`: functions that make and read conditions of an instance's status.
 
 A condition is a map of `type`, `status`, `reason` and `message`, all text. kro accepts `runtime` in `status.conditions`
-only. This module does not check that: its callers do, by `Program.calls`.
+only. This module does not check where an expression is used. The callers of this module check the place by
+`Program.calls`.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ def new_condition(fields: dict[str, Any]) -> dict[str, str]:
 
 @overload("runtime.condition(map, string): map")
 def condition(meter: Meter, holder: dict[str, Any], condition_type: str) -> dict[str, str]:
-    """Return the condition `condition_type` in `holder.status.conditions`, or one with empty texts if there is none.
+    """Return the condition `condition_type` in `holder.status.conditions`, or a condition of empty texts.
 
-    Raises: EvaluationError if a field of `holder` has another type.
+    If the condition is absent, all texts of the result are empty. Raises: EvaluationError if a field of `holder` has a
+    wrong type.
     """
     conditions = _get_field(_get_field(holder, "obj", "status", {}), "obj.status", "conditions", [])
     meter.spend(len(conditions))

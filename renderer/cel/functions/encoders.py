@@ -1,7 +1,7 @@
 """Bytes and text formats: cel-go's encoders, kro's `json` and `hash`.
 
-JSON is written as Go's encoding/json writes it: with sorted keys and escaped `<`, `>` and `&`. JSON is read as Go reads
-it: every number is a double.
+JSON is written with sorted keys and escaped `<`, `>` and `&`. Every number in JSON is read as a double. Source: Go's
+encoding/json.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def json_unmarshal(meter: Meter, text: str) -> Any:
 def _estimate_depth(text: str) -> int:
     """Return an upper bound of the nesting depth of the JSON text `text`.
 
-    The bound is the number of opening brackets. If that exceeds _MAX_JSON_DEPTH, return the exact depth instead.
+    The bound is the number of opening brackets. If this number exceeds _MAX_JSON_DEPTH, return the exact depth instead.
     """
     brackets = text.count("[") + text.count("{")
     return brackets if brackets <= _MAX_JSON_DEPTH else _measure_depth(text)

@@ -21,18 +21,21 @@ _INTEGERS: Final = {int: "int", UInt: "uint"}
 @overload("math.greatest(list): dyn", "math.greatest(int): int", "math.greatest(uint): uint")
 @overload("math.greatest(double): double")
 def greatest(meter: Meter, values: Any) -> Any:
-    """Return the greatest of the numbers. Raises: EvaluationError for an empty list or other values."""
+    """Return the greatest of the numbers.
+
+    Raises: EvaluationError for an empty list, or a value that is not a number.
+    """
     return _extreme("math.greatest", greater, meter, values)
 
 
 @overload("math.least(list): dyn", "math.least(int): int", "math.least(uint): uint", "math.least(double): double")
 def least(meter: Meter, values: Any) -> Any:
-    """Return the least of the numbers. Raises: EvaluationError for an empty list or other values."""
+    """Return the least of the numbers. Raises: EvaluationError for an empty list, or a value that is not a number."""
     return _extreme("math.least", less, meter, values)
 
 
 def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) -> Any:
-    """Return the first number for which `better` prefers no other. The types of the numbers may differ.
+    """Return the first number to which `better` prefers no other number. The types of the numbers may differ.
 
     `values` is one number or a list. Several arguments of a call arrive as one list.
     """
@@ -79,7 +82,10 @@ def sqrt(value: float) -> float:
 
 @overload("math.abs(int): int", "math.abs(uint): uint", "math.abs(double): double")
 def absolute(value: Any) -> Any:
-    """Return the absolute value of `value`. Raises: EvaluationError for the least int, which has none in 64 bits."""
+    """Return the absolute value of `value`.
+
+    Raises: EvaluationError for the least int, whose absolute value does not fit into 64 bits.
+    """
     return check_int_range(abs(value)) if type(value) is int else (value if type(value) is UInt else abs(value))
 
 

@@ -28,7 +28,7 @@ class Format:
 
     name: str
     check: Callable[[Meter, str], str | None]
-    """Returns the mistake of a text, or None if the text is valid."""
+    """Function that returns the mistake in a text, or None if the text is valid."""
 
 
 register_type(Format, "kubernetes.NamedFormat", "named_format")
@@ -126,7 +126,7 @@ for _name, _format in FORMATS.items():
 
 @overload("format.named(string): optional_type", namespaced=True)
 def find_format(name: str) -> Optional:
-    """Return an optional of the format called `name`, or an empty optional if there is none."""
+    """Return an optional of the format called `name`, or an empty optional if no format is called `name`."""
     return Optional(FORMATS[name]) if name in FORMATS else NONE
 
 

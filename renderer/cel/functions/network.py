@@ -1,6 +1,6 @@
 """IP addresses and CIDR ranges (Kubernetes' `ip` and `cidr` libraries).
 
-Texts are read as Go's net/netip reads them. Leading zeros, zones, and IPv4 addresses mapped into IPv6 are rejected.
+Leading zeros, zones, and IPv4 addresses mapped into IPv6 are rejected. Source: Go's net/netip.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BROADCAST: Final = "255.255.255.255"
 
 @dataclass(frozen=True, slots=True)
 class IP:
-    """An IP address, as `ip()` returns it."""
+    """An IP address, the value of `ip()`."""
 
     address: IPv4Address | IPv6Address
 

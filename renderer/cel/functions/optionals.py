@@ -1,6 +1,7 @@
 """Optional values (cel-go, "optional types").
 
-`or` and `orValue` are lazy: both evaluators call `comprehensions` instead.
+The argument of `or` and `orValue` is lazy. Therefore both evaluators call the functions of `comprehensions` instead of
+the functions that are declared here for `or` and `orValue`.
 """
 
 from __future__ import annotations

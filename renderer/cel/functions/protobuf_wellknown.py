@@ -1,8 +1,8 @@
 """Well-known types of Protobuf that cel-go's standard environment constructs: `google.protobuf.Int32Value{value: 3}`.
 
-CEL has no values of these types. A constructed message is a plain number, text, list, map, timestamp or duration (CEL
-language definition, "Protocol Buffer Data Conversion"). Each message is a function of the map of its fields. Messages
-of other types cannot be constructed.
+CEL has no values of well-known types. A constructed message is a plain number, text, list, map, timestamp or duration
+(CEL language definition, "Protocol Buffer Data Conversion"). Each message is a function of the map of its fields.
+Messages of other types cannot be constructed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BILLION: Final = 10**9
 
 
 def _typed_field(message: str, fields: Fields, name: str, default: Any) -> Any:
-    """Return the value of the field `name`, or `default` if it is absent.
+    """Return the value of the field `name`, or `default` if the field is absent.
 
     Raises: EvaluationError if the value does not have the type of `default`.
     """
@@ -148,9 +148,9 @@ _VALUE_DEFAULTS: Final[dict[str, Any]] = {
 
 @overload("google.protobuf.Value{}(map): dyn", namespaced=True)
 def value(meter: Meter, fields: Fields) -> Any:
-    """Return the JSON value of the field that is given.
+    """Return the JSON value of the field that the message contains.
 
-    Protobuf accepts one field only. If several are given, the last one counts.
+    Protobuf accepts one field only. If the message contains several fields, the last field counts.
     """
     _check_field_names("google.protobuf.Value", fields, *_VALUE_DEFAULTS)
     if not fields:

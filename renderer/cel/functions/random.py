@@ -1,4 +1,4 @@
-"""kro's `random`: values computed from a seed. The same seed gives the same value as in kro, at any time."""
+"""kro's `random`: values computed from a seed. The same seed always yields the same value as in kro."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @overload("random.seededString(int, string): string")
 def seeded_string(meter: Meter, length: int, seed: str) -> str:
-    """Return `length` characters, one for each 4 bytes of SHA-256(`seed`). As in kro, they repeat after 8 characters.
+    """Return `length` characters, one for each 4 bytes of SHA-256(`seed`).
+
+    As in kro, the ninth and later characters repeat the first 8.
 
     Raises: EvaluationError if `length` is not positive.
     """

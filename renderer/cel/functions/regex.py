@@ -19,9 +19,12 @@ _MAX_PATTERN_CHARACTERS: Final = 10_000
 _MAX_PATTERN_BYTES: Final = 1 << 22
 """Bytes of memory that one compiled pattern may use."""
 _UNITS_PER_MATCH: Final = 35
-"""Building one match object in Python takes a few microseconds. A unit is 0.1 microseconds."""
+"""The cost of one match. Python needs a few microseconds to build a match object. A unit is 0.1 microseconds."""
 _CHARACTERS_PER_UNIT: Final = 100
-"""After each match, RE2 may scan the whole rest of the text. RE2 scans some 100 characters in a unit."""
+"""The number of characters that RE2 scans in one unit.
+
+This cost counts for each match, because RE2 may scan the whole rest of the text after each match.
+"""
 _REFERENCE: Final = re.compile(r"\\(.?)", re.DOTALL)
 
 
@@ -33,7 +36,7 @@ def matches(meter: Meter, text: str, pattern: str) -> bool:
 
 @overload("string.find(string): string")
 def find(meter: Meter, text: str, pattern: str) -> str:
-    """Return the first match of `pattern` in `text`, or an empty text if there is none."""
+    """Return the first match of `pattern` in `text`, or an empty text without a match."""
     first_match = _search(meter, text, pattern)
     return first_match[0] if first_match else ""
 
@@ -48,8 +51,8 @@ def find_all(meter: Meter, text: str, pattern: str, limit: int = -1) -> list[str
 def extract(meter: Meter, text: str, pattern: str) -> Optional:
     """Return an optional of the first match, or of its single group if `pattern` has one.
 
-    Return `NONE` if nothing matches or the group took no part in the match. Raises: EvaluationError if `pattern` has
-    more than one group.
+    Return `NONE` if nothing matches or if the match does not include the group. Raises: EvaluationError if `pattern`
+    has more than one group.
     """
     group = _single_group(pattern)
     first_match = _search(meter, text, pattern)
@@ -60,7 +63,7 @@ def extract(meter: Meter, text: str, pattern: str) -> Optional:
 def extract_all(meter: Meter, text: str, pattern: str) -> list[str]:
     """Return all matches, or the texts of the single group if `pattern` has one.
 
-    A match in which the group took no part is left out. Raises: EvaluationError if `pattern` has more than one group.
+    A match that does not include the group is left out. Raises: EvaluationError if `pattern` has more than one group.
     """
     group = _single_group(pattern)
     return [match[group] for match in _find_matches(meter, text, pattern, -1) if match[group] is not None]
@@ -77,7 +80,7 @@ def _single_group(pattern: str) -> int:
 
 @overload("regex.replace(string, string, string): string", "regex.replace(string, string, string, int): string")
 def replace(meter: Meter, text: str, pattern: str, replacement: str, limit: int = -1) -> str:
-    r"""Return `text` with its first `limit` matches replaced, or with all replaced if `limit` is negative.
+    r"""Return `text` with its first `limit` matches replaced, or with all matches replaced if `limit` is negative.
 
     In `replacement`, `\1` to `\9` are the groups and `\0` is the whole match. Raises: EvaluationError for a reference
     to a group that `pattern` does not have.
@@ -140,7 +143,10 @@ def _get_pattern(pattern: str) -> Any:
 
 @lru_cache(maxsize=512)
 def _compile(pattern: str) -> Any:
-    """Return the compiled `pattern`, or its mistake as text. Cached, because compiling costs more than a search."""
+    """Return the compiled `pattern`, or its mistake as text.
+
+    The result is cached, because compiling a pattern costs more than a search.
+    """
     import re2
 
     if len(pattern) > _MAX_PATTERN_CHARACTERS:

@@ -5,7 +5,8 @@
 
 A signature that starts with a type declares a method of that type. Any other qualifier (`json.marshal`) is part of the
 name. `dyn` accepts every type. `Type{}` constructs a message from the map of its fields. An implementation whose first
-parameter is called `meter` receives the budget. A class or built-in function takes one operand.
+parameter is called `meter` receives the budget. An implementation that is a class or a built-in function accepts one
+operand.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _SIGNATURE: Final = re.compile(
 class Overload:
     """One signature with its implementation.
 
-    `types` are the accepted types of each operand. For a method, the first operand is its target. None accepts all
-    types.
+    `types` contains the accepted types of each operand, or None if the operand may have any type. For a method, the
+    first operand is its target.
     """
 
     types: tuple[frozenset[type] | None, ...]
@@ -64,11 +65,11 @@ class Function:
         return implementation(meter, *operands)
 
     def unary(self, meter: Meter, operand: Any) -> Any:
-        """Call as `__call__` does, but faster, with one operand."""
+        """Return the value of a call with one operand, faster than `__call__`."""
         return (self._chosen.get((type(operand),)) or self._choose(operand))(meter, operand)
 
     def binary(self, meter: Meter, left: Any, right: Any) -> Any:
-        """Call as `__call__` does, but faster, with two operands."""
+        """Return the value of a call with two operands, faster than `__call__`."""
         return (self._chosen.get((type(left), type(right))) or self._choose(left, right))(meter, left, right)
 
     def _choose(self, *operands: Any) -> Implementation:
@@ -80,14 +81,14 @@ class Function:
         raise NoOverloadError(self.format_call(*map(type_name, operands)), operands)
 
     def format_call(self, *operands: str) -> str:
-        """Return a call with these operands as text."""
+        """Return the text of a call whose operands have the texts `operands`, such as names of types."""
         if self.method:
             return f"{operands[0]}.{self.name}({', '.join(operands[1:])})"
         return f"{self.name}({', '.join(operands)})"
 
     @property
     def arities(self) -> frozenset[int]:
-        """Numbers of operands that the overloads take, including a method's target."""
+        """Numbers of operands that the overloads accept, including a method's target."""
         return frozenset(len(candidate.types) for candidate in self.overloads)
 
     @property
@@ -97,13 +98,17 @@ class Function:
 
 _TABLE: Final[dict[tuple[str, bool], Function]] = {}
 FUNCTIONS: Final[Mapping[tuple[str, bool], Function]] = MappingProxyType(_TABLE)
-"""By name and whether it is a method, each function. Filled while the library modules are imported."""
+"""Each function, by its name and whether the function is a method.
+
+The table is filled while the library modules are imported.
+"""
 
 
 def overload(*signatures: str, namespaced: bool = False) -> Callable[[_F], _F]:
     """Return a decorator that declares a function as the implementation of `signatures`.
 
-    With `namespaced`, the qualifier is part of the name even if it is also a type (`ip.isCanonical`).
+    With `namespaced`, the qualifier is part of the name even if the qualifier is also the name of a type
+    (`ip.isCanonical`).
     """
 
     def declare(implementation: _F) -> _F:
@@ -115,7 +120,7 @@ def overload(*signatures: str, namespaced: bool = False) -> Callable[[_F], _F]:
 
 
 def overload_each(implementations: Mapping[str, Implementation]) -> None:
-    """Declare each of `implementations`, which are given by signature."""
+    """Declare each of `implementations` as the implementation of its key, a signature."""
     for signature, implementation in implementations.items():
         _declare(signature, implementation, namespaced=False)
 

@@ -21,7 +21,7 @@ _MAX_TEXT_CHARACTERS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Semver:
-    """The three numbers and the pre-release of a version. Build metadata takes no part in comparisons."""
+    """The three numbers and the pre-release of a version. Comparisons ignore build metadata."""
 
     numbers: tuple[int, int, int]
     prerelease: tuple[tuple[bool, int, str], ...]

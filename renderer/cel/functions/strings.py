@@ -1,6 +1,6 @@
 """Strings: CEL core and cel-go's strings extension.
 
-Positions and sizes count code points. Every function pays for its result before it builds the result.
+Positions and sizes count code points. Every function pays for its result before the result is built.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def upper_ascii(meter: Meter, text: str) -> str:
 
 @overload("string.trim(): string")
 def trim(meter: Meter, text: str) -> str:
-    """Return `text` without white space at its ends, as Unicode defines it."""
+    """Return `text` without white space, in the sense of Unicode, at its ends."""
     meter.produce(len(text))
     return text.strip(_SPACE)
 

@@ -1,6 +1,6 @@
 """Accessors of timestamps and durations (CEL language definition, "Date/time functions").
 
-Time zones come from the tzdata package, so that a machine's own data cannot change what is rendered.
+Time zones are read from the tzdata package, so that the time zones of a machine cannot change rendered objects.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ for _name, _unit in _UNITS.items():
 
 @overload("duration.getMilliseconds(): int")
 def milliseconds(length: timedelta) -> int:
-    """Return the milliseconds after the last whole second (CEL language definition). cel-go returns the total."""
+    """Return the milliseconds after the last whole second (CEL language definition).
+
+    Unlike this function, cel-go returns the whole duration in milliseconds.
+    """
     whole = abs(length) % timedelta(seconds=1) // timedelta(milliseconds=1)
     return whole if length >= timedelta(0) else -whole
 

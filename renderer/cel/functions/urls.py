@@ -1,4 +1,7 @@
-"""URLs (Kubernetes' `url` library), read as Go's net/url reads them: an absolute URI or an absolute path."""
+"""URLs (Kubernetes' `url` library): absolute URIs and absolute paths.
+
+Source: Go's net/url.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ _UNESCAPED_IN_PATH: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 
 @dataclass(frozen=True, slots=True)
 class URL:
-    """The parts of a URL. `host` includes port and brackets, `path` is escaped, `query` is as written."""
+    """The parts of a URL.
+
+    `host` includes port and brackets, `path` is escaped, and `query` is unchanged text of the URL.
+    """
 
     scheme: str
     user: str
