@@ -10,21 +10,21 @@ from renderer.frozen import dataclass
 T = TypeVar("T", float, timedelta)
 
 _MAX_DOUBLINGS: Final = 32
-"""Limit of the exponent. It is beyond every maximum in use, and small enough that no product overflows."""
+"""Limit of the exponent. Above this limit every wait is at its maximum, and a larger product could overflow."""
 
 
 def exponential_backoff(failures: int, first: T, maximum: T) -> T:
     """Return the wait before the next try, at most `maximum`.
 
-    Without an earlier failure the wait is `first`. Each of `failures` doubles it.
+    Without an earlier failure the wait is `first`. Each of `failures` doubles the wait.
     """
     return min(first * (1 << min(failures, _MAX_DOUBLINGS)), maximum)
 
 
 def is_waiting(until: datetime, max_wait: timedelta, now: datetime) -> bool:
-    """Return whether `until` is still to come.
+    """Return whether `until` is in the future.
 
-    If `until` is more than `max_wait` after `now`, the clock was set back, and the wait is over.
+    If `until` is more than `max_wait` after `now`, the clock was set back. Then the wait is over.
     """
     return timedelta() < until - now <= max_wait
 

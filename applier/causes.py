@@ -60,7 +60,7 @@ class Reason(StrEnum):
 
     @property
     def is_queued(self) -> bool:
-        """Return whether the wait ends by itself as soon as other instances of the rollout have proceeded."""
+        """Return whether the reason is a wait that ends as soon as other instances of the rollout have proceeded."""
         return self in {Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED}
 
     @property
@@ -119,7 +119,7 @@ class EventReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CauseRef:
-    """Reference to an object behind a cause, such as a window. A time that is not known is None."""
+    """Reference to an object that contributes to a cause, such as a window. An unknown time is None."""
 
     kind: str
     name: str
@@ -132,7 +132,7 @@ class CauseRef:
 class Cause:
     """Explanation of why a set or one of its nodes waits or has failed.
 
-    A time that is not known is None.
+    An unknown time is None.
     """
 
     reason: Reason
@@ -140,20 +140,20 @@ class Cause:
     node: str = ""
     """Id of the node that waits. Empty if the set itself waits."""
     object_key: ObjectKey | None = None
-    """Object for a person to look at."""
+    """Object that a person has to inspect."""
     since: datetime | None = None
     until: datetime | None = None
     """Earliest time at which the wait can end."""
     blockers: tuple[str, ...] = ()
     """Nodes of the same set, or instances of the same rollout, that have to proceed first."""
     references: tuple[CauseRef, ...] = ()
-    """Objects behind the cause, such as windows, each with a reason of its own."""
+    """Objects that contribute to the cause, such as windows. Each reference has its own reason."""
     dependents: tuple[str, ...] = ()
     """Nodes that wait only because of this cause."""
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Further facts for reports, as JSON."""
     is_shared: bool = False
-    """True if the record of the rollout has the time and the references, once for all its instances."""
+    """True if the record of the rollout stores the time and the references once, for all instances of the rollout."""
 
     @classmethod
     def from_error(cls, error: ClusterError) -> Cause:
@@ -165,7 +165,7 @@ class Cause:
             case AdoptionWouldChange():
                 return cls(Reason.CONFLICT, str(error))
             case Immutable():
-                # A replacement deletes the object, and perhaps data with the object, so only a person may permit it.
+                # A replacement deletes the object, perhaps with data, so only a person may permit a replacement.
                 advice = (
                     f"change it back, or let the object be deleted and created again with {well_known.REPLACE}: allowed"
                 )

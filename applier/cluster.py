@@ -1,7 +1,7 @@
 """Port to one Kubernetes cluster: every request that the applier makes.
 
 Objects are plain dicts, as in JSON. Every method may raise `errors.ClusterError`. If the server certainly did not carry
-out a request (429, 503, refused connections), each adapter retries it for a limited time.
+out a request (429, 503, refused connections), each adapter retries the request for a limited time.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from renderer.frozen import dataclass
 from renderer.identity import GroupKind, ObjectKey
 
 ClusterName = NewType("ClusterName", str)
-"""Name of a cluster, made by `parse_cluster_name` or `context_name`. It is a type of its own, so that mypy rejects
-plain text.
-"""
+"""Name of a cluster, made by `parse_cluster_name` or `context_name`. The separate type makes mypy reject plain text."""
 
 LOCAL_CLUSTER: Final = ClusterName("local")
 """Name of the one cluster of a process without a fleet."""
@@ -33,7 +31,7 @@ _CLUSTER_NAME_FORMAT: Final = re.compile(rf"({DNS_LABEL.pattern}#)?{DNS_LABEL.pa
 def parse_cluster_name(text: str) -> ClusterName:
     """Return `text` as a cluster name: `eu-1`, or `capi#eu-1` for a cluster that the provider `capi` knows.
 
-    Raises: ValueError, whose text states the format.
+    Raises: ValueError with a text that describes the format.
     """
     if not _CLUSTER_NAME_FORMAT.fullmatch(text):
         raise ValueError(
@@ -44,10 +42,10 @@ def parse_cluster_name(text: str) -> ClusterName:
 
 
 def context_name(text: str) -> ClusterName:
-    """Return `text` as a cluster name without checking it, for messages about the only cluster.
+    """Return `text` as a cluster name without checking the format, for messages about the only cluster.
 
-    An example is a context of a kubeconfig. If a process has several clusters, their names come from
-    `parse_cluster_name`.
+    `text` is, for example, a context of a kubeconfig. If a process has several clusters, `parse_cluster_name` makes the
+    names.
     """
     return ClusterName(text)
 
@@ -60,16 +58,18 @@ CONTENT_MANAGER, PARENT_MANAGER, STATUS_MANAGER, CLI_MANAGER = (
     "levelgate-status",
     "levelgate-cli",
 )
-"""Field managers of Levelgate. The first owns the content of objects. The second owns the ApplySet keys and finalizers
-of parents. The third owns the status of instances. The fourth owns annotations that commands write for people.
+"""Field managers of Levelgate. The first manager owns the content of objects. The second manager owns the ApplySet keys
+and finalizers of parents. The third manager owns the status of instances. The fourth manager owns annotations that
+commands write for people.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind as the server serves it.
+    """Kind that a server serves, with the versions of the kind.
 
-    `version` is the preferred version, and `other_versions` are the others. `plural` is the name in paths.
+    `version` is the preferred version, and `other_versions` are all other served versions. `plural` is the name of the
+    kind in request paths.
     """
 
     group: str
@@ -94,7 +94,7 @@ class Resource:
 class Discovery:
     """Kinds that a cluster serves.
 
-    Groups in `stale_groups` gave no answer, so their kinds are unknown, not absent.
+    The server did not answer for the groups in `stale_groups`, so the kinds of these groups are unknown, not absent.
     """
 
     resources: Mapping[GroupKind, Resource]
@@ -103,7 +103,7 @@ class Discovery:
     def is_listable(self, kind: GroupKind) -> bool:
         """Return whether objects of `kind` can be listed.
 
-        A review such as TokenReview cannot: it is served, but never stored.
+        Objects of a review kind such as TokenReview cannot be listed, because the server never stores a review.
         """
         return kind in self.resources and "list" in self.resources[kind].verbs
 
@@ -112,7 +112,7 @@ class Discovery:
 class ResourceAttributes:
     """Permission for a verb on a resource, where `*` stands for all verbs or resources.
 
-    An empty `namespace` means all namespaces, and cluster scope.
+    An empty `namespace` means all namespaces and cluster-scoped objects.
     """
 
     group: str
@@ -135,7 +135,7 @@ class ResourceAttributes:
 
 @dataclass(frozen=True, slots=True, order=True)
 class WatchTarget:
-    """Objects to watch: those of a kind in a namespace that match `selector`, or the single object called `name`.
+    """Objects to watch: all objects of a kind in a namespace that match `selector`, or the single object `name`.
 
     An empty `namespace` means all namespaces.
     """
@@ -150,7 +150,8 @@ class WatchTarget:
 class WatchEvent:
     """Change that a watch reports.
 
-    `object` has the metadata of the object after the change. If the object was `deleted`, it has the metadata before.
+    `object` contains the metadata after the change. If the object was `deleted`, `object` contains the metadata before
+    the deletion.
     """
 
     object: Object
@@ -164,7 +165,7 @@ class Cluster(Protocol):
 
     @property
     def server_time(self) -> datetime | None:
-        """Return the present time of the server's clock, within 2 s, derived from its last answer.
+        """Return the present time of the server's clock, within 2 s, derived from the last answer of the server.
 
         Return None before the first answer.
         """
@@ -172,7 +173,7 @@ class Cluster(Protocol):
     async def discover(self, *, refresh: bool = False) -> Discovery:
         """Return the kinds that the cluster serves.
 
-        They are cached until a call with `refresh`, or until a request raises KindNotServed.
+        The kinds are cached until a call with `refresh`, or until a request raises KindNotServed.
         """
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
@@ -202,9 +203,9 @@ class Cluster(Protocol):
         """
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
-        """Patch the object `key` by JSON merge patch (RFC 7386), and return it as stored, or None if it is absent.
+        """Patch the object `key` by JSON merge patch (RFC 7386), and return the stored object.
 
-        A uid or resourceVersion in `patch` is a precondition.
+        Return None if the object is absent. A uid or resourceVersion in `patch` is a precondition.
 
         Raises: StaleWrite if a precondition does not hold.
         """
@@ -212,24 +213,24 @@ class Cluster(Protocol):
     async def delete(
         self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
     ) -> None:
-        """Delete the object `key` with this `uid`, and with this `resource_version` if it is given.
+        """Delete the object `key` with this `uid`, and with this `resource_version` if a version is given.
 
-        An absent object needs no deletion, so the call succeeds.
+        If the object is absent, the call succeeds.
 
         Raises: StaleWrite if the uid or version differs.
         """
 
     def with_user(self, user: str) -> Cluster:
-        """Return this cluster with requests that impersonate `user`, and so have only the rights of `user`.
+        """Return this cluster with requests that impersonate `user`, so that a request has only the rights of `user`.
 
         Raises: Denied if Levelgate may not impersonate `user`.
         """
 
     def with_versions(self, versions: Mapping[GroupKind, str]) -> Cluster:
-        """Return this cluster with reads of the kinds in `versions` in the given version, if the server has it."""
+        """Return this cluster, which reads each kind in `versions` in the given version if that version is served."""
 
     def without_retries(self) -> Cluster:
-        """Return this cluster with single attempts of writes.
+        """Return this cluster, which attempts each write only once.
 
         A write that was certainly not carried out raises Unavailable at once.
         """

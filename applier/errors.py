@@ -1,4 +1,4 @@
-"""Errors of the applier, one class for each reaction of the caller. The adapters translate foreign errors into them."""
+"""Errors of the applier, one class for each reaction of the caller. The adapters translate other errors into these."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StatusCause:
-    """Entry of `details.causes` in a refusal.
+    """Entry of `details.causes` in the status object with which a server refuses a request.
 
-    It holds the path `field`, the server's `reason`, and a `message` for people.
+    `field` is the path of the rejected field, `reason` is the reason code, and `message` is a text for people.
     """
 
     field: str
@@ -31,10 +31,10 @@ class ApplierError(Exception):
 
 
 class ClusterError(ApplierError):
-    """A request that the server refused or did not answer.
+    """Failure of a request that the server refused or did not answer.
 
-    `status` is the HTTP status, or 0 without an answer. `reason` is the server's reason code, and `causes` are its
-    details. The text never contains values of Secrets.
+    `status` is the HTTP status, or 0 without an answer. `reason` is the reason code of the server, and `causes` are the
+    details of the refusal. The text of the error never contains values of Secrets.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ClusterError(ApplierError):
         self.causes = causes
 
     def with_rewritten_text(self, rewrite: Callable[[str], str]) -> Self:
-        """Return this error with `rewrite` applied to its message and to the messages of its causes."""
+        """Return this error with `rewrite` applied to the message of the error and to the messages of the causes."""
         rewritten = copy(self)
         rewritten.args = tuple(rewrite(argument) for argument in self.args)
         rewritten.causes = tuple(
@@ -56,74 +56,74 @@ class ClusterError(ApplierError):
 
 
 class NotFound(ClusterError):
-    """A request for an object that does not exist."""
+    """Failure of a request for an object that does not exist."""
 
 
 class KindNotServed(ClusterError):
-    """A request for a kind that the server does not serve, at least not yet.
+    """Failure of a request for a kind that the server does not serve, at least not yet.
 
-    This never proves that the kind has no objects.
+    This failure never proves that the kind has no objects.
     """
 
 
 class FieldConflict(ClusterError):
-    """A server-side apply of fields that other managers own.
+    """Failure of a server-side apply that sets fields of other managers.
 
-    Each of `causes` is about one field, and its message names the manager.
+    Each of `causes` is about one field, and the message of the cause names the manager.
     """
 
 
 class StaleWrite(ClusterError):
-    """A write whose precondition (uid or resourceVersion) did not hold.
+    """Failure of a write whose precondition (uid or resourceVersion) did not hold.
 
     The caller reads the object again, then decides again.
     """
 
 
 class Invalid(ClusterError):
-    """A request with a mistake of the author (422, 400, or 500 from a typed patch).
+    """Failure of a request because of a mistake of the author (422, 400, or 500 from a typed patch).
 
-    The server will never accept this object.
+    The server will never accept the object of this request.
     """
 
 
 class Immutable(Invalid):
-    """A change of fields that the object keeps for life.
+    """Failure of a change of fields that cannot change while the object exists.
 
-    Only a new object can have other values.
+    Only a new object can have other values in these fields.
     """
 
 
 class AdoptionWouldChange(ClusterError):
-    """An adoption that was permitted only without changes, and would change fields.
+    """Failure of an adoption that would change fields, although only an adoption without changes was permitted.
 
     The message names these fields.
     """
 
 
 class ServerAltered(ClusterError):
-    """A write that the server stored differently, so that the next plan would repeat it.
+    """Failure of a write that the server stored differently, so that the next plan would repeat the write.
 
     The message names the difference.
     """
 
 
 class Denied(ClusterError):
-    """A request that RBAC, a quota or admission forbids."""
+    """Failure of a request that RBAC, a quota or admission forbids."""
 
 
 class NamespaceTerminating(ClusterError):
-    """A write into a namespace that is being deleted.
+    """Refusal of a write into a namespace that is being deleted.
 
-    This is not a failure. The caller waits until the namespace is gone.
+    The caller does not report a failure, and waits until the namespace is gone.
     """
 
 
 class Unavailable(ClusterError):
-    """A request that an overloaded or unreachable server certainly did not carry out.
+    """Failure of a request that an overloaded or unreachable server certainly did not carry out.
 
-    `retry_after` is in seconds, or None if the server did not say. If `is_transient`, the same request may succeed
-    within seconds.
+    `retry_after` is in seconds, or None if the server sent no such time. If `is_transient` is true, the same request
+    may succeed within seconds.
     """
 
     def __init__(
@@ -141,19 +141,19 @@ class Unavailable(ClusterError):
 
 
 class PostponedTooLong(ClusterError):
-    """A write that the server postponed at every attempt for minutes.
+    """Failure of a write that the server postponed at every attempt for minutes.
 
-    A person has to find the cause. Attempts continue.
+    A person has to find the cause. Levelgate continues to retry the write.
     """
 
 
 class UnknownOutcome(ClusterError):
-    """A write that the server may or may not have carried out. The caller reads the object before it decides."""
+    """Unknown outcome: the server may or may not have carried out the write. The caller reads the object first."""
 
 
 class WriteInFlight(ClusterError):
-    """A write without an answer yet. The state of its object is unknown."""
+    """Missing answer to a write in flight. The state of the written object is unknown."""
 
 
 class ConfigurationError(ApplierError):
-    """A cluster that cannot be chosen, or credentials that cannot be used. The message says what to do."""
+    """Failure to choose a cluster or to use its credentials. The message names the correction."""

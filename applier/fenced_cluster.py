@@ -17,8 +17,8 @@ from renderer.identity import GroupKind, ObjectKey
 class FencedCluster:
     """Adapter of `applier.cluster.Cluster` that rejects writes without leadership. Reads and dry runs pass.
 
-    `check` raises an exception if the process may no longer write. It runs before each attempt, since the lease may
-    expire between two attempts.
+    `check` raises an exception if the process may no longer write. `check` runs before each attempt, because the lease
+    may expire between two attempts.
     """
 
     cluster: Cluster

@@ -15,7 +15,7 @@ from renderer.label_selector import LabelSelector
 
 @dataclass
 class RecordedCluster:
-    """Adapter of `applier.cluster.Cluster` over `objects`. All other objects are absent.
+    """Adapter of `applier.cluster.Cluster` over `objects`. Objects that are not in `objects` are absent.
 
     Writes and watches raise Denied.
     """

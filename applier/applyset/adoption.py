@@ -1,7 +1,7 @@
 """Adoption of objects that exist but are in no set: the tools that manage them, and the fields of their owners. Pure.
 
-An object is adopted once. All fields that the old owner applied become ours. So the first apply removes fields that Git
-does not declare, and later removals from Git take effect.
+An object is adopted once. Levelgate becomes the manager of all fields that the old owner applied. So the first apply
+removes fields that Git does not declare, and later removals from Git take effect.
 
 Source: KEP-2155, "upgrading from client-side to server-side apply".
 """
@@ -27,13 +27,13 @@ from renderer.identity import ObjectKey
 from renderer.kinds import CRD
 
 _APPLYSET_KEY_MANAGERS = ("kubectl-applyset", kro.PARENT_KEYS_MANAGER)
-"""Field managers of ApplySet keys on parents (KEP-3659). They own no content, although their names begin with a prefix
-of a tool.
+"""Field managers of ApplySet keys on parents (KEP-3659). These managers own no content, although their names begin with
+a prefix of a tool.
 """
 
 
 class AdoptPolicy(StrEnum):
-    """Policy that says which objects a source may adopt. The values are part of the API."""
+    """Policy for the objects that a source may adopt. The values are part of the API."""
 
     NO_ADOPTION = "Never"
     IF_EQUAL = "IfEqual"
@@ -44,9 +44,10 @@ class AdoptPolicy(StrEnum):
 class Tool:
     """Marks by which the objects of another tool are recognised.
 
-    `manager_prefixes` are prefixes of its field managers, and `marker_keys` its labels or annotations. `stop_advice`
-    says how a person stops the tool first, so that two tools do not write the same object. `record_paths` are prefixes
-    of paths where the tool keeps its own records. These records are not content, so they count as no difference.
+    `manager_prefixes` are prefixes of the tool's field managers, and `marker_keys` are labels or annotations of the
+    tool. `stop_advice` describes how a person stops the tool first, so that two tools do not write the same object.
+    `record_paths` are prefixes of paths where the tool keeps its own records. These records are not content, so changes
+    of these paths are not differences.
     """
 
     manager_prefixes: tuple[str, ...]
@@ -88,16 +89,16 @@ TOOLS: Mapping[str, Tool] = {
 }
 _PART_OF_PATH = f".metadata.labels.{well_known.PART_OF}"
 _KEPT_LABEL_PREFIX = "kro.run/"
-"""Prefix of the labels of kro that stay, since selectors may use them. After adoption they have no owner."""
+"""Prefix of the labels of kro that stay, because selectors may use these labels. Adopted labels have no owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
     """Permission of a source to adopt.
 
-    Objects that no tool manages have no owner, so `policy` alone decides about them. Objects of a tool may be adopted
-    only if the tool is in `tools`. If kro was found running, `running_kro` says how, and objects of kro are not
-    adopted.
+    Objects that no tool manages have no owner, so `policy` alone decides about these objects. Objects of a tool may be
+    adopted only if the tool is in `tools`. If kro was found running, `running_kro` contains the evidence, and objects
+    of kro are not adopted.
     """
 
     policy: AdoptPolicy = AdoptPolicy.NO_ADOPTION
@@ -106,9 +107,9 @@ class Adoption:
 
     @classmethod
     def parse(cls, text: str) -> Adoption:
-        """Return the permission that `text` states as `POLICY[:TOOL,...]`.
+        """Return the permission that `text` contains as `POLICY[:TOOL,...]`.
 
-        Raises: ValueError, whose text says what to write instead.
+        Raises: ValueError, whose text contains the correction.
         """
         policy, _, names = text.partition(":")
         tools = frozenset(filter(None, names.split(",")))
@@ -120,30 +121,34 @@ class Adoption:
 
     @property
     def inherited_tools(self) -> tuple[str, ...]:
-        """Return the tools whose sets are taken over completely, since their set ids equal ours (KEP-3659)."""
+        """Return the tools whose sets are taken over completely, because their set ids equal Levelgate's (KEP-3659)."""
         takes_over_kro = self.policy is not AdoptPolicy.NO_ADOPTION and kro.TOOL in self.tools and not self.running_kro
         return (kro.TOOL,) if takes_over_kro else ()
 
     def forced_manager_prefixes(self, live: Object) -> tuple[str, ...]:
-        """Return the prefixes of field managers whose fields an adoption of `live` takes by force.
+        """Return the prefixes of field managers whose fields an adoption of `live` takes over by force.
 
-        kro writes CRDs without a manager name of its own. So all managers of such a CRD count, if kro is in `tools`.
+        kro writes CRDs without a manager name of its own. So if kro is in `tools`, all managers of such a CRD count.
         """
         return ("",) if _is_crd_of_kro(live) and kro.TOOL in self.tools else self.manager_prefixes
 
     @property
     def manager_prefixes(self) -> tuple[str, ...]:
-        """Return the prefixes of field managers whose fields become ours."""
+        """Return the prefixes of field managers whose fields Levelgate takes over."""
         return (
             *HUMAN_MANAGER_PREFIXES,
             *(manager for name in sorted(self.tools) for manager in TOOLS[name].manager_prefixes),
         )
 
     def refusal(self, live: Object) -> str:
-        """Return why `live`, an object in no set, may not be adopted. Return an empty text if it may.
+        """Return why `live`, an object in no set, may not be adopted, or an empty text if adoption is permitted.
 
-        The first matching cause decides: a controller owns the object, `policy` permits no adoption, kro still runs, or
-        the tool is not in `tools`.
+        The first matching cause decides:
+
+        1. A controller owns the object.
+        2. `policy` permits no adoption.
+        3. kro still runs.
+        4. The tool is not in `tools`.
         """
         key, tool = ObjectKey.from_manifest(live), _managing_tool(live)
         for owner in live["metadata"].get("ownerReferences") or ():
@@ -165,14 +170,14 @@ class Adoption:
 
 
 NO_ADOPTION = Adoption()
-"""Default permission: existing objects that are not ours stay as they are."""
+"""Default permission: existing objects that Levelgate does not own stay unchanged."""
 
 
 def _managing_tool(live: Object) -> str:
     """Return the tool that manages `live`, or an empty text if no tool does.
 
-    The tool whose mark the object carries comes first, because marks are specific. Without a mark, the tool that wrote
-    the object counts: Argo CD may mark with any label, and Helm does not mark CRDs of a chart.
+    The tool whose mark the object has comes first, because marks are specific. Without a mark, the tool that wrote the
+    object counts. Argo CD may mark with any label, and Helm does not mark the CRDs of a chart.
     """
     entries = manager_entries(live)
     marked_tools = (
@@ -189,14 +194,15 @@ def _managing_tool(live: Object) -> str:
 
 
 def migrate_managed_fields(live: Object, managers: tuple[str, ...]) -> list[Object] | None:
-    """Return the managed fields of `live` with all that `managers` applied as ours, or None if they applied nothing.
+    """Return the managed fields of `live`, with all fields that `managers` applied moved to Levelgate.
 
-    Applied fields are those of an Apply entry, and of an Update entry that wrote the last applied configuration. Other
-    updates also own defaults, which have to stay although Git does not declare them.
+    Return None if `managers` applied no field. Applied fields are the fields of an Apply entry, and of an Update entry
+    that wrote the last applied configuration. Other updates also own defaults, which have to stay although Git does not
+    declare them.
 
-    A tool may have left its own records by an update (Helm before version 4). Then only the records become ours, so
-    that they are removed. The other fields of that update have no owner until they are applied. Entries of controllers
-    and of `kubectl edit` stay.
+    A tool may have left its own records by an update (Helm before version 4). Then Levelgate takes over only the
+    records, so that they are removed. The other fields of that update have no owner until they are applied. Entries of
+    controllers and of `kubectl edit` stay.
     """
     entries = manager_entries(live)
     applied_entries = [
@@ -234,10 +240,10 @@ def migrate_managed_fields(live: Object, managers: tuple[str, ...]) -> list[Obje
 
 
 def parent_takeover_patch(parent: Object) -> Object:
-    """Return the merge patch that transfers kro's ApplySet keys on the instance `parent` to us.
+    """Return the merge patch that transfers kro's ApplySet keys on the instance `parent` to Levelgate.
 
-    The patch also removes kro's finalizer. It applies only to this version of the object. Labels stay, without an
-    owner. The keys keep their values: the set is kro's until our apply changes them.
+    The patch also removes kro's finalizer, and applies only to this version of the object. Labels stay, without an
+    owner. The keys keep their values, so the set belongs to kro until the apply of Levelgate changes the keys.
     """
     metadata = parent["metadata"]
     entries = manager_entries(parent)
@@ -270,8 +276,8 @@ def parent_takeover_patch(parent: Object) -> Object:
 def adoption_differences(live: Object, applied: Object, manifest: Object, managers: tuple[str, ...]) -> tuple[str, ...]:
     """Return the paths of fields that an adoption of `live` would change.
 
-    `applied` is the object after a dry run. Fields that `managers` applied and Git does not declare would be removed,
-    so they are included.
+    `applied` is the object after a dry run. Fields that `managers` applied and Git does not declare are included,
+    because the adoption would remove these fields.
     """
     changed_fields = diff_values(_comparable_content(live), _comparable_content(applied))
     changed_paths = (f".{field_diff.path}" for field_diff in changed_fields)
@@ -285,7 +291,7 @@ def undeclared_fields(live: Object, manifest: Object, managers: tuple[str, ...])
     count.
     """
     metadata = manifest.get("metadata") or {}
-    # Without an empty map, all labels would count as one undeclared field, and their names would be hidden.
+    # Without an empty map, all labels would count as one undeclared field, and the names of the labels would be hidden.
     texts = {name: metadata.get(name) or {} for name in ("labels", "annotations")}
     manifest = {**manifest, "metadata": {**metadata, **texts}}
     paths = [*_undeclared_paths(orjson.loads(annotation(live, well_known.LAST_APPLIED) or "{}"), manifest)]

@@ -1,8 +1,9 @@
 """Completed Jobs that their TTL removed, and that still count as applied (KEP-592).
 
-A completion is visible only while the Job exists, so the parent of the set records it. The record has the hash of the
-Job's manifest, because a Job with another manifest has to run again. Only Jobs that Git still wants are recorded, so
-that the record never outgrows the set. A failed Job is not recorded: once it is gone, it is created again.
+A completion is visible only while the Job exists, so the parent of the set records the completion. The record has the
+hash of the Job's manifest, because a Job with another manifest has to run again. Only Jobs that Git still wants are
+recorded, so that the record never outgrows the set. A failed Job is not recorded, because it is created again after its
+removal.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from renderer.render.model import RenderedApplySet, RenderedNode
 JOB: Final = GroupKind("batch", "Job")
 
 TTL_TOLERANCE: Final = timedelta(minutes=1)
-"""Tolerance for clock differences. If a completed Job is missing more than this time before its TTL ends, a person
-deleted it so that it runs again.
+"""Tolerance for clock differences. If a completed Job disappears earlier than this time before the end of its TTL, a
+person deleted the Job so that it runs again.
 """
 
 MAX_COMPLETIONS: Final = 2000
-"""Maximum of completions that a parent records, of about 45 bytes each. The annotations of an object may have 262,144
-bytes in total.
+"""Maximum number of completions that a parent records. A completion has about 45 bytes, and the annotations of an
+object may have 262,144 bytes in total.
 """
 
 _HASH_DIGITS: Final = 16
@@ -44,7 +45,7 @@ class Completion:
     until: datetime
 
     def covers(self, node: RenderedNode, now: datetime | None) -> bool:
-        """Return whether this completion is that of `node`, and the Job may be absent at `now`.
+        """Return whether this completion belongs to the Job of `node`, and the Job may be absent at `now`.
 
         If `now` is None, the time is not checked.
         """
@@ -67,7 +68,7 @@ def is_completed(node: RenderedNode, live: Object | None, parent: Object | None,
 def completion_record(rendered: RenderedApplySet, observed: Observed, *, is_partial: bool) -> str:
     """Return the completions that the parent of `rendered` has to record now.
 
-    If `is_partial`, or while a Job cannot be rendered, recorded completions of unknown Jobs stay.
+    If `is_partial` is true, or while a Job cannot be rendered, recorded completions of unknown Jobs stay.
     """
     parent = observed.objects.get(rendered.parent)
     recorded = completions(parent)
@@ -110,7 +111,7 @@ def _completion_of(
 
 
 def _completion_times(job: Object) -> Iterator[datetime]:
-    """Yield the times at which `job` completed. The TTL counts from the first."""
+    """Yield the times at which `job` completed. The TTL counts from the first time."""
     conditions: Iterable[Mapping[str, str]] = (job.get("status") or {}).get("conditions") or ()
     for condition in conditions:
         if (

@@ -1,8 +1,9 @@
-"""Inventory of an ApplySet, kept on its parent: the scope, the other keys, and their checks (KEP-3659, "Usage").
+"""Inventory of an ApplySet, stored on the parent: the scope, further keys, and their checks (KEP-3659, "Usage").
 
 The scope lists the kinds and namespaces in which the set may have members. Invariant: at every moment, the scope on the
-parent covers every live member. So before the first member is written, the parent gets the union of the old and the new
-scope. After the last member of a kind or namespace is gone, the kind or namespace is removed from the scope.
+parent covers every live member. So before the first member is written, Levelgate records the union of the old and the
+new scope on the parent. After the last member of a kind or namespace is gone, the kind or namespace is removed from the
+scope.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ _CREATED_WITH = frozenset(
         well_known.EPOCH,
     }
 )
-"""Labels and annotations that a new instance has from its first write. The record of completed Jobs is not one of them:
-it has to be removable, so it must have a single owner.
+"""Labels and annotations that a new instance has from its first write. The record of completed Jobs is not included,
+because Levelgate can remove an annotation only if it has a single owner.
 """
 
 BOOKKEEPING_PATHS = frozenset(f".metadata.{section}.{name}" for section in _SECTIONS for name in _CREATED_WITH)
-"""Paths of the keys in `_CREATED_WITH`, as the server names them in conflicts."""
+"""Paths of the keys in `_CREATED_WITH`, in the form of the server's conflict messages."""
 
 
 class ForeignSet(ApplierError):
-    """A parent that belongs to another tool, or whose keys are damaged. Nothing of its set may be written."""
+    """Refusal of a parent that belongs to another tool, or whose keys are damaged. The set may not be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +77,25 @@ def scope_covering(keys: Iterable[ObjectKey]) -> Scope:
 
 
 def tool_of(parent: Object) -> str:
-    """Return the tool that manages the set of `parent`, without its version, or an empty text if none is declared."""
+    """Return the tool that manages the set of `parent`, without its version, or an empty text without a tool."""
     return annotation(parent, well_known.TOOLING).rpartition("/")[0]
 
 
 def epoch_of(parent: Object | None) -> int:
-    """Return the term of leadership in which the set of `parent` was last written, or 0 if none is recorded."""
+    """Return the term of leadership in which the set of `parent` was last written, or 0 if no term is recorded."""
     return (number(annotation(parent, well_known.EPOCH)) if parent else None) or 0
 
 
 def target_of(parent: Object | None) -> int:
-    """Return the revision granted to the instance `parent`, as recorded on it, or 0 if none is recorded."""
+    """Return the granted revision that the instance `parent` records, or 0 if no revision is recorded."""
     return (number(annotation(parent, well_known.TARGET)) if parent else None) or 0
 
 
 def is_intact(parent: Object) -> bool:
     """Return whether the set id and the scope on `parent` are still as Levelgate applied them.
 
-    If another writer changes one of these keys, this writer becomes its owner. So the keys are not intact even after
-    the value is changed back. If the server shows no managed fields, the keys count as intact.
+    If another writer changes the set id or the scope, this writer becomes the owner of the key. So the keys are not
+    intact even after the value is changed back. If the server shows no managed fields, the keys count as intact.
     """
     if "managedFields" not in parent["metadata"]:
         return True
@@ -106,9 +107,9 @@ def is_intact(parent: Object) -> bool:
 def read_scope(parent: Object, *, inherited_tools: Collection[str] = ()) -> Scope:
     """Return the scope that `parent` records, or an empty scope if `parent` has no set id.
 
-    Sets of `inherited_tools` are read like sets of Levelgate.
+    A set of a tool in `inherited_tools` is accepted in the same way as a set of Levelgate.
 
-    Raises: ForeignSet if the set id does not fit `parent`, or if another tool manages the set.
+    Raises: ForeignSet if the set id does not belong to `parent`, or if another tool manages the set.
     """
     key = ObjectKey.from_manifest(parent)
     if not label(parent, well_known.PARENT_ID):
@@ -138,7 +139,7 @@ def parent_body(
 ) -> Object:
     """Return the labels and annotations of `parent` that the field manager of parents applies.
 
-    They are the set id, the tool and its `version`, the `scope`, and the optional records. `target` is the revision
+    The keys are the set id, the tool and its `version`, the `scope`, and the optional records. `target` is the revision
     granted to an instance. `epoch` is the term of leadership. `completed` is the record of
     `applier.applyset.completed_jobs`.
     """
@@ -169,7 +170,7 @@ def with_finalizer(body: Object) -> Object:
 def with_precondition(body: Object, *, uid: str = "", resource_version: str = "") -> Object:
     """Return `body` with a precondition: the server refuses the write for an object with another uid or version.
 
-    An empty `uid` or `resource_version` is no condition.
+    If `uid` or `resource_version` is empty, that value is not checked.
     """
     condition = {name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
     return {**body, "metadata": {**body["metadata"], **condition}}
@@ -178,8 +179,8 @@ def with_precondition(body: Object, *, uid: str = "", resource_version: str = ""
 def with_first_bookkeeping(body: Object, parent_metadata: Mapping[str, Any]) -> Object:
     """Return `body`, the first write of an instance, with `parent_metadata` and the finalizer of Levelgate.
 
-    `parent_metadata` has the labels and annotations of `parent_body`. So a single request creates the instance and its
-    inventory, and the scope is recorded before any member is written (KEP-3659).
+    `parent_metadata` contains the labels and annotations of `parent_body`. So a single request creates the instance and
+    its inventory, and the scope is recorded before any member is written (KEP-3659).
     """
     return _with_metadata(
         body, {name: dict(parent_metadata.get(name) or {}) for name in _SECTIONS}, [well_known.FINALIZER]
@@ -189,9 +190,9 @@ def with_first_bookkeeping(body: Object, parent_metadata: Mapping[str, Any]) -> 
 def with_kept_bookkeeping(body: Object, live: Object) -> Object:
     """Return `body`, a later write of an instance, with the bookkeeping of its first write.
 
-    An apply gives up the fields that it leaves out (KEP-555). So the labels and annotations of the first write have to
-    be sent again, with the values of `live`. Only those that the content manager still owns are sent. If the manager of
-    parents has changed one by force, the content manager no longer owns it.
+    An apply removes the fields that it omits (KEP-555). So the labels and annotations of the first write have to be
+    sent again, with the values of `live`. A key is sent only if the content manager still owns the key. After the
+    manager of parents has changed a key by force, the content manager no longer owns this key.
     """
     entry = apply_entry(live, CONTENT_MANAGER)
     live_metadata = live["metadata"]
@@ -208,7 +209,7 @@ def with_kept_bookkeeping(body: Object, live: Object) -> Object:
 def without_lost_bookkeeping(body: Object, paths: Collection[str]) -> Object:
     """Return `body` without the labels and annotations whose paths are in `paths`.
 
-    `paths` come from a conflict: the manager of parents has changed these keys.
+    `paths` are the conflicting keys of a refused apply: the manager of parents has changed these keys.
     """
     metadata = dict(body["metadata"])
     for section in _SECTIONS:
@@ -237,7 +238,7 @@ def _takeover_advice(tool: str) -> str:
 def _parse_scope(kinds: str, namespaces: str) -> Scope:
     """Return the scope from the annotations `kinds` and `namespaces`.
 
-    The result is cached, since all instances of a definition have equal scopes.
+    The result is cached, because all instances of a definition have equal scopes.
     """
     return Scope(frozenset(map(GroupKind.parse, _split_list(kinds))), frozenset(_split_list(namespaces)))
 

@@ -1,4 +1,4 @@
-"""Traces of kro in a cluster, and signs that it still runs there.
+"""Traces of kro in a cluster, and signs that kro still runs in the cluster.
 
 The signs are needed because two programs must not write the same set.
 
@@ -17,15 +17,15 @@ TOOL = "kro"
 OWNED_LABEL = "kro.run/owned"
 FINALIZER = "kro.run/finalizer"
 MEMBER_MANAGER, PARENT_KEYS_MANAGER, LABEL_MANAGER = "kro.run/applyset", "kro.run/applyset-parent", "kro.run/labeller"
-"""Field managers of kro. The first owns the content of members. The second owns the ApplySet keys of instances. The
-third owns the labels and the finalizer of instances.
+"""Field managers of kro. The first manager owns the content of members. The second manager owns the ApplySet keys of
+instances. The third manager owns the labels and the finalizer of instances.
 """
 
 LEASE_NAME = "6f0f64a5.kro.run"
 """Name of the Lease with which kro elects a leader. The Lease may be in any namespace."""
 
 DEFINITION_KIND = GroupKind("kro.run", "ResourceGraphDefinition")
-"""Kind of kro's definitions, which are in the cluster. Definitions of Levelgate are only in Git."""
+"""Kind of kro's definitions, which are objects in the cluster. Definitions of Levelgate are only in Git."""
 
 _LEASE_KIND, _DEPLOYMENT_KIND = GroupKind("coordination.k8s.io", "Lease"), GroupKind("apps", "Deployment")
 _DEPLOYMENT_SELECTOR = "app.kubernetes.io/name=kro"
@@ -69,7 +69,7 @@ def _holder(lease: Object) -> str:
 def _is_held(lease: Object, now: datetime) -> bool:
     """Return whether `lease` is the Lease of kro and is held at `now`.
 
-    A Lease is held from its last renewal for its own duration (Kubernetes, "Leases").
+    After a renewal, a Lease is held for the duration that the Lease declares (Kubernetes, "Leases").
     """
     spec = lease.get("spec") or {}
     if lease["metadata"]["name"] != LEASE_NAME or not _holder(lease) or not spec.get("renewTime"):

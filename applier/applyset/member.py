@@ -1,7 +1,7 @@
-"""Record on each member of a set: its set, its level, its dependencies and the manifest it was written from.
+"""Record on each member: its set, its level, its dependencies, and the manifest from which the member was written.
 
-The record is written in the same request as the membership label, so that no member lacks it. The metadata list that
-finds the members also returns their records, so that pruning reads nothing else.
+The record is written in the same request as the membership label, so that every member has a record. The metadata list
+that finds the members also returns their records, so that pruning needs no further read.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Member:
 
 
 MembersByHash = Mapping[str, tuple[Member, ...]]
-"""Live members, by the hash of each key that they use."""
+"""Live members, by the hash of each key that the members use."""
 
 
 def member_body(
@@ -105,8 +105,8 @@ def member_body(
 ) -> Object:
     """Return the full apply of a member: its manifest, the membership label and its record, in a single request.
 
-    If the object exists as `live`, the apply has its uid. So a late write cannot recreate an object that was deleted
-    meanwhile.
+    If the object exists as `live`, the apply contains the uid of `live`. So a late write cannot recreate an object that
+    another client deleted meanwhile.
     """
     manifest = without_nulls(node.manifest)
     metadata = manifest["metadata"]
@@ -148,7 +148,7 @@ def short_commit(commit: str) -> str:
 
 
 def find_alteration(obj: Object, rendered: RenderedApplySet, node: RenderedNode, dependencies: Iterable[str]) -> str:
-    """Return the part of `member_body` that the stored object `obj` lacks, or an empty text if it has all parts.
+    """Return the part of `member_body` that the stored object `obj` lacks, or an empty text if no part is missing.
 
     If a part is missing, the next plan would repeat the write.
     """
@@ -166,7 +166,8 @@ def find_alteration(obj: Object, rendered: RenderedApplySet, node: RenderedNode,
 def dependencies_to_record(live: Object | None, required: Iterable[str], *, is_healthy: bool) -> list[str]:
     """Return the dependencies that a member records.
 
-    They are the `required` ones and, with a mark, the dropped ones until the member is healthy (S0-14).
+    The result contains the `required` dependencies and, with a mark, the dropped dependencies until the member is
+    healthy (S0-14).
     """
     required = set(required)
     if live is None or is_healthy:
@@ -180,10 +181,11 @@ def dependencies_to_record(live: Object | None, required: Iterable[str], *, is_h
 
 
 def describe_deletion(obj: Object) -> str:
-    """Return a text that says since when `obj` is being deleted, and what its deletion waits for.
+    """Return a text about the deletion of `obj`: the time of the request, and the obstacles that remain.
 
-    The time is that of the server (RFC 3339). For each finalizer, the manager that wrote it is named as its probable
-    owner, because no owner is recorded. For a Namespace, the text adds what is left in it.
+    The time is from the server's clock (RFC 3339). For each finalizer, the text names the manager that wrote the
+    finalizer. This manager is the probable owner, because no owner is recorded. For a Namespace, the text adds the
+    remaining contents.
     """
     metadata = obj["metadata"]
     finalizers = ", ".join(_describe_finalizer(name, obj) for name in metadata.get("finalizers") or ())
@@ -214,18 +216,18 @@ def _describe_finalizer(finalizer: str, obj: Object) -> str:
 def is_membership_proven(obj: Object) -> bool:
     """Return whether Levelgate wrote the membership label of `obj`.
 
-    Every client may set the label, but only our apply owns it (KEP-3659, "Security"). An object that a controller owns
-    is not ours.
+    Every client may set the label, but only the apply of Levelgate owns the label (KEP-3659, "Security"). An object
+    that a controller owns is not a member.
     """
     is_ours = well_known.PART_OF in owned_metadata(apply_entry(obj, CONTENT_MANAGER), "labels")
     return is_ours and not is_controlled(obj)
 
 
 def is_record_proven(obj: Object) -> bool:
-    """Return whether Levelgate wrote the record of `obj`, for this object, and still owns it.
+    """Return whether Levelgate wrote the record of `obj`, for this object, and still owns the record.
 
-    A record that we wrote is owned by our apply. A copy on another object is owned by its writer. A released object has
-    no record.
+    The apply of Levelgate owns a record that Levelgate wrote. The writer of a copy on another object owns the copy. A
+    released object has no record.
     """
     owned = owned_metadata(apply_entry(obj, CONTENT_MANAGER), "annotations")
     is_ours = well_known.SELF in owned and annotation(obj, well_known.SELF) == key_hash(ObjectKey.from_manifest(obj))
@@ -233,9 +235,10 @@ def is_record_proven(obj: Object) -> bool:
 
 
 def is_of_set(obj: Object, parent: Object) -> bool:
-    """Return whether our record on `obj` says that it is a member of the set of `parent`.
+    """Return whether Levelgate's record on `obj` names the set of `parent`.
 
-    If another writer removed the label and put it back, that writer owns the label. The record still proves membership.
+    If another writer removed the label and set it again, that writer owns the label. The record still proves
+    membership.
     """
     owned = owned_metadata(apply_entry(obj, CONTENT_MANAGER), "annotations")
     recorded_uid = annotation(obj, well_known.PARENT_UID) if well_known.PARENT_UID in owned else ""

@@ -33,19 +33,19 @@ class DryRunResult:
     """Answers of the server to the dry runs of a plan."""
 
     observed: Observed
-    """The observed state with the refusals as failures."""
+    """Observed state in which the refusals count as failures."""
     accepted_changes: Mapping[ObjectKey, tuple[Object, Object]]
-    """Each accepted change of a live object: the object as it is now, and as it would be."""
+    """Live object and predicted object of each change that the server would accept."""
     denied: Mapping[ObjectKey, Denied]
-    """Changes that the asking user has no right to try, or that exceed a quota."""
+    """Refusals of changes that the asking user has no right to try, or that exceed a quota."""
 
 
 async def dry_run_plan(writer: MemberWriter, plan: Plan, observed: Observed) -> DryRunResult:
-    """Dry-run every change of `plan`, and return the answers that would be the same later.
+    """Dry-run every change of `plan`, and return the answers that the real writes would also receive.
 
-    These are conflicts, refusals, and kinds or namespaces that neither the server nor the plan has. A new object may
-    depend on objects that the plan creates before it, so other refusals of new objects are left out. If the plan
-    changes a CRD, its custom objects are not tried.
+    These answers are conflicts, refusals, and reports of a kind or namespace that neither the server nor the plan has.
+    A new object may depend on objects that the plan creates earlier, so all other refusals of new objects are left out.
+    If the plan changes a CRD, the custom objects of the CRD are not tried.
 
     Raises: Unavailable if the server cannot be reached.
     """
@@ -67,7 +67,7 @@ async def dry_run_plan(writer: MemberWriter, plan: Plan, observed: Observed) -> 
     requests = [asyncio.ensure_future(_dry_run_node(writer, set_plan, node_plan)) for set_plan, node_plan in pairs]
     try:
         answers = await asyncio.gather(*requests)
-    finally:  # if the server is unreachable, each request left would otherwise retry for its full time
+    finally:  # if the server is unreachable, each remaining request would otherwise retry for its full time
         for answer in requests:
             answer.cancel()
     answers_by_key = {
@@ -90,7 +90,7 @@ async def dry_run_plan(writer: MemberWriter, plan: Plan, observed: Observed) -> 
 async def _dry_run_node(
     writer: MemberWriter, plan: ApplySetPlan, node_plan: NodePlan
 ) -> tuple[Object, Object] | ClusterError | None:
-    """Return the object as it is and as it would be, or the refusal.
+    """Return the live object and the predicted object, or the refusal of the server.
 
     Return None if the object does not exist yet, or if the answer of the server proves nothing.
 
@@ -127,8 +127,10 @@ def redefined_kinds(plan: Plan) -> Iterator[GroupKind]:
 def _is_repeatable_refusal(refusal: Invalid, node_plan: NodePlan) -> bool:
     """Return whether the server would also refuse the real write.
 
-    It might not in two cases. A webhook without support for dry runs has not judged the object. A webhook that refused
-    a new object may depend on objects that the plan creates before it.
+    In two cases the server may accept the real write:
+
+    - A webhook does not support dry runs, so the webhook has not judged the object.
+    - A webhook refused a new object that may depend on objects that the plan creates earlier.
     """
     text = str(refusal)
     return _NO_DRY_RUN not in text and not (node_plan.live is None and "admission webhook" in text)

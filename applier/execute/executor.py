@@ -1,8 +1,7 @@
 """Execution of one round of a plan: concurrent writes, whose answers become the next observed state.
 
-Only this module and `applier.execute.member_writer` write content. They decide nothing: an action succeeds or fails,
-and the failure is a value that the next plan reads. A missing answer is such a value too. See
-`applier.execute.pending_writes`.
+Only this module and `applier.execute.member_writer` write content. Neither module decides. A failed action or a missing
+answer becomes a value in the observed state, and the next plan reads this value. See `applier.execute.pending_writes`.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from renderer.identity import Manifest, ObjectKey
 from renderer.secret_redaction import SecretRedactor
 
 MAX_DELETE_CONFLICTS = 3
-"""Number of deletions of an object that may fail because another client wrote it meanwhile. After that, only the uid is
-a precondition.
+"""Number of deletions of an object that may fail because another client changed the object. Later deletions have only
+the uid as a precondition.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RoundOutcome:
-    """Results of the actions of a round, and the state observed after it."""
+    """Results of the actions of a round, and the state observed after the round."""
 
     observed: Observed
     results: tuple[Result, ...]
@@ -49,7 +48,7 @@ class RoundOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Executor of plans on one cluster.
+    """Executor that carries out plans on one cluster.
 
     `reader` reads the cluster, and `batch` sends the writes.
     """
@@ -59,27 +58,27 @@ class Executor:
     version: str
     """Version of Levelgate, recorded on parents."""
     commits: Mapping[str, str]
-    """Commits by source: each source is rendered from its commit."""
+    """Commit from which each source is rendered, by source."""
     batch: WriteBatch
     epoch: int = 0
     """Term of leadership, or 0 without leader election."""
     users: Mapping[str, str] = field(default_factory=dict)
-    """Users by source: the members of the source are written with the rights of its user. Other sources, and all
-    parents, are written with our own rights.
+    """User of each source, by source. Members of the source are written with the rights of this user. All parents, and
+    members of sources without a user, are written with the rights of Levelgate.
     """
     delete_conflicts: Counter[str] = field(default_factory=Counter)
-    """Number of deletions, by uid, that failed because the version had changed. Each deletion is decided again on the
-    new version.
+    """Number of deletions that failed because the version of the object had changed, by the uid of the object. The next
+    plan decides again about such a deletion, from the new version.
     """
     comparison_cache: ComparisonCache = field(default_factory=ComparisonCache)
-    """Cache of the planner, which is told of every write."""
+    """Cache of the planner, to which the executor reports every write."""
 
     async def execute(self, plan: Plan, observed: Observed) -> RoundOutcome:
         """Execute one round of `plan`.
 
-        If scopes have to grow, only these parents are written in this round. Otherwise all permitted writes and
-        deletions are sent, and other writes of parents. The round ends when all have answers, or when no answer has
-        come for some time.
+        If scopes have to grow, this round writes only the parents of these scopes. Otherwise the round sends all
+        permitted writes and deletions, including writes of parents. The round ends when all requests have answers, or
+        when no answer has arrived for some time.
         """
         redactor = SecretRedactor(chain(observed.objects.values(), _manifests(plan)))
 
@@ -101,7 +100,7 @@ class Executor:
         return await self._merge_answers(observed, await self.batch.start_and_collect(parent_actions or member_actions))
 
     async def await_pending(self, observed: Observed) -> RoundOutcome | None:
-        """Return the outcome of the next late answers when nothing more may start, or None if no answer is expected."""
+        """Return the outcome of the next late answers while no action may start, or None if no answer is expected."""
         answers = await self.batch.collect_remaining()
         return await self._merge_answers(observed, answers) if answers else None
 
@@ -192,9 +191,9 @@ class Executor:
         return kept_answer or await self._write_parent(plan, exact_scope, action="shrunk")
 
     async def _find_remaining(self, plan: ApplySetPlan, exact_scope: Scope) -> Answer | None:
-        """Return the answer that a parent stays unchanged, or None if its scope may shrink to `exact_scope`.
+        """Return the answer that leaves the parent unchanged, or None if the scope may shrink to `exact_scope`.
 
-        The parent stays if a member exists outside of `exact_scope`, or if a list fails.
+        The parent stays unchanged if a member exists outside of `exact_scope`, or if a list fails.
         """
         kept_result = self._result(plan, plan.rendered.parent, "kept")
         for kind in sorted(plan.current_scope.kinds - exact_scope.kinds):
@@ -211,7 +210,8 @@ class Executor:
     async def _write_parent(self, plan: ApplySetPlan, scope: Scope, *, action: str) -> Answer:
         key, live = plan.rendered.parent, plan.parent["metadata"] if plan.parent else {}
         is_first_of_epoch = inventory.epoch_of(plan.parent) != self.epoch
-        # If this process has lost its leadership, the write fails: the version has changed since it read the parent.
+        # If this process has lost its leadership, the parent has a newer version than the process read, so the write
+        # fails.
         body = inventory.with_precondition(
             self._parent_body(plan, scope, completed=plan.completion_record),
             uid=live.get("uid", ""),
@@ -236,7 +236,7 @@ class Executor:
     async def _write(self, plan: ApplySetPlan, node_plan: NodePlan, new_instance: ApplySetPlan | None) -> Answer:
         """Write a member.
 
-        If the member is an instance that does not exist yet, `new_instance` is the plan of its own set.
+        If the member is an instance that does not exist yet, `new_instance` is the plan of the set of this instance.
         """
         assert node_plan.node.key is not None
         first_body = (
@@ -258,7 +258,7 @@ class Executor:
         return stored, result
 
     async def _replace(self, plan: ApplySetPlan, node_plan: NodePlan, observed: Observed) -> Answer:
-        """Delete exactly the object that could not be changed. The next round creates it."""
+        """Delete exactly the observed object, which could not be changed. The next round creates the object again."""
         assert node_plan.node.key is not None
         assert node_plan.live is not None
         key, metadata = node_plan.node.key, node_plan.live["metadata"]
@@ -288,9 +288,9 @@ class Executor:
         del self.delete_conflicts[uid]
 
     async def _release(self, plan: ApplySetPlan, candidate: PruneCandidate) -> Answer:
-        """Remove our metadata from an object that stays.
+        """Remove the metadata of Levelgate from an object that stays.
 
-        The content that we applied remains ours until another manager applies it.
+        Levelgate remains the manager of the applied fields until another manager applies these fields.
         """
         key = candidate.member.key
         body = {
@@ -306,7 +306,7 @@ class Executor:
         )
 
     async def _finish_deletion(self, plan: ApplySetPlan) -> Answer:
-        """Remove the finalizer of a deleted instance, after fresh lists of its whole scope were empty."""
+        """Remove the finalizer of a deleted instance, after fresh lists of the instance's whole scope were empty."""
         kept_answer = await self._find_remaining(plan, Scope())
         return kept_answer or await self._remove_finalizer(plan, action="finalizer removed")
 

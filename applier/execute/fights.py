@@ -1,6 +1,6 @@
 """Fights over objects that another writer changes or deletes again and again, and the growing waits between repairs.
 
-The memory of fights only bounds the rate of writes and names the other writer. After a restart, counting begins at
+The memory of fights only bounds the rate of writes and identifies the other writer. After a restart, counting begins at
 zero.
 """
 
@@ -24,14 +24,14 @@ FIRST_REPAIR_WAIT, MAX_REPAIR_WAIT = timedelta(minutes=1), timedelta(minutes=30)
 """Range of the wait before the next repair. The wait doubles after each repair."""
 
 QUIET_PERIOD = timedelta(minutes=10)
-"""Shortest time without repairs that ends a fight. If twice the last wait is longer, that time counts."""
+"""Shortest time without repairs that ends a fight. If twice the last wait is longer, the fight ends only after that."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fight:
     """Repairs of one object in a row, of which the last healed `lost_fields`.
 
-    If the other writer deleted the object, `lost_fields` is empty.
+    If the other writer deleted the object instead of changing fields, `lost_fields` is empty.
     """
 
     lost_fields: tuple[LostField, ...]
@@ -61,8 +61,8 @@ class _Fight:
 class Fights:
     """Memory of the fights in one cluster, for one process.
 
-    Objects whose repairs are not delayed are kept apart, because every object ever created is among them. So
-    `throttled` looks only at real fights.
+    Objects whose repairs are not delayed have a separate mapping, because this mapping contains every object ever
+    created. So `throttled` reads only the fights whose repairs are delayed.
     """
 
     def __init__(self) -> None:

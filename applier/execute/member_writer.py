@@ -1,7 +1,8 @@
 """Writer of single members: apply, adoption, or the dry run of either.
 
-Fields of other managers are taken only if the plan says so. The first apply is not forced, so that a conflict is seen
-before it is decided. If the plan already knows all owners, the apply is forced on exactly the version that it knows.
+The writer takes over fields of other managers only if the plan permits this. The first apply is not forced, so that the
+server reports a conflict before Levelgate decides about the conflict. If the plan knows all owners of the fields, the
+apply is forced, but only on the version that the plan knows.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _RECORD_PATHS = frozenset(f".metadata.annotations.{name}" for name in member.REC
 class MemberWriter:
     """Writer of members for the sources of one plan.
 
-    `commits` maps a source to its commit. `users` maps a source to the user whose rights it has. A source that is not
-    in `users` has our own rights.
+    `commits` maps a source to its commit. `users` maps a source to the user with whose rights its members are written.
+    If a source is not in `users`, the rights of Levelgate apply.
     """
 
     cluster: Cluster
@@ -43,7 +44,7 @@ class MemberWriter:
     async def write(
         self, plan: ApplySetPlan, node_plan: NodePlan, parent_body: Object | None = None, *, dry_run: bool = False
     ) -> Object:
-        """Return the object as the server stored it, or with `dry_run` as the server would store it.
+        """Return the object that the server stored, or with `dry_run` the object that the server would store.
 
         A new instance is written with the inventory in `parent_body`.
 
@@ -64,7 +65,7 @@ class MemberWriter:
     def cluster_of(self, plan: ApplySetPlan) -> Cluster:
         """Return the cluster with the rights with which members of `plan` are written, dry runs included.
 
-        These are the rights of the source. A refusal never falls back to our own rights.
+        These are the rights of the source. After a refusal, no write is repeated with the rights of Levelgate.
         """
         user = self.users.get(plan.source)
         return self.cluster.with_user(user) if user else self.cluster
@@ -72,7 +73,8 @@ class MemberWriter:
     async def _adopt(self, plan: ApplySetPlan, node_plan: NodePlan, *, dry_run: bool = False) -> Object:
         """Transfer the fields of the old owner on exactly the observed object, then apply the manifest.
 
-        If the process crashes between the two writes, the object counts as applied by us, and the next plan updates it.
+        If the process crashes between the two writes, the object counts as applied by Levelgate, so the next plan
+        updates the object.
 
         Raises: ClusterError, StaleWrite if the object was deleted, AdoptionWouldChange if the policy permits no
         changes.
@@ -99,9 +101,9 @@ class MemberWriter:
         return await self._apply(plan, node_plan, dry_run=dry_run)
 
     async def read_live(self, node_plan: NodePlan) -> Object | None:
-        """Return the object as it is now, in the version of its manifest, or None if it is absent.
+        """Return the live object in the API version of its manifest, or None if the object is absent.
 
-        Managed fields are compared in that version.
+        Managed fields are compared in this API version.
 
         Raises: ClusterError.
         """
@@ -114,7 +116,7 @@ class MemberWriter:
     ) -> Object:
         """Apply a member, and take over fields only from managers that the plan names.
 
-        In an adoption, the old owner is such a manager. Fields that the plan leaves to other managers are not sent.
+        In an adoption, the plan names the old owner. Fields that the plan leaves to other managers are not sent.
 
         Raises: ClusterError.
         """
@@ -153,7 +155,7 @@ class MemberWriter:
 
 
 def _are_taken_back(node_plan: NodePlan) -> bool:
-    """Return whether the plan knows the owners of all fields to heal, and takes the fields from each owner."""
+    """Return whether the plan knows the owners of all fields to heal, and permits to take every field back."""
     lost_fields, policy = node_plan.lost_fields, node_plan.conflict_policy
     return bool(lost_fields) and all(field.managers and field.is_healed_under(policy) for field in lost_fields)
 
@@ -161,7 +163,7 @@ def _are_taken_back(node_plan: NodePlan) -> bool:
 def _is_overruled(manager: FieldOwner, node_plan: NodePlan) -> bool:
     """Return whether the fields of `manager` are taken over.
 
-    In an adoption, only those of the old owner are taken over, unless the conflict policy is `Force`.
+    In an adoption, only fields of the old owner are taken over, unless the conflict policy is `Force`.
     """
     if node_plan.action is not NodeAction.ADOPT or node_plan.live is None:
         return node_plan.conflict_policy.takes_from(manager)

@@ -1,12 +1,14 @@
 """Writes in flight: requests that were sent and are not answered yet.
 
-A reconciliation collects answers as they arrive. After 0.1 to 1 s without an answer it proceeds, and open writes stay
-pending. Their objects are not written a second time, and no dependent starts.
+A reconciliation collects answers as they arrive. After 0.1 to 1 s without an answer the reconciliation proceeds, and
+unanswered writes stay pending. The object of a pending write is not written a second time, and no dependent of the
+object starts.
 
-If the server postpones a write (429, 503, no connection), the reconciliation that began it retries it with growing
-waits. When this reconciliation ends, a later one retries the write, not before its time. So only requests that were
-sent outlive a reconciliation, and none is sent on an outdated decision. If a webhook gives no answer, the write is left
-to later reconciliations at once. A write that was postponed for minutes counts as failed, and is still retried.
+If the server postpones a write (429, 503, no connection), the reconciliation that began the write retries it with
+growing waits. When this reconciliation ends, a later reconciliation retries the write, but only when the wait is over.
+So only requests that were sent outlive a reconciliation, and no request is sent on an outdated decision. If a webhook
+does not answer, only later reconciliations retry the write. A write that the server postponed for minutes counts as
+failed, and is still retried.
 """
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 MAX_STARTED_ACTIONS = 256
-"""Maximum of actions begun at once. The cluster adapter bounds the requests in flight."""
+"""Maximum number of actions in progress at once. The cluster adapter bounds the requests in flight."""
 
 MIN_ANSWER_TIMEOUT_SECONDS, MAX_ANSWER_TIMEOUT_SECONDS = 0.1, 1.0
 """Range of the seconds without any answer after which open writes stay pending. See `AdaptiveTimeout`."""
 
 MAX_PAUSE_SECONDS = 10.0
-"""Longest wait, in seconds without any answer, that an expensive next decision justifies."""
+"""Maximum of the seconds without any answer that a reconciliation waits because its decisions take long."""
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, RETRY_BUDGET_SECONDS = 0.5, 60.0, 30.0
-"""Seconds for retries of a postponed write: the first wait, the longest wait, and the sum of waits after which a
-reconciliation gives up.
+"""Seconds for retries of a postponed write: the first wait, the longest wait, and the sum of waits. After this sum, the
+write is left to a later reconciliation.
 """
 
 FAILED_AFTER_SECONDS = 300.0
@@ -47,7 +49,7 @@ Pods are replaced, end sooner.
 
 
 class PendingAction(NamedTuple):
-    """An action on an object that has not begun."""
+    """Action on an object, before the action begins."""
 
     key: ObjectKey
     run: Callable[[], Awaitable[Answer]]
@@ -55,9 +57,9 @@ class PendingAction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PostponedWrite:
-    """A write that the server postponed at every attempt since `since`, with its last error.
+    """Write that the server has postponed at every attempt since `since`, with the error of the last attempt.
 
-    The object is not written before `until`. Times are in seconds of the event loop.
+    The write is not repeated before `until`. Times are in seconds of the event loop.
     """
 
     result: Result
@@ -71,8 +73,9 @@ class PostponedWrite:
 class PendingWrites:
     """Writes in flight and postponed writes of one process and one cluster, over all its reconciliations.
 
-    `on_late_answer` receives answers that no reconciliation waits for, and returns whether they require another
-    reconciliation. `on_postponed` receives each result to requeue, and the seconds until then.
+    `on_late_answer` receives answers that no reconciliation waits for, and returns whether these answers require
+    another reconciliation. `on_postponed` receives the result of each write to requeue, and the seconds until the write
+    is due.
     """
 
     on_late_answer: Callable[[Answer], bool] = lambda _: True
@@ -97,8 +100,9 @@ class PendingWrites:
     def blocked_objects(self, scope_keys: Collection[ObjectKey] | None = None) -> dict[ObjectKey, ClusterError]:
         """Return the objects that a new reconciliation may not write, each with its error.
 
-        They are in flight, postponed, or failed by a late answer. A late failure is reported once. A partial
-        reconciliation reports only the late failures of `scope_keys`, which are parents or objects.
+        The write of such an object is in flight, is postponed, or has failed by a late answer. A late failure is
+        reported once. A partial reconciliation reports only the late failures of `scope_keys`, the keys of parents or
+        of written objects.
 
         Raises: the exception that stopped a late write.
         """
@@ -112,7 +116,7 @@ class PendingWrites:
 
     @property
     def unwritable_objects(self) -> dict[ObjectKey, ClusterError]:
-        """Return the objects in flight or postponed, with their errors.
+        """Return the objects whose writes are in flight or postponed, each with its error.
 
         Raises: the exception that stopped a late write.
         """
@@ -133,7 +137,7 @@ class PendingWrites:
 
     @property
     def postponed_results(self) -> list[tuple[Result, float]]:
-        """Return the postponed writes, and the seconds until each is due again."""
+        """Return the result of each postponed write, and the seconds until the write is due again."""
         now = _now()
         return [
             (postponed_write.result, postponed_write.until - now)
@@ -168,7 +172,7 @@ class PendingWrites:
         }
 
     def keep_task(self, work: Awaitable[None]) -> None:
-        """Run `work` as a task, and keep a reference until it ends, because asyncio holds only weak references."""
+        """Run `work` as a task, and keep a reference until the task ends, because asyncio's references are weak."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -188,16 +192,16 @@ class PendingWrites:
             del self._open_writes[key]
 
     def has_written(self, kind: GroupKind, since: float) -> bool:
-        """Return whether our writes may have changed objects of `kind` since `since`, in seconds of the event loop.
+        """Return whether a write of Levelgate may have changed objects of `kind` since `since`.
 
-        Writes of our own records do not count.
+        The time is in seconds of the event loop. Writes of Levelgate's own records do not count.
         """
         return self._write_times.get(kind, 0.0) >= since or any(
             key.group_kind == kind and key.namespace != OWN_NAMESPACE for key in self._open_writes
         )
 
     def deliver(self, answer: Answer) -> None:
-        """Store `answer`, which no reconciliation waits for. If the write was postponed, it is due at its own time."""
+        """Store `answer`, which no reconciliation waits for. The retry time of a postponed write stays unchanged."""
         result = answer[1]
         needs_requeue = self.on_late_answer(answer)
         if result.key not in self._postponed:
@@ -230,7 +234,7 @@ class WriteBatch:
     """Writes begun by a single reconciliation.
 
     If `waits_for_responses` is true, the reconciliation waits at its end until all writes are answered, and retries
-    postponed writes until then. At least `patience_seconds` without any answer pass before it proceeds.
+    postponed writes until then. The reconciliation proceeds after at least `patience_seconds` without any answer.
     """
 
     pending_writes: PendingWrites
@@ -250,14 +254,14 @@ class WriteBatch:
     _fatal_error: BaseException | None = None
 
     async def start_and_collect(self, actions: Iterable[PendingAction] = ()) -> list[Answer]:
-        """Begin `actions`, and return their answers when all are complete, or when none has come for some time.
+        """Begin `actions`, and return the answers when all are complete, or when no answer has arrived for some time.
 
-        Postponed writes are awaited only if `waits_for_responses` is true. An action is created when it is sent, not
-        before, so that it is based on fresh values.
+        Postponed writes are awaited only if `waits_for_responses` is true. The request of an action is created when it
+        is sent, so that the request is based on fresh values.
 
         The time without an answer is at least twice the duration of the last decision. Otherwise frequent decisions
-        would make a slow server or machine slower. This time shrinks as more writes are complete, so that a few late
-        answers do not delay the rest.
+        would make a slow server or machine slower. As more writes complete, this time shrinks, so that a few late
+        answers do not delay the next decision.
 
         Raises: exceptions of actions other than ClusterError.
         """
@@ -275,7 +279,7 @@ class WriteBatch:
             and (remaining_seconds := self._give_up_time(pause) - _now()) > 0
         ):
             with suppress(TimeoutError):
-                # In short steps, since each answer changes the time to give up.
+                # The waits are short because each answer changes the time at which collecting ends.
                 async with asyncio.timeout(min(remaining_seconds, MIN_ANSWER_TIMEOUT_SECONDS)):
                     await self._idle.wait()
         self._actions, self._is_collecting, self._returned_at = iter(()), False, _now()
@@ -285,7 +289,7 @@ class WriteBatch:
         return answers
 
     def _give_up_time(self, pause: float) -> float:
-        """Return when collecting ends if no answer comes before, in seconds of the event loop."""
+        """Return when collecting ends if no answer arrives earlier, in seconds of the event loop."""
         share = self._awaited_count / (self._awaited_count + len(self._answers))
         return self._last_answer_time + max(
             pause * share, self.pending_writes.answer_timeout.seconds, self.patience_seconds
@@ -296,10 +300,10 @@ class WriteBatch:
         return self._open_count if self.waits_for_responses else self._open_count - len(self._pausing_tasks)
 
     async def collect_remaining(self) -> list[Answer]:
-        """Return the next answers when nothing more is to begin.
+        """Return the next answers when no further action is to begin.
 
-        If `waits_for_responses` is false, these answers are the last: postponed writes are given up, and writes in
-        flight stay pending.
+        If `waits_for_responses` is false, these answers are the last answers of the batch. Then later reconciliations
+        retry postponed writes, and writes in flight stay pending.
         """
         while self.waits_for_responses and self._open_count:
             if answers := await self.start_and_collect():
@@ -310,14 +314,14 @@ class WriteBatch:
         return await self.start_and_collect() if self._answers else []
 
     def abandon(self) -> None:
-        """End the reconciliation: late answers go to `PendingWrites`."""
+        """End the reconciliation, so that `PendingWrites` receives all later answers."""
         self._is_abandoned = True
         self._ended.set()
 
     async def attempt(self, result: Result, send: Callable[[], Awaitable[Object | None]]) -> Answer:
         """Send a write with `send`, and return its answer.
 
-        While the server postpones the write, it is retried until the reconciliation ends.
+        While the server postpones the write, the write is retried until the reconciliation ends.
         """
         spent_seconds, tries = 0.0, self.pending_writes.count_tries(result.key)
         while True:
@@ -385,7 +389,7 @@ class WriteBatch:
         self._idle.set()
 
     async def _pause(self, seconds: float) -> bool:
-        """Sleep for `seconds`. Return False if the reconciliation ends before."""
+        """Sleep for `seconds`. Return False if the reconciliation ends during the sleep."""
         task = asyncio.current_task()
         assert task is not None
         self._pausing_tasks.add(task)

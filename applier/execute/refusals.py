@@ -1,10 +1,10 @@
 """Writes that the server refused, and the times at which they are sent again.
 
-A refusal depends on the manifest, the object, and the objects that rule its kind (policies, quotas). If one of these
-changes, the write is repeated at once. Changes of rights, and of quotas elsewhere, are not visible, so the write is
-also repeated after growing waits. A conflict over fields is repeated only after a change.
+A refusal depends on the manifest, the live object, and the policies and quotas that apply to the object. If one of
+these inputs changes, the write is repeated at once. Levelgate does not see every change of rights and quotas, so the
+write is also repeated after growing waits. After a conflict over fields, the write is repeated only after a change.
 
-The memory of refusals only bounds the rate of requests. After a restart, everything is sent once.
+The memory of refusals only bounds the rate of requests. After a restart, every write is sent once.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from renderer.identity import GroupKind, ObjectKey
 from renderer.kinds import CRD
 
 FIRST_RETRY_WAIT, MAX_RETRY_WAIT = timedelta(milliseconds=100), timedelta(minutes=5)
-"""Range of the wait before the next attempt. The wait doubles after each attempt, and is shortened at random by up to
-half.
+"""Range of the wait before the next attempt. The wait doubles after each attempt. A random part, up to half of the
+wait, is subtracted.
 """
 
 POLICY_GROUPS: Final = frozenset({"admissionregistration.k8s.io", "rbac.authorization.k8s.io"})
 LIMIT_KINDS: Final = frozenset({CRD, GroupKind("", "ResourceQuota"), GroupKind("", "LimitRange")})
-"""Kinds of objects, besides those of `POLICY_GROUPS`, that decide which writes are accepted."""
+"""Kinds of objects, besides the kinds in `POLICY_GROUPS`, that decide which writes are accepted."""
 
 
 class _Basis(NamedTuple):
@@ -44,9 +44,9 @@ class _Basis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """A write that was refused `tries` times in a row.
+    """Write that was refused `tries` times in a row.
 
-    `retry_at` is None for a conflict, which no time resolves.
+    `retry_at` is None for a conflict, because time does not resolve a conflict.
     """
 
     refused_write: RefusedWrite
@@ -64,8 +64,8 @@ class _Refusal:
 class Refusals:
     """Refused writes of one process in one cluster, by set and object.
 
-    If nothing changes, the first retry waits for `first_retry_wait`. If that is zero, each reconciliation repeats
-    everything.
+    If nothing changes, the first retry waits for `first_retry_wait`. If `first_retry_wait` is zero, each reconciliation
+    repeats every refused write.
     """
 
     first_retry_wait: timedelta = FIRST_RETRY_WAIT
@@ -81,7 +81,7 @@ class Refusals:
         }
 
     def retry_times(self, now: datetime) -> Mapping[ObjectKey, Mapping[ObjectKey, datetime]]:
-        """Return the times of retries that need no change, by parent of the set and by object."""
+        """Return when each refused write is repeated without a change, by parent of the set and by object."""
         times_by_parent: dict[ObjectKey, dict[ObjectKey, datetime]] = {}
         for (parent, key), refusal in self._refusals.items():
             if refusal.retry_at and refusal.is_active(now):
@@ -96,10 +96,10 @@ class Refusals:
         now: datetime,
         open_keys: Collection[ObjectKey],
     ) -> None:
-        """Record the refusals of one round of `plan`, and forget those that its successes lift.
+        """Record the refusals of one round of `plan`, and forget the refusals that successes of the round lift.
 
-        `observed` is the state on which `plan` is based. Answers for `open_keys` come later, in another round or after
-        the reconciliation.
+        `observed` is the state on which `plan` is based. Answers for `open_keys` arrive later, in another round or
+        after the reconciliation.
         """
         self._refusals = {
             write_key: refusal for write_key, refusal in self._refusals.items() if not refusal.is_obsolete(now)
@@ -111,7 +111,8 @@ class Refusals:
             if write_key in refused or write_key[1] in open_keys
         }
         self._unanswered = begun | dict(self._unanswered)
-        # Successes come first, because they lift refusals, but must not lift refusals of the same round.
+        # Successes are recorded first, because a success lifts earlier refusals, but not the refusals of the same
+        # round.
         for result in sorted(results, key=lambda each: each.error is not None):
             self.record_result(result, now)
         self._unanswered = {
@@ -148,7 +149,7 @@ class Refusals:
             self._policy_versions = None
 
     def forget_absent(self, observed: Observed) -> None:
-        """Forget conflicts over objects that a full reconciliation has not seen: a conflict needs a live object."""
+        """Forget conflicts over objects that a full reconciliation has not seen, because a conflict needs an object."""
         for write_key in [
             write_key
             for write_key, refusal in self._refusals.items()
@@ -157,7 +158,7 @@ class Refusals:
             del self._refusals[write_key]
 
     def forget(self) -> None:
-        """Forget all refusals: everything may be sent at once."""
+        """Forget all refusals, so that every write may be sent at once."""
         self._refusals.clear()
 
     def record_result(self, result: Result, now: datetime) -> None:
@@ -180,9 +181,9 @@ class Refusals:
 
 
 def _is_refusal(error: ClusterError) -> bool:
-    """Return whether the server refused the write, and would refuse it again.
+    """Return whether the server refused the write, and would refuse the same write again.
 
-    Refusals that Levelgate decides before a request have status 0. They are decided again each time.
+    A refusal that Levelgate decides before a request has status 0. Levelgate decides again about each such write.
     """
     return isinstance(error, ServerAltered) or (
         isinstance(error, Denied | Invalid | FieldConflict) and error.status > 0

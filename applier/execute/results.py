@@ -15,8 +15,8 @@ from renderer.identity import ObjectKey
 class Result:
     """Outcome of one action on one object of a set.
 
-    `set` is the parent of the set. `level` is None for parents. `lost_fields` were healed. `commit` is the commit of
-    `source` at the time of the action.
+    `set` is the key of the parent of the set. `level` is None for parents. `lost_fields` are the healed fields.
+    `commit` is the commit of `source` at the time of the action.
     """
 
     set: ObjectKey

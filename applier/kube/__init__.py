@@ -1,7 +1,7 @@
 """Adapter of the port `applier.cluster.Cluster` to a real Kubernetes API server.
 
-No other package uses `kubernetes` and its aiohttp client. Only `connect` imports them. So `import applier.kube` takes
-almost no time, and commands without a cluster start fast.
+Only this package uses `kubernetes` and the aiohttp client of `kubernetes`, and only `connect` imports them. So `import
+applier.kube` needs almost no time, and commands without a cluster start fast.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["connect", "connect_to", "preload"]
 
 
 def preload() -> None:
-    """Import most of what `connect` needs.
+    """Import most modules that `connect` needs.
 
-    If this runs in a thread, `connect` takes a third less time: aiohttp reads the certificates of the system twice,
-    without the interpreter's lock.
+    If this function runs in a thread, `connect` needs a third less time. The reason is that aiohttp reads the
+    certificates of the system twice, without the interpreter's lock.
     """
     import_module("aiohttp")
 
@@ -42,10 +42,10 @@ async def connect(
 ) -> KubeCluster:
     """Return the cluster that kubectl would choose, without sending a request to it.
 
-    `kubeconfig` is one file. Without it, `$KUBECONFIG` (several files) is tried, then `~/.kube/config`, then the
-    service account of the pod. `concurrency` bounds requests in flight. `sleep` and `rng` (in [0, 1)) serve the waits
-    between attempts, and tests pass their own. An unreachable server is given up after `unreachable_seconds`, if that
-    is less than the general limit.
+    `kubeconfig` is one file. If `kubeconfig` is not given, `$KUBECONFIG` (several files) is tried, then
+    `~/.kube/config`, then the service account of the pod. `concurrency` bounds requests in flight. `sleep` and `rng`
+    (in [0, 1)) determine the waits between attempts, and tests pass their own functions. If `unreachable_seconds` is
+    less than the general limit, requests to an unreachable server fail after `unreachable_seconds`.
 
     Raises: ConfigurationError if no cluster can be chosen or its credentials cannot be read.
     """
@@ -70,12 +70,12 @@ async def connect_to(
 ) -> KubeCluster:
     """Return the cluster `name` with the credentials of `source`, without sending a request to it.
 
-    `rate` bounds all requests, watches and retries included. A request counts as unanswered after `silence_seconds`, or
-    after the default of the transport if that is None. For the other arguments see `connect`.
+    `rate` bounds all requests, watches and retries included. A request counts as unanswered after `silence_seconds`. If
+    `silence_seconds` is None, the default of the transport applies. For the other arguments see `connect`.
 
-    If the server refuses the credentials, `source` is read again. `KubeCluster.renew_credentials` also reads it. If it
-    then has the address or certificate authority of another server, it is rejected, because the name stays with its
-    cluster.
+    If the server refuses the credentials, `source` is read again. `KubeCluster.renew_credentials` also reads `source`.
+    A new configuration with the address or certificate authority of another server is rejected, because a name always
+    belongs to the same cluster.
 
     Raises: ConfigurationError if the credentials cannot be read.
     """

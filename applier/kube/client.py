@@ -1,11 +1,11 @@
 """Requests to one API server, each until its final answer: concurrency, rate, retries, counts, translated refusals.
 
 `http_transport` transfers the bytes. If a request was certainly not carried out (429, 503, no connection), the client
-retries it. Reads are also retried after server faults and broken connections. If the connection of a write broke, the
-client never repeats the write, but raises UnknownOutcome, and the caller reads the object back.
+retries the request. Reads are also retried after server faults and broken connections. If the connection of a write
+broke, the client does not repeat the write, but raises UnknownOutcome. Then the caller reads the object.
 
-If a kept-alive connection turns out to be dead, the transport itself repeats a GET or DELETE once. Deletes carry
-preconditions, so that the second finds the object deleted or changed.
+If a kept-alive connection turns out to be dead, the transport itself repeats a GET or DELETE once. A DELETE contains
+preconditions, so a repeated DELETE finds the object deleted or changed.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ T = TypeVar("T")
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS, RETRY_BUDGET_SECONDS = 0.5, 8.0, 30.0
 """Seconds for retries: the wait after the first refusal, the longest wait, and the sum of waits and silence after which
-a request is given up.
+a request fails.
 """
 
 _RETRIED_READ_STATUSES = frozenset({500, 502, 503, 504})
 _CONVERSION_WEBHOOK_FAILURE = re.compile(rb"conversion webhook for [^:]* failed")
-"""Text of a failure that lasts, although the server reports it with the 429 or 500 of a busy server."""
+"""Text of a lasting failure that the server reports with the status 429 or 500 of a busy server."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
     """Request to the API server. `verb` is counted, and `description` names the object in messages.
 
-    If a request `is_secret`, messages leave the texts of the server out. A list that `begins_watch` uses the slots of
+    If a request `is_secret`, messages contain no text of the server. A list that `begins_watch` uses the slots of
     watches.
     """
 
@@ -77,10 +77,10 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Failed attempt, with the error to raise if it is the last one.
+    """Failed attempt, with the error to raise if the client does not repeat the request.
 
-    `cost_seconds` were lost in silence. The server asks for a pause of `wait_seconds`. If `is_server_reached`, the
-    server itself refused the request.
+    `cost_seconds` were lost in silence. The server asks for a pause of `wait_seconds`. If `is_server_reached` is true,
+    the server itself refused the request.
     """
 
     error: ClusterError
@@ -93,8 +93,8 @@ class _Refusal:
 class Client:
     """Sender of requests to one API server, with its retries and limits.
 
-    `requests` counts attempts by verb. `answers` counts answers by verb and status, where 0 means no answer. An
-    unreachable server is given up after `unreachable_seconds`. `rate` bounds the attempts, and None means no bound.
+    `requests` counts attempts by verb. `answers` counts answers by verb and status, where 0 means no answer. Requests
+    to an unreachable server fail after `unreachable_seconds`. If `rate` is None, attempts have no bound.
     """
 
     def __init__(
@@ -117,7 +117,8 @@ class Client:
         self._server_load = ServerLoad(concurrency)
         self._pace = RequestPace(rate) if rate else None
         self._clock = _ServerClock()
-        # A list costs the server several times as much as a write (API priority and fairness). It must not delay one.
+        # A list costs the server several times as much as a write (API priority and fairness), and must not delay a
+        # write.
         self._slots = RequestSlots(concurrency, self._server_load)
         self._list_slots = RequestSlots(max(2, concurrency // 4), self._server_load)
         # Watches of kinds whose API server is down restart again and again, and must not delay lists.
@@ -133,17 +134,17 @@ class Client:
         return self._pace.delayed if self._pace else 0
 
     def with_user(self, user: str) -> Client:
-        """Return a client that impersonates `user`, and shares slots, counts and transport with this client."""
+        """Return a client that impersonates `user`, with the slots, counts and transport of this client."""
         return copy_with(self, _user=user)
 
     def without_retries(self) -> Client:
-        """Return a client that attempts a write once, and shares slots, counts and transport with this client."""
+        """Return a client that attempts a write once, with the slots, counts and transport of this client."""
         return copy_with(self, _retries_writes=False)
 
     def with_write_check(self, check: Callable[[], None]) -> Client:
         """Return a client that also calls `check` before each attempt of a write.
 
-        The new client shares slots, counts and transport with this client.
+        The new client has the slots, counts and transport of this client.
         """
         previous_check = self._check_write
 
@@ -154,11 +155,12 @@ class Client:
         return copy_with(self, _check_write=both)
 
     async def request(self, call: ApiRequest) -> HttpAnswer:
-        """Send `call` until its final answer, and return that answer: 2xx or 304.
+        """Send `call`, with retries, and return the final answer, whose status is 2xx or 304.
 
-        After a refusal the request waits without its slot, since the refusal may concern a single object. If the server
-        refuses all requests, they keep their slots, because an overloaded server needs fewer requests in flight. Each
-        request then waits until all others had a turn, so all share one count of refused seconds.
+        After a refusal the request waits without its slot, because the refusal may concern a single object. If the
+        server refuses all requests, each request keeps its slot, because an overloaded server needs fewer requests in
+        flight. Each request then waits until all other requests had an attempt, so all requests share one count of
+        refused seconds.
 
         Raises: ClusterError.
         """
@@ -212,7 +214,7 @@ class Client:
     async def stream_lines(self, call: ApiRequest, *, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """Yield the lines of an endless answer. The answer may be silent for `silence` seconds.
 
-        The request takes no slot and is not repeated.
+        The request uses no slot and is not repeated.
 
         Raises: ClusterError, also while lines are read.
         """
@@ -253,7 +255,7 @@ class Client:
     async def _take_turn(self, *, is_urgent: bool) -> None:
         """Wait until the rate permits a request.
 
-        Watches and probes are urgent, and go before the requests of reconciliations.
+        Watches and probes are urgent, and are sent before the requests of reconciliations.
         """
         if self._pace:
             await self._pace.take_turn(is_urgent=is_urgent)
@@ -294,8 +296,8 @@ class Client:
 class _ServerClock:
     """Clock of the server.
 
-    It consists of the Date of the last answer (RFC 9110, 6.6.1), and of the time of its arrival in seconds of the event
-    loop.
+    The clock combines the Date of the last answer (RFC 9110, 6.6.1) with the arrival time of this answer, in seconds of
+    the event loop.
     """
 
     date: str = ""
@@ -315,7 +317,7 @@ class _ServerClock:
 
 
 async def _split_lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield whole lines without their ends. An incomplete last line is dropped."""
+    """Yield whole lines without line ends. An incomplete last line is dropped."""
     remainder = b""
     async for part in parts:
         *lines, remainder = (remainder + part).split(b"\n")
@@ -375,7 +377,7 @@ def _refusal_of(call: ApiRequest, answer: HttpAnswer) -> _Refusal:
 
 
 def _parse_retry_after(header: str | None) -> float | None:
-    """Return the seconds that `header`, the value of Retry-After, states as a whole number, or None.
+    """Return the seconds in `header`, the value of Retry-After, or None if `header` is not a whole number.
 
     A date (RFC 9110, 10.2.3) is ignored, because the API server sends only seconds.
     """

@@ -1,7 +1,7 @@
 """Port `applier.cluster.Cluster` on a real API server: a request for each method, objects as plain dicts.
 
-Paths come from discovery. If discovery or the server does not know a kind, discovery is refreshed and the request is
-repeated once. So an object finds the kind of a definition that was applied a moment ago.
+Paths are derived from discovery. If discovery or the server does not know a kind, discovery is refreshed and the
+request is repeated once. So the kind of a definition that was applied a moment ago is found.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ _JSON = "application/json"
 _APPLY_PATCH, _MERGE_PATCH = "application/apply-patch+yaml", "application/merge-patch+json"
 _METADATA_ACCEPT = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
 _METADATA_LIST_ACCEPT = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{_JSON}"
-"""Plain JSON is the fallback: some aggregated API servers cannot return metadata alone, and then send whole objects."""
+"""Plain JSON is the fallback, because some aggregated API servers cannot return metadata alone and send whole objects.
+"""
 
 
 class KubeCluster:
     """Cluster behind a real API server. See `applier.cluster.Cluster`.
 
-    `name` is the name of the context, and `namespace` is its default namespace. For `requests`, `answers` and
-    `delayed_requests` see `applier.kube.client.Client`.
+    `name` is the name of the context, and `namespace` is the default namespace of the context. For `requests`,
+    `answers` and `delayed_requests` see `applier.kube.client.Client`.
     """
 
     def __init__(
@@ -120,7 +121,8 @@ class KubeCluster:
             resource = self._in_read_version(preferred)
             path = _collection_path(resource, namespace)
             accept = _METADATA_LIST_ACCEPT if metadata_only else _JSON
-            # The items of a typed list have no kind, and those of a metadata list have kind PartialObjectMetadata.
+            # The items of a typed list have no kind, and the items of a metadata list have the kind
+            # PartialObjectMetadata.
             return [
                 _set_type(item, resource) for item in await self._pages(path, kind, selector=selector, accept=accept)
             ]
@@ -164,7 +166,7 @@ class KubeCluster:
         query, body = _apply_query(manager, force=force, dry_run=dry_run), _encode(manifest, key)
 
         async def ask(resource: Resource) -> Object:
-            # The path must name the version of the body, which need not be the one that the server prefers.
+            # The path must name the API version of the body, which may differ from the version that the server prefers.
             path = _object_path(resource, key, api_version=manifest["apiVersion"], subresource=subresource)
             call = _api_request("apply", "PATCH", f"{path}?{query}", subject=key, body=body, content_type=_APPLY_PATCH)
             return await self._client.request_json(call)
@@ -284,11 +286,11 @@ class KubeCluster:
         return await self._client.probe()
 
     async def renew_credentials(self) -> bool:
-        """Read changed credentials and use them from now on. Watches stay open, and caches stay valid.
+        """Read changed credentials and use the new credentials from now on. Watches stay open, and caches stay valid.
 
         If the credentials belong to another server or authority, change nothing and return False.
 
-        Raises: ConfigurationError if they cannot be read. Then nothing changes.
+        Raises: ConfigurationError if the credentials cannot be read. Then nothing changes.
         """
         return await self._client.transport.renew()
 
@@ -298,8 +300,8 @@ class KubeCluster:
     def _in_read_version(self, resource: Resource) -> Resource:
         """Return `resource` in the version for reads.
 
-        If the server has the version that `with_versions` gave for the kind, it is that version. Otherwise it is the
-        preferred version.
+        If the server has the version that `with_versions` set for the kind, this version is used. Otherwise the
+        preferred version is used.
         """
         version = self._versions.get(resource.group_kind)
         return replace(resource, version=version) if version in resource.other_versions else resource
@@ -315,7 +317,7 @@ class KubeCluster:
             return None
 
     async def _request_served(self, kind: GroupKind, ask: Callable[[Resource], Awaitable[T]]) -> T:
-        """Return the answer to `ask`. If `kind` is not known, refresh discovery before.
+        """Return the answer to `ask`. If `kind` is not known, refresh discovery first.
 
         Raises: ClusterError.
         """
@@ -370,7 +372,8 @@ def _join_path(prefix: str, version: str, namespace: str | None, plural: str) ->
 def _object_path(resource: Resource, key: ObjectKey, *, api_version: str = "", subresource: str = "") -> str:
     """Return the path of the object `key`.
 
-    The server would take the path of a namespaced object without its namespace for the path of a different resource.
+    Without the namespace, the server would interpret the path of a namespaced object as the path of a different
+    resource.
 
     Raises: Invalid if the kind is namespaced and `key` has no namespace.
     """

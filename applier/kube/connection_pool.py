@@ -1,9 +1,9 @@
 """Kept-alive connections to one server, each for one request at a time, on the response protocol of aiohttp.
 
-The session of aiohttp takes more than half of the CPU time of a short request: cookies, redirects, forms, hooks, and a
-new URL and headers each time. Requests to an API server need none of these. The protocol alone does the hard part:
-framing, decompression, connections that end. The pool does not support proxies, for which `http_transport` uses the
-session.
+The session of aiohttp needs more than half of the CPU time of a short request. This time is spent on cookies,
+redirects, forms, hooks, and a new URL and headers each time. Requests to an API server need none of these features. The
+protocol alone does the hard part, which is framing, decompression, and the end of connections. The pool does not
+support proxies, for which `http_transport` uses the session.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError
 from renderer.frozen import dataclass
 
 MAX_IDLE_SECONDS: Final = 15.0
-"""Seconds for which an idle connection is kept. The sessions of aiohttp keep connections as long, servers and load
-balancers longer.
+"""Seconds for which an idle connection is kept. The sessions of aiohttp keep connections for the same time, and servers
+and load balancers for a longer time.
 """
 
 _CHECK_SECONDS: Final = 1.0
@@ -40,7 +40,7 @@ _SWITCHING_PROTOCOLS: Final = 101
 _REPEATABLE_METHODS: Final = frozenset({"GET", "DELETE"})
 """Methods that are sent once more if a kept-alive connection turns out to be dead.
 
-The preconditions of a second DELETE find the object deleted or changed.
+The preconditions of a second DELETE find the object deleted or changed, so the second DELETE does no harm.
 """
 
 
@@ -71,7 +71,7 @@ class ServerAddress:
                 )
         except ssl.SSLError as error:
             raise NotSentError(f"{self.host}:{self.port}: {error}", is_final=True) from None
-        except OSError as error:  # includes TimeoutError, also that of the system
+        except OSError as error:  # includes TimeoutError, also from the system
             if limit.expired():
                 raise NotSentError(f"no connection within {timeout_seconds or 0:g} s") from None
             raise NotSentError(f"{self.host}:{self.port}: {describe_os_error(error)}") from None
@@ -107,14 +107,14 @@ class ConnectionPool:
         return await self._send(connection, request, limits)
 
     def retire(self) -> None:
-        """Close idle connections, and keep none from now on. Requests in flight get their answers."""
+        """Close idle connections, and keep no connection from now on. Requests in flight are answered."""
         self._is_retired = True
         for connection, _ in self._idle:
             connection.abort()
         self._idle.clear()
 
     def close(self) -> None:
-        """Close all connections, also those with requests in flight."""
+        """Close all connections, including connections with requests in flight."""
         self.retire()
         self._is_closed = True
         for connection in self._deadlines:
@@ -190,7 +190,7 @@ class ConnectionPool:
 
 
 def _cut(connection: ResponseHandler) -> None:
-    """Close a connection so that the reader of its answer gets an error."""
+    """Close a connection so that the reader of the answer receives an error."""
     if connection.transport is not None:
         connection.transport.abort()
 
@@ -198,6 +198,6 @@ def _cut(connection: ResponseHandler) -> None:
 def describe_os_error(error: OSError) -> str:
     """Return the reason of `error` as text, such as `Connection refused`.
 
-    Errors of name lookups have negative numbers, and texts of their own.
+    Errors of name lookups have negative numbers, and contain their own texts.
     """
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

@@ -18,7 +18,7 @@ from renderer.identity import GroupKind
 
 _AGGREGATED = "APIGroupDiscoveryList"
 _ACCEPT = f"application/json;g=apidiscovery.k8s.io;v=v2;as={_AGGREGATED},application/json"
-"""Plain JSON is the fallback. An older server then returns a document whose kind the error message can name."""
+"""Plain JSON is the fallback. An older server then returns a document, and the error message can name its kind."""
 _ROOTS = ("/api", "/apis")
 
 Document = Mapping[str, Any]
@@ -49,7 +49,7 @@ class DiscoveryCache:
         return await self._newer_than(self._request_count)
 
     async def _newer_than(self, request_count: int) -> Discovery:
-        """Return an answer to a later request than the one with the number `request_count`."""
+        """Return the answer to a request that was sent after the request with the number `request_count`."""
         async with self._lock:
             if self._discovery is None or self._request_count == request_count:
                 self._request_count += 1
@@ -57,9 +57,9 @@ class DiscoveryCache:
             return self._discovery
 
     async def get_resource(self, kind: GroupKind) -> Resource:
-        """Return how `kind` is served. If it is not in the cached answer, refresh first.
+        """Return the resource by which `kind` is served. If `kind` is not in the cached answer, refresh first.
 
-        Raises: KindNotServed, or Unavailable if its group does not answer.
+        Raises: KindNotServed, or Unavailable if the server of the group does not answer.
         """
         resource = (await self.get_current()).resources.get(kind)
         return resource or require_resource(await self.refresh(), kind)
@@ -94,9 +94,9 @@ class DiscoveryCache:
 
 
 def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
-    """Return how `kind` is served.
+    """Return the resource by which `kind` is served.
 
-    Raises: KindNotServed, or Unavailable if its group does not answer.
+    Raises: KindNotServed, or Unavailable if the server of the group does not answer.
     """
     resource = discovery.resources.get(kind)
     if resource:
@@ -111,7 +111,7 @@ def require_resource(discovery: Discovery, kind: GroupKind) -> Resource:
 
 
 def merge_discoveries(parts: Iterable[Discovery]) -> Discovery:
-    """Return the union of `parts`. The first part that names a kind has its preferred version."""
+    """Return the union of `parts`. The first part that contains a kind decides its preferred version."""
     discoveries = list(parts)
     resources = _preferred_resources(resource for part in discoveries for resource in part.resources.values())
     return Discovery(resources, frozenset().union(*(part.stale_groups for part in discoveries)))

@@ -40,12 +40,12 @@ _INVALID_BODY = re.compile(
 """The server's message for a body that does not fit the schema. The message of a failing conversion webhook differs."""
 
 _TOO_LARGE = re.compile(r"etcdserver: request is too large|trying to send message larger than max")
-"""Messages of etcd (at most 1.5 MiB, with managed fields) and of gRPC (at most 2 MiB). The server passes them on with a
-500.
+"""Messages of etcd (at most 1.5 MiB, with managed fields) and of gRPC (at most 2 MiB). The server returns these
+messages with the status 500.
 """
 
 _IMMUTABLE_FIELD = re.compile(r"immutable|(?:may not|cannot) (?:be )?change|updates? to .*forbidden")
-"""Messages about immutable fields from the validation of built-in kinds. This validation gives no reason code."""
+"""Messages about immutable fields from the validation of built-in kinds, which returns no reason code."""
 
 _RBAC_REFUSAL = re.compile(
     r'User "(?P<user>[^"]*)" cannot \w+ resource "[^"]*" in API group "[^"]*"'
@@ -84,8 +84,8 @@ def translate(
     """Return the error for an answer with an HTTP `status` of 4xx or 5xx.
 
     `body` is a `Status` object, or the text of a proxy. `description` names the request in the error text. If the
-    request `is_write`, its outcome after a server fault is unknown. If it `is_secret`, the text leaves out everything
-    that could be a value. `retry_after` is in seconds.
+    request `is_write`, its outcome after a server fault is unknown. If the request `is_secret`, the text leaves out
+    everything that could be a value. `retry_after` is in seconds.
     """
     document = _status_object(body)
     reason = str(document.get("reason") or "") if document else ""
@@ -103,7 +103,7 @@ def translate(
 
 
 def _advice(error_class: type[ClusterError], message: str) -> str:
-    """Return what to do about an error, or an empty text if the message of the server says it."""
+    """Return advice about an error, or an empty text if the message of the server contains the advice."""
     if error_class is Denied and (rbac_refusal := _RBAC_REFUSAL.search(message)):
         return _grant_advice(rbac_refusal["user"])
     if missing_namespace := _NO_NAMESPACE.search(message):
@@ -124,7 +124,7 @@ def _advice(error_class: type[ClusterError], message: str) -> str:
 
 
 def _grant_advice(user: str) -> str:
-    """Return how to grant a right to `user`.
+    """Return advice on how to grant a right to `user`.
 
     The service account of Levelgate has the rights of all ClusterRoles with the label in `well_known.AGGREGATE`.
     """
@@ -164,7 +164,7 @@ def _is_wrong_uid_only(document: Mapping[str, Any] | None) -> bool:
 
 
 def _is_immutable_only(document: Mapping[str, Any] | None) -> bool:
-    """Return whether all causes are immutable fields. A new object with these fields would be accepted."""
+    """Return whether all causes are immutable fields, so that a new object with these fields would be accepted."""
     causes = _details(document).get("causes") or []
     return bool(causes) and all(_IMMUTABLE_FIELD.search(cause.get("message") or "") for cause in causes)
 
@@ -172,7 +172,7 @@ def _is_immutable_only(document: Mapping[str, Any] | None) -> bool:
 def _classify_server_fault(message: str, *, is_write: bool) -> type[ClusterError]:
     if _INVALID_BODY.search(message) or _TOO_LARGE.search(message):
         return Invalid
-    # Admission comes before storage, so nothing was written if a webhook did not answer.
+    # Admission precedes storage, so if a webhook did not answer, nothing was written.
     if not is_write or _WEBHOOK_SILENT.search(message):
         return Unavailable
     return UnknownOutcome
@@ -218,7 +218,7 @@ def _describe_refusal(document: Mapping[str, Any] | None, body: bytes, status: i
 
 
 def _describe_plain_text(body: bytes, status: int) -> str:
-    """Return a description of an answer that is not a `Status`, so that it comes from a proxy or an unknown path.
+    """Return a description of an answer that is not a `Status`, which is from a proxy or an unknown path.
 
     A short first line of text is quoted.
     """

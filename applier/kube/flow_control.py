@@ -18,7 +18,7 @@ class ServerLoad:
     """Signs that the server is overloaded.
 
     `answers` counts successes. `refusals` counts refusals since the last success. `waiting_requests` have no final
-    answer yet. Since `refused_since`, in seconds of the event loop, all of them were refused.
+    answer yet. Since `refused_since`, in seconds of the event loop, the server has refused all waiting requests.
     """
 
     max_requests: int
@@ -33,7 +33,7 @@ class ServerLoad:
     def record_refusal(self) -> int:
         """Count a refusal, and return the number of complete rounds of refusals since the last success.
 
-        A round is one refusal more than there are slots.
+        The number of refusals in a round is the number of slots plus one.
         """
         self.refusals += 1
         if self.refused_since is None:
@@ -57,7 +57,7 @@ class ServerLoad:
 class RequestSlots:
     """Slots that bound requests in flight to `max_requests`, plus three times as many slow requests.
 
-    `_taken` are the slots that are not lent, the oldest first. A single timer, for the oldest slot, serves all.
+    `_taken` are the slots that are not lent, the oldest first. A single timer, for the oldest slot, serves all slots.
     """
 
     def __init__(self, max_requests: int, load: ServerLoad) -> None:
@@ -67,7 +67,7 @@ class RequestSlots:
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self) -> Slot:
-        """Wait for a slot, and return it. The caller has to release it."""
+        """Wait for a slot, and return the slot. The caller has to release the slot."""
         await self.free.acquire()
         slot = Slot(self)
         self._track(slot)
@@ -111,7 +111,7 @@ class RequestSlots:
 class Slot:
     """Slot of one request, taken at `taken_at` in seconds of the event loop.
 
-    After one second the slot may be lent, if the server has given more than `answers` answers.
+    After one second the slot may be lent, if the server has returned more than `answers` answers.
     """
 
     slots: RequestSlots
@@ -123,7 +123,7 @@ class Slot:
 
 
 class RequestPace:
-    """Queue that sends requests at a rate, in their order. Urgent requests (watches, probes) come first.
+    """Queue that sends requests at a rate, in the order of arrival. Urgent requests (watches, probes) are sent first.
 
     `delayed` counts the requests that had to wait. Times are in seconds of the event loop.
     """
@@ -151,7 +151,7 @@ class RequestPace:
         await turn
 
     def _give_turn(self) -> None:
-        """Wake the next request, and schedule the one after it."""
+        """Wake the next request, and schedule the request after that."""
         loop, self._timer = asyncio.get_running_loop(), None
         if (turn := self._pop_waiting()) is None:
             return

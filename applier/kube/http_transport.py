@@ -2,10 +2,10 @@
 
 The transport sends each request once, and `client` decides on retries. Plain requests use `connection_pool`. Watches,
 and all requests through a proxy, use the session of the REST layer of `kubernetes.aio`. The `request` method of that
-layer is avoided: it serialises bodies again, and reads the environment for a proxy on each request.
+layer is avoided, because it serialises bodies again, and reads the environment for a proxy on each request.
 
-Two exceptions tell failures apart. After `NotSentError` the server has certainly not seen the request. After
-`BrokenError` it may have.
+Two exceptions distinguish failures. After `NotSentError` the server has certainly not seen the request. After
+`BrokenError` the server may have seen the request.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _LINE_END = re.compile(r"[\r\n\0]")
 
 
 class _Connections:
-    """All connections with one client certificate. `requests` counts those in flight, watches included."""
+    """All connections with one client certificate. `requests` counts requests in flight, watches included."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.session, self.pool = _create_session(endpoint), _create_pool(endpoint)
         self.requests = 0
 
     def retire(self) -> None:
-        """Close idle connections, and keep none from now on. Requests in flight continue."""
+        """Close idle connections, and keep no connection from now on. Requests in flight continue."""
         if self.pool:
             self.pool.retire()
 
@@ -60,10 +60,10 @@ class HttpTransport:
     """Transport to one API server, across changes of its credentials.
 
     If the server rejects the credentials, or the client rejects the certificate of the server, both are read again.
-    They are also read again on `renew`. Requests in flight, watches included, end with the credentials with which they
-    began. A new token needs no new connections. With `keeps_server`, another address or certificate authority is
-    rejected, since it may belong to another cluster. `silence_seconds` bounds the wait for the next bytes of a read,
-    and for the answer to a write.
+    `renew` also reads both again. Requests in flight, watches included, end with the credentials with which they began.
+    A new token needs no new connections. With `keeps_server`, another address or certificate authority is rejected,
+    because it may belong to another cluster. `silence_seconds` bounds the wait for the next bytes of a read, and for
+    the answer to a write.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class HttpTransport:
         self._read_timeout = aiohttp.ClientTimeout(
             TOTAL_TIMEOUT_SECONDS, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=silence_seconds
         )
-        # The answer to a write is short: one timer for the whole answer replaces a new timer for each of its parts.
+        # The answer to a write is short, so one timer for the whole answer replaces a new timer for each part.
         self._write_timeout = aiohttp.ClientTimeout(silence_seconds, sock_connect=CONNECT_TIMEOUT_SECONDS)
         self._retired: list[_Connections] = []
         self._renewal_lock = asyncio.Lock()
@@ -121,8 +121,9 @@ class HttpTransport:
     ) -> HttpAnswer:
         """Send one request. `path` is percent-encoded, with its query.
 
-        After a 401, the request is sent again with the present credentials. If the server certificate is not trusted,
-        it is sent again with the present certificates. Either may have been rotated.
+        After a 401, the request is sent again with the present credentials, because the credentials may have been
+        rotated. If the server certificate is not trusted, the request is sent again with the present certificates, for
+        the same reason.
 
         Raises: NotSentError, BrokenError, and ConfigurationError if credentials can no longer be read.
         """
@@ -189,8 +190,8 @@ class HttpTransport:
                     abort_connection(response)
 
     async def _all_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Return `headers` of a request together with those of the configuration."""
-        # On each request, because in a pod the configuration reads the token file again once a minute.
+        """Return `headers` of a request together with the headers of the configuration."""
+        # The headers are built for each request, because in a pod the configuration reads the token file once a minute.
         token = await self._endpoint.configuration.get_api_key_with_prefix("BearerToken")
         # Two identities must not mix: the kubeconfig's own impersonation may include the uid of another user.
         all_headers = {**headers} if "Impersonate-User" in headers else {**headers, **self._endpoint.headers}
@@ -199,12 +200,12 @@ class HttpTransport:
         return all_headers
 
     async def renew(self) -> bool:
-        """Read a changed configuration and use it from now on.
+        """Read a changed configuration and use the new configuration from now on.
 
-        If it names another server or certificate authority, change nothing and return False, because that takes a new
-        connection to a cluster.
+        If the configuration names another server or certificate authority, change nothing and return False, because
+        another server needs a new connection to a cluster.
 
-        Raises: ConfigurationError if it cannot be read. Then nothing changes.
+        Raises: ConfigurationError if the configuration cannot be read. Then nothing changes.
         """
         async with self._renewal_lock:
             endpoint = await self._source.load()
@@ -216,7 +217,7 @@ class HttpTransport:
     async def _renew(self, epoch: int, *, connects_anew: bool = False) -> None:
         """Read the configuration again, once for all requests that were refused with the same credentials.
 
-        Raises: ConfigurationError if it cannot be read, or if it belongs to another server.
+        Raises: ConfigurationError if the configuration cannot be read, or if it belongs to another server.
         """
         async with self._renewal_lock:
             if self._epoch != epoch:
@@ -248,7 +249,7 @@ class HttpTransport:
 
 
 def abort_connection(response: aiohttp.ClientResponse) -> None:
-    """Close the connection of an answer that is not read to its end, such as a watch.
+    """Close the connection of an answer, such as a watch, that is not read to the end.
 
     A regular TLS shutdown would wait for the server, and asyncio leaves the socket open if the event loop ends first.
     """

@@ -1,11 +1,11 @@
 """Choice of a cluster and its credentials by the rules of kubectl, and the partial import of `kubernetes`.
 
-`load` reads files and runs plugins at every call, so that it finds rotated tokens and certificates. Errors name files,
+`load` reads files and runs plugins at every call, so that rotated tokens and certificates are found. Errors name files,
 contexts and users, and never quote the entry of a user. OpenSSL and the package `kubernetes` accept private keys only
-from files, which are deleted before `load` returns.
+from files. Before `load` returns, it deletes these files.
 
-Only the configuration and the REST layer of `kubernetes` are imported, because the rest would double the time of a
-start.
+Only the configuration and the REST layer of `kubernetes` are imported, because the rest of the package would double the
+time of a start.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from renderer.identity import digest
 _CLIENT = "kubernetes.aio.client"
 
 _clients_in_use: WeakValueDictionary[str, Any] = WeakValueDictionary()
-"""REST clients by `Endpoint.connection`. They are shared, because reading certificates takes milliseconds, which would
-stop a fleet at each renewal.
+"""REST clients by `Endpoint.connection`. The clients are shared, because reading certificates needs milliseconds, which
+would stop a fleet at each renewal.
 """
 
 
 def allow_partial_import() -> None:
     """Make modules of `kubernetes.aio` importable without their packages.
 
-    The `__init__` of the package imports a second client, for threads, with requests, oauthlib and websocket. That
-    takes a third of the start of a command. The configuration module imports the client of the models, which needs
-    pydantic. That takes a fifth of the rest. Modules that other code has imported stay as they are.
+    The `__init__` of the package imports a second client, for threads, with requests, oauthlib and websocket. This
+    import needs a third of the start of a command. The configuration module imports the client of the models, which
+    needs pydantic. That import needs a fifth of the remaining time. Modules that other code has imported stay
+    unchanged.
     """
     for name in ("kubernetes", "kubernetes.aio"):
         if name not in sys.modules and (spec := find_spec(name)):
@@ -52,7 +53,7 @@ def allow_partial_import() -> None:
 
 
 def _api_client(**options: Any) -> Any:
-    """Import `ApiClient` when it is first called, and return an instance."""
+    """Import `ApiClient` on the first call, and return an instance."""
     return import_module(_CLIENT).ApiClient(**options)
 
 
@@ -63,12 +64,13 @@ IN_CLUSTER = "in-cluster"
 class Endpoint:
     """API server as configured.
 
-    `name` is the name of the context. `configuration` is the configuration of `kubernetes.aio`, and `client` its REST
-    client with the certificates loaded. `headers` belong to every request. `namespace` is the default for people.
+    `name` is the name of the context. `configuration` is the configuration of `kubernetes.aio`. `client` is the REST
+    client of this configuration with the certificates loaded. `headers` belong to every request. `namespace` is the
+    default for people.
 
-    `server` is a digest of the address and of all that the server's certificate is checked against, so equal digests
-    mean the same server. `connection` is a digest of `server` and the client certificate. While it is equal, open
-    connections also serve new tokens.
+    `server` is a digest of the address and of all inputs of the check of the server's certificate, so equal digests
+    mean the same server. `connection` is a digest of `server` and the client certificate. While `connection` stays
+    equal, open connections also serve new tokens.
     """
 
     name: str
@@ -81,7 +83,7 @@ class Endpoint:
 
 
 class KubeconfigSource(Protocol):
-    """Place from which the configuration of a cluster is read, again on each call."""
+    """Place of the configuration of a cluster. Each call reads the configuration again."""
 
     async def load(self) -> Endpoint:
         """Read the present configuration.
@@ -95,7 +97,7 @@ def choose_source(
 ) -> KubeconfigSource:
     """Return the source that kubectl would choose.
 
-    Raises: ConfigurationError, whose text names the files that were looked for.
+    Raises: ConfigurationError with the names of the files that were searched.
     """
     candidates = _candidate_paths(kubeconfig, environ)
     existing = tuple(path for path in candidates if path.is_file())
@@ -153,7 +155,7 @@ class InCluster:
 class Kubeconfig:
     """Context of kubeconfig files.
 
-    If several entries have the same name, that of the first file counts. The first current-context counts too.
+    If several entries have the same name, the entry of the first file counts. The first current-context counts too.
     """
 
     paths: tuple[Path, ...]
@@ -188,7 +190,7 @@ class Kubeconfig:
 class InlineKubeconfig:
     """Current context of a kubeconfig that was read and checked before, and that names neither files nor plugins.
 
-    `title` says in messages where the kubeconfig comes from.
+    `title` names the origin of the kubeconfig in messages.
     """
 
     title: str
@@ -282,7 +284,7 @@ def _create_client(context: str, configuration: Any) -> Any:
 
 
 def _find_user(documents: list[dict[str, Any]], context: str) -> Mapping[str, Any]:
-    """Return the entry of the user of `context`, or an empty entry if there is none."""
+    """Return the entry of the user of `context`, or an empty entry if the context has no user."""
     name = _find_entry(documents, "contexts", context).get("context", {}).get("user")
     return _find_entry(documents, "users", name).get("user") or {}
 
@@ -309,7 +311,7 @@ def _check_plugin(user: Mapping[str, Any], *, configuration: Any, context: str) 
 def _impersonation_headers(user: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the headers for `as` of a kubeconfig user, which the package `kubernetes` ignores.
 
-    Without these headers, requests would have more rights than the user asked for.
+    Without these headers, requests would have more rights than the user of the kubeconfig intended.
 
     Raises: ConfigurationError if the entry has fields that Levelgate does not support.
     """
@@ -322,6 +324,6 @@ def _impersonation_headers(user: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _redact_error(error: Exception) -> str:
-    """Return the text of `error` without the entries that the loader quotes in it, because they contain tokens."""
+    """Return the text of `error` without the entries that the loader quotes, because such entries contain tokens."""
     text = re.sub(r"\{.*\}", "{...}", str(error), flags=re.DOTALL).splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

@@ -1,8 +1,8 @@
 """Shared values for equal parts of the objects that API servers return.
 
-`managedFields` take half of the memory of an object, and are equal in objects of one shape: 10,000 instances have a few
+`managedFields` use half of the memory of an object, and are equal in objects of one shape: 10,000 instances have a few
 dozen different values. Kinds, namespaces, labels and times are also repeated. Objects that were read are never changed,
-so their parts can be shared.
+so equal parts of these objects can be shared.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from typing import Any, Final
 import orjson
 
 MAX_SHARED_FIELDS: Final = 2048
-"""Number of different `fieldsV1` that are kept for sharing. Each object keeps its own value for as long as it lives."""
+"""Number of different `fieldsV1` that are kept for sharing. Each object keeps its own value until the object is freed.
+"""
 
 _KIND: Final = ("apiVersion", "kind")
 _PLACE: Final = ("namespace", "creationTimestamp")
-"""Metadata that repeats between objects. The name, UID and version do not."""
+"""Metadata that repeats between objects. The name, UID and version do not repeat."""
 
 
 def share_equal_parts(document: dict[str, Any]) -> None:
-    """Replace parts of `document`, or of each object in it if it is a list, by shared equal values."""
+    """Replace parts of `document`, or of each object in a list `document`, by shared equal values."""
     items = document.get("items")
     for obj in items if isinstance(items, list) else (document,):
         if isinstance(obj, dict):

@@ -1,6 +1,6 @@
 """Port of the client to a transport: a request, its answer, and two kinds of failure.
 
-It is a module of its own, so that the transport of the sandbox needs neither aiohttp nor `kubernetes`.
+The port is a separate module, so that the transport of the sandbox needs neither aiohttp nor `kubernetes`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from renderer.frozen import dataclass
 
 
 class NotSentError(Exception):
-    """A request that was not sent, for lack of a connection.
+    """Failure of a request that was not sent, because no connection was possible.
 
-    If `is_final`, a retry cannot help, because the server certificate is not trusted.
+    If `is_final` is true, a retry cannot help, because the server certificate is not trusted.
     """
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
@@ -24,9 +24,9 @@ class NotSentError(Exception):
 
 
 class BrokenError(Exception):
-    """A connection that ended after the server may have read the request.
+    """Failure of a connection that ended after the server may have read the request.
 
-    `seconds` is how long the server was silent.
+    `seconds` is the time for which the server was silent.
     """
 
     def __init__(self, message: str, *, seconds: float = 0.0) -> None:
@@ -44,7 +44,7 @@ class HttpAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamedAnswer:
-    """HTTP answer without an end. `parts` are pieces of its body, cut anywhere.
+    """HTTP answer without an end. `parts` are pieces of the body, cut anywhere.
 
     A refusal has a complete `body` instead.
     """
@@ -85,7 +85,7 @@ class Transport(Protocol):
         """
 
     async def renew(self) -> bool:
-        """Read credentials again and use them from now on. Requests in flight continue.
+        """Read the credentials again and use the new credentials from now on. Requests in flight continue.
 
         If the credentials belong to another server, change nothing and return False.
 

@@ -1,4 +1,4 @@
-"""Watch from a version on: decoded events, continued if the server ends a stream in good order.
+"""Watch that decodes the events after a version, and continues if the server ends the stream without an error.
 
 A bookmark advances the version. After 410 or an error event, events are lost. Then the watch raises an exception, and
 the caller has to list the objects again.

@@ -1,1 +1,1 @@
-"""Decisions about one reconciliation: actions due on each object, their order, and what blocks the others. Pure."""
+"""Decisions of one reconciliation: due actions on each object, their order, and the causes that block actions. Pure."""

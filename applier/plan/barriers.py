@@ -1,8 +1,8 @@
 """Reasons why the action of a node may not start yet. Pure.
 
-A node waits until all its ancestors are applied at this revision and ready, by fresh observations (rules 1 and 2). A
-refused write, another owner, a deletion in progress or a missing permission also bars its action. Repairs do not wait
-for ancestors.
+A node waits until fresh observations show that all its ancestors are applied at this revision and ready (rules 1 and
+2). A refused write, another owner, a deletion in progress or a missing permission also bars the action of the node.
+Repairs do not wait for ancestors.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ BARRIER_ACTIONS = frozenset({NodeAction.CREATE, NodeAction.UPDATE, NodeAction.RE
 class NodeWrite(NamedTuple):
     """An action due on the node `node` of the set `rendered`.
 
-    If the object `key` does not exist, `live` is None. If the write restores fields that others changed, `is_repair` is
-    true.
+    If the object `key` does not exist, `live` is None. If the write restores fields that another manager changed,
+    `is_repair` is true.
     """
 
     rendered: RenderedApplySet
@@ -54,10 +54,10 @@ class NodeWrite(NamedTuple):
 
 @dataclass(frozen=True)
 class WriteBarriers:
-    """Facts that bar writes.
+    """Checker of the facts that bar writes.
 
-    `wanting_sets` maps a key to the ids of the sets that want it, in the order of the sets. `sets` maps ids to all sets
-    of the plan. `commits` maps sources to the commits that they are rendered from.
+    `wanting_sets` maps the key of an object to the ids of the sets that want the object, in the order of the sets.
+    `sets` maps ids to all sets of the plan. `commits` maps each source to the commit from which the source is rendered.
     """
 
     observed: Observed
@@ -68,11 +68,11 @@ class WriteBarriers:
     permissions: ChangePermissions
 
     def barrier_of(self, rendered: RenderedApplySet) -> Barrier:
-        """Return the nodes that each node of `rendered` waits for besides its dependencies."""
+        """Return the rule for the nodes that each node of `rendered` waits for besides its dependencies."""
         return self.permissions.barriers.get(rendered.parent, Barrier.PATH)
 
     def adoption_of(self, rendered: RenderedApplySet) -> Adoption:
-        """Return what the source of `rendered` may adopt."""
+        """Return the rule for the objects that the source of `rendered` may adopt."""
         return self.constraints.adoption_of(rendered.source)
 
     def write_failure(
@@ -93,10 +93,16 @@ class WriteBarriers:
         plans: Mapping[str, NodePlan],
         drain_progress: Callable[[], DrainProgress | None],
     ) -> Cause | None:
-        """Return why `write` may not start now, or None if it may.
+        """Return the cause that bars `write` now, or None if the write may start.
 
-        The first matching cause decides: the object, then an ancestor, then an unhealthy dependency, then a missing
-        permission. Windows, gates and people are asked last, so that they judge only what could start otherwise.
+        The first matching cause decides:
+
+        1. The object may not be written.
+        2. An ancestor holds an action in `BARRIER_ACTIONS`.
+        3. A required dependency is not healthy.
+        4. A permission is missing.
+
+        In this order, windows, gates and people judge only writes that could start otherwise.
         """
         return (
             self._object_cause(write, failure)
@@ -106,14 +112,14 @@ class WriteBarriers:
         )
 
     def drain_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return the progress of `rendered`, or None if nothing has moved or the target is not known."""
+        """Return the progress of `rendered` to its target, or None if nothing has moved or the target is not known."""
         return DrainProgressFinder(self.observed, self.wanting_sets, self.sets, self.commits).find_progress(rendered)
 
     def _object_cause(self, write: NodeWrite, failure: ClusterError | None) -> Cause | None:
-        """Return why the object of `write` may not be written, regardless of its ancestors.
+        """Return the cause for which the object of `write` may not be written, regardless of the node's ancestors.
 
         The first matching cause decides: a failed write, a throttled repair, another owner, a deletion in progress,
-        disabled reconciliation. Return None if none matches.
+        disabled reconciliation. Return None if no cause matches.
         """
         rendered, node, key, live, action, is_repair = write
         if failure and action is not NodeAction.REPLACE:
@@ -134,11 +140,11 @@ class WriteBarriers:
         return None
 
     def _other_owner_cause(self, rendered: RenderedApplySet, key: ObjectKey, live: Object | None) -> Cause | None:
-        """Return why another set or tool owns the object `key`, or None if the set `rendered` may write it.
+        """Return the cause that another set or tool owns the object `key`, or None if the set `rendered` may write it.
 
-        If the set that has the object as a member still wants it, this set owns the object. Otherwise the first set
-        that wants the object owns it. An object in no set is taken over only if Levelgate wrote and released it, or if
-        the source may adopt it.
+        If the set that has the object as a member still wants the object, this set owns the object. Otherwise the first
+        set that wants the object owns it. An object in no set is taken over only if Levelgate wrote and released the
+        object, or if the source may adopt the object.
         """
         wanting_set_ids = self.wanting_sets.get(key, (rendered.id,))
         live_set_id = label(live, well_known.PART_OF) if live else ""
@@ -154,9 +160,9 @@ class WriteBarriers:
         return self._holder_cause(key, live_set_id) if live_set_id else self._adoption_cause(rendered, live)
 
     def _holder_cause(self, key: ObjectKey, holder_id: str) -> Cause | None:
-        """Return why the object `key` cannot be taken from the set `holder_id`, which does not want it.
+        """Return the cause that the set `holder_id` keeps the object `key`, although the set does not want the object.
 
-        Return None if it can be taken.
+        Return None if another set may take over the object.
         """
         holder = self.sets.get(holder_id)
         if holder:
@@ -181,16 +187,16 @@ class WriteBarriers:
         return Cause(Reason.OWNED_ELSEWHERE, f"{key} is part of a set that is not ours ({parent_hint}); {advice}")
 
     def _adoption_cause(self, rendered: RenderedApplySet, live: Object) -> Cause | None:
-        """Return why `live`, an object in no set, may not be adopted.
+        """Return the cause for which `live`, an object in no set, may not be adopted.
 
-        Return None if it may be adopted, or if Levelgate wrote it before.
+        Return None if the object may be adopted, or if Levelgate wrote the object before.
         """
         is_foreign = apply_entry(live, CONTENT_MANAGER) is None
         refusal = self.adoption_of(rendered).refusal(live) if is_foreign else ""
         return Cause(Reason.CONFLICT, refusal) if refusal else None
 
     def _permission_cause(self, write: NodeWrite, drain_progress: Callable[[], DrainProgress | None]) -> Cause | None:
-        """Return why `write` lacks permission, or None if it is permitted.
+        """Return the cause for which `write` lacks permission, or None if the write is permitted.
 
         A replacement also needs the permission to create.
         """
@@ -209,7 +215,7 @@ class WriteBarriers:
 
 
 def dependents_cause(plan: NodePlan) -> Cause | None:
-    """Return why dependents of the node may not start, or None if they may."""
+    """Return the cause for which dependents of the node may not start, or None if the dependents may start."""
     if (
         plan.is_applied_and_ready
         or annotation({"metadata": plan.node.manifest.get("metadata")}, well_known.WAIT_FOR) == "none"
@@ -222,10 +228,10 @@ def dependents_cause(plan: NodePlan) -> Cause | None:
 def level_cause(
     barrier: Barrier, node: RenderedNode, plans: Iterable[NodePlan], dependents_causes: Mapping[str, Cause | None]
 ) -> Cause | None:
-    """Return why an earlier level holds `node`, or None if no level does.
+    """Return the cause for which an earlier level holds `node`, or None if no level holds the node.
 
-    With the barrier `Level`, a node at a closed gate holds only its own descendants. With `All`, it holds all later
-    levels (S0-26).
+    With the barrier `Level`, a node at a closed gate holds only its own descendants. With the barrier `All`, such a
+    node holds all later levels (S0-26).
     """
     if barrier is Barrier.PATH:
         return None
@@ -242,9 +248,9 @@ def level_cause(
 
 
 def _unhealthy_dependency_cause(write: NodeWrite, plans: Mapping[str, NodePlan]) -> Cause | None:
-    """Return the cause that a dependency is not healthy, although `write` requires it to be.
+    """Return the cause that a dependency is not healthy, although `write` requires a healthy dependency.
 
-    The first such dependency is named. Return None if all required dependencies are healthy.
+    The cause names the first such dependency. Return None if all required dependencies are healthy.
     """
     if write.action not in BARRIER_ACTIONS:
         return None
@@ -258,7 +264,7 @@ def _waits_for_permission(plan: NodePlan) -> bool:
 
 
 def _is_disabled(node: RenderedNode, live: Object) -> bool:
-    """Return whether Git, or a person on the live object, disables reconciliation."""
+    """Return whether an annotation in Git, or an annotation of a person on the live object, disables reconciliation."""
     if annotation(node.manifest, well_known.RECONCILE) == "disabled":
         return True
     return annotation(live, well_known.RECONCILE) == "disabled" and is_annotated_by_others(live, well_known.RECONCILE)

@@ -19,12 +19,12 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 RefusedWriteKey = tuple[ObjectKey, ObjectKey]
-"""Key of a write: the parent of its set, and the written object."""
+"""Key of a write: the key of the parent of the set, and the key of the written object."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedWrite:
-    """A write that the server refused, recorded so that it is not repeated too early.
+    """Write that the server refused, recorded so that Levelgate does not repeat the write too early.
 
     `intent` is the refused manifest. `live` is the `refusal_relevant_state` of the object before the write, or None if
     the object did not exist.
@@ -62,19 +62,21 @@ class PlanConstraints:
     """Records of Levelgate that constrain a plan.
 
     `scopes` maps parents to the recorded scopes of their sets, so that members are found even if an instance is
-    missing. `scope_sources` maps the same instances to the sources that recorded them. `unreadable_files`,
+    missing. `scope_sources` maps these parents to the sources that recorded the scopes. `unreadable_files`,
     `pruning_holds`, `adoptions`, `conflict_policies` and `brakes` are by source. A person approved the deletions of
     `approved_sources` for this commit. Members of `non_pruning_sources` are not deleted.
 
-    `throttled_repairs` wait because another writer undoes them again and again. `epoch` is the term of leadership, or 0
-    without leader election. Of `partial_sets` only a part is planned: their members are not pruned, and their scope
-    does not shrink. `refused_writes` are not repeated until the manifest or the object differs.
+    `throttled_repairs` wait because another writer undoes these repairs again and again. `epoch` is the term of
+    leadership, or 0 without leader election. Only a part of each set in `partial_sets` is planned, so the members of
+    these sets are not pruned, and the scopes do not shrink. `refused_writes` are not repeated until the manifest or the
+    object differs.
 
-    `foreign_sources` maps the ids of sets that are not planned here to their sources; the source is empty if it is
-    unknown. `foreign_claims` maps objects to the parents of foreign sets that want them. Foreign sources no longer want
-    `relinquished_keys`, nor the members of the sets whose ids are in `relinquished_sets`. Any set may take over these
-    objects. `unlabelled_scopes` maps parents to the scopes of members that lost their label, so that the inventory
-    still covers these members. No set wants the `orphaned_keys`; these objects stay, without our metadata.
+    `foreign_sources` maps the ids of sets that are not planned here to the sources of the sets. An unknown source is an
+    empty text. `foreign_claims` maps objects to the parents of foreign sets that want the objects. Foreign sources no
+    longer want `relinquished_keys`, nor the members of the sets whose ids are in `relinquished_sets`. Any set may take
+    over these objects. `unlabelled_scopes` maps parents to the scopes of members that lost their label, so that the
+    inventory still covers these members. No set wants the `orphaned_keys`. These objects stay, without the metadata of
+    Levelgate.
     """
 
     scopes: Mapping[ObjectKey, Scope] = field(default_factory=dict)
@@ -98,7 +100,7 @@ class PlanConstraints:
     orphaned_keys: frozenset[ObjectKey] = frozenset()
 
     def adoption_of(self, source: str) -> Adoption:
-        """Return what `source` may adopt."""
+        """Return the rule for the objects that `source` may adopt."""
         return self.adoptions.get(source, NO_ADOPTION)
 
     def conflict_policy_of(self, source: str) -> ConflictPolicy:

@@ -1,7 +1,8 @@
-"""Causes of deletions that do not end, and what ends them. Pure.
+"""Causes of deletions that do not end, and advice on how to end each deletion. Pure.
 
-The API server deletes a Namespace or CRD only after everything in it. If a window, a person or a finalizer holds the
-deletion of an instance, it also holds its Namespace and its CRD. The CRD in turn holds all instances of the kind.
+The API server deletes a Namespace only after all objects in the Namespace, and a CRD only after all custom objects. If
+a window, a person or a finalizer holds the deletion of an instance, the Namespace and the CRD of the instance stay too.
+The CRD in turn holds all instances of the kind.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ENDS: Final[Mapping[Reason, str]] = {
     Reason.HELD: "; it is deleted after levelgate release {ref}",
     Reason.SUSPENDED: "; it is deleted after levelgate resume",
 }
-"""Advice on how a hold ends, for reasons whose own message does not say it."""
+"""Advice on how a hold ends, for reasons whose own message does not contain this advice."""
 
 
 def deleted_container(key: ObjectKey, observed: Observed) -> ObjectKey | None:
@@ -45,7 +46,7 @@ def deleted_container(key: ObjectKey, observed: Observed) -> ObjectKey | None:
 
 
 def parent_cause(plan: ApplySetPlan, observed: Observed) -> Cause | None:
-    """Return why the parent of `plan`, an instance that is being deleted, still exists.
+    """Return the cause for which the parent of `plan`, an instance that is being deleted, still exists.
 
     Return None if the instance is not being deleted, or if time alone ends the deletion.
     """
@@ -70,8 +71,8 @@ def parent_cause(plan: ApplySetPlan, observed: Observed) -> Cause | None:
 def with_container_causes(plan: Plan, observed: Observed) -> Plan:
     """Return `plan` with the causes of CRDs and Namespaces whose deletion does not end.
 
-    Each cause names the objects that keep the CRD or Namespace. The cause of an instance that is being deleted is also
-    shown in the set that has this instance as a member.
+    Each cause names the objects that keep the CRD or Namespace. If an instance that is being deleted is a member of a
+    set, this set also shows the cause of the instance.
     """
     blocked_sets = {one.rendered.parent: one for one in plan.sets if one.deletion}
     remaining: dict[ObjectKey, list[ObjectKey]] = {}
@@ -87,7 +88,7 @@ def with_container_causes(plan: Plan, observed: Observed) -> Plan:
 def _remaining_objects(observed: Observed) -> Iterator[ObjectKey]:
     """Yield the keys of objects with finalizers that are being deleted, in order.
 
-    Yield none unless a Namespace or CRD is being deleted.
+    Yield no key unless a Namespace or CRD is being deleted.
     """
     containers = [
         key for key, obj in observed.objects.items() if key.group_kind in {CRD, NAMESPACE} and is_terminating(obj)
@@ -103,9 +104,9 @@ def _remaining_objects(observed: Observed) -> Iterator[ObjectKey]:
 def _container_cause(
     container: ObjectKey, keys: list[ObjectKey], blocked_sets: Mapping[ObjectKey, ApplySetPlan], observed: Observed
 ) -> Cause:
-    """Return why `container`, a Namespace or CRD, still exists.
+    """Return the cause for which `container`, a Namespace or CRD, still exists.
 
-    Of the objects `keys` in it, those whose deletion does not end by itself are named first.
+    The cause names the objects `keys` in the container. Objects whose deletion does not end by itself come first.
     """
     keys = sorted(keys, key=lambda key: (key not in blocked_sets, key))
     first, blocked_set = keys[0], blocked_sets.get(keys[0])
@@ -149,10 +150,13 @@ def _with_member_causes(plan: ApplySetPlan, causes: Mapping[ObjectKey, Cause]) -
 
 
 def _hold_cause(plan: ApplySetPlan) -> Cause | None:
-    """Return what keeps our finalizer on the parent of `plan`, or None if time alone removes it.
+    """Return the cause that keeps Levelgate's finalizer on the parent of `plan`, or None if time alone removes it.
 
-    The first matching cause decides: an error of the set or its parent, then a missing decision whether the set is
-    wanted. Then come the causes of its prune candidates, failures first.
+    The first matching cause decides:
+
+    1. The set or its parent has an error.
+    2. No decision exists whether the set is wanted.
+    3. A prune candidate of the set has a cause. Failures come first.
     """
     if plan.detach or plan.finish_deletion or plan.has_member_changes:
         return None
@@ -168,11 +172,11 @@ def _hold_cause(plan: ApplySetPlan) -> Cause | None:
 
 
 def _rank(cause: Cause) -> int:
-    """Return the rank of `cause`: failures come first, users of a member last."""
+    """Return the rank of `cause`. Failures come first, and causes about users of a member come last."""
     return 0 if cause.reason.is_failure else 2 if cause.reason is Reason.DEPENDENCY_NOT_READY else 1
 
 
 def _describe_hold(key: ObjectKey, hold: Cause) -> str:
-    """Return why the members of the instance `key` stay, and what ends `hold`."""
+    """Return a message that explains why the members of the instance `key` stay, and how `hold` ends."""
     end = _ENDS.get(hold.reason, "").format(ref=key.command_reference)
     return f"what {key.kind} {key.qualified_name} owns stays: {hold.message}{end}"

@@ -27,9 +27,9 @@ def brake_message(plan: Plan, observed: Observed, source: str, limit: DeletionBr
     """Return why a person has to approve the deletions of `source`, or an empty text if they are within `limit`.
 
     Deletions of members of the source's set count. If an instance of `source` is deleted with the set or is missing,
-    the deletions of its members count too. Protected members are included, because otherwise they would be deleted
-    later, a few at a time. The deletion of a single instance is exempt. `commit` is the commit to approve, empty if its
-    id is not known yet.
+    the deletions of the instance's members count too. Protected members are included, because otherwise later plans
+    would delete these members a few at a time. The deletion of a single instance is exempt. `commit` is the commit to
+    approve, or an empty text if the commit has no id yet.
     """
     sets = {set_plan.rendered.parent: set_plan for set_plan in plan.sets}
     source_plan = next(

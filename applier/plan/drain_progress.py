@@ -22,11 +22,11 @@ from renderer.manifest_hash import is_written_from
 from renderer.render.model import RenderedApplySet, Rendering
 
 TargetFilter = Callable[[Object, datetime], bool]
-"""Function of a member and the time of its last write. It returns whether this write was for a target."""
+"""Function of a member and the time of its last write, which returns whether this write was for a target."""
 
 
 def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
-    """Return the ids of the sets that want each key, in the order of the sets."""
+    """Return the ids of the sets that want each object, by key of the object, in the order of the sets."""
     wanting_sets: dict[ObjectKey, list[str]] = {}
     for rendered in rendering.sets:
         for node in rendered.nodes:
@@ -37,10 +37,10 @@ def index_wanting_sets(rendering: Rendering) -> dict[ObjectKey, list[str]]:
 
 @dataclass(frozen=True)
 class DrainProgressFinder:
-    """Facts from which the progress of sets is found.
+    """Finder of the progress of sets to their targets.
 
-    `wanting_sets` maps a key to the ids of the sets that want it. `sets` maps ids to all sets of the plan. `commits`
-    maps sources to the commits that they are rendered from.
+    `wanting_sets` maps the key of an object to the ids of the sets that want the object. `sets` maps ids to all sets of
+    the plan. `commits` maps each source to the commit from which the source is rendered.
     """
 
     observed: Observed
@@ -55,9 +55,10 @@ class DrainProgressFinder:
         return cls(observed, index_wanting_sets(rendering), sets, rendering.commits)
 
     def find_progress(self, rendered: RenderedApplySet) -> DrainProgress | None:
-        """Return the progress of `rendered`, or None if nothing has moved or the target is not known.
+        """Return the progress of `rendered` to its target, or None if nothing has moved or the target is not known.
 
-        A nested instance has begun as soon as its enclosing instance has, even before a node of its own has moved.
+        A nested instance has begun as soon as its enclosing instance has begun, even before a node of the nested
+        instance moves.
         """
         progress = self._own_progress(rendered)
         owner = None if rendered.is_applied else self._owner_of(rendered)
@@ -84,8 +85,8 @@ class DrainProgressFinder:
     def _progress_of_earlier_commit(self, rendered: RenderedApplySet) -> DrainProgress | None:
         """Return the progress of a source's own objects to the last commit that began before the present commit.
 
-        The progress applies to the objects that the earlier commit changes and that the present commit wants in the
-        same form. Return None if no earlier commit has begun.
+        The progress covers the objects that the earlier commit changes and that the present commit wants in the same
+        form. Return None if no earlier commit has begun.
         """
         if rendered.begun is None or rendered.applied_rendering is None:
             return None
@@ -96,7 +97,7 @@ class DrainProgressFinder:
         return _joined(steps, {key for key in changed if begun.get(key) == wanted.get(key)}) if steps else None
 
     def _deletions(self, rendered: RenderedApplySet, parent: Object | None) -> Iterator[DrainProgress]:
-        """Yield a step for the recorded start of an instance, and for each deletion in progress."""
+        """Yield the progress from the recorded start of an instance, and from each deletion in progress."""
         written_at = _written_at(rendered, parent)
         if parent is None or written_at is None:
             return
@@ -111,10 +112,10 @@ class DrainProgressFinder:
     def _moved_nodes(
         self, rendered: RenderedApplySet, before: Mapping[ObjectKey, Manifest], is_for_target: TargetFilter
     ) -> Iterator[DrainProgress]:
-        """Yield a step for each member that was written for the target with a changed manifest.
+        """Yield the progress that each member shows that was written for the target with a changed manifest.
 
-        `before` maps keys to the manifests that were applied before. `is_for_target` tells writes for the target from
-        others.
+        `before` maps keys to the manifests that were applied before. `is_for_target` distinguishes writes for the
+        target from earlier writes.
         """
         for node in rendered.nodes:
             if (
@@ -129,9 +130,9 @@ class DrainProgressFinder:
                 yield DrainProgress(node.level, written_at, None)
 
     def _dropped_nodes(self, rendered: RenderedApplySet, parent: Object | None) -> Iterator[DrainProgress]:
-        """Yield a step if a member of the applied snapshot is gone and no set wants it any more.
+        """Yield the progress that a deletion shows: a member of the applied snapshot is gone, and no set wants it.
 
-        A missing object has no time of deletion. The step has the time at which the target was recorded on the
+        A missing object has no time of deletion. The progress has the time at which the target was recorded on the
         instance, because deletions follow that write.
         """
         written_at = _written_at(rendered, parent)
@@ -162,11 +163,11 @@ class DrainProgressFinder:
         return lambda live, _: bool(recorded) and annotation(live, well_known.COMMIT) == recorded
 
     def _target_filter(self, rendered: RenderedApplySet) -> TargetFilter:
-        """Return a function that tells writes for the present target from writes for an earlier one.
+        """Return a function that distinguishes writes for the present target from writes for an earlier target.
 
-        An earlier target may have wanted the same manifest, so the manifest alone does not tell. For a source, the
-        recorded commit decides. For an instance, its revision decides, and the time at which its own manifest was
-        written.
+        The manifest alone does not decide, because an earlier target may have wanted the same manifest. For a source,
+        the recorded commit decides. For an instance, the revision decides, and the time at which the instance's own
+        manifest was written.
         """
         if rendered.is_source:
             return self._commit_filter(self.commits.get(rendered.source, ""))
@@ -222,9 +223,9 @@ def _deleted_at(obj: Object) -> datetime | None:
 
 
 def _time(text: str) -> datetime | None:
-    """Return the time in `text`, a field of a status, or None if it is malformed or has no zone.
+    """Return the time in `text`, a field of a status, or None if the text is malformed or has no time zone.
 
-    Other clients may have written the status.
+    The text may be malformed because other clients can write the status.
     """
     try:
         time = datetime.fromisoformat(text)

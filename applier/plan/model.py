@@ -1,6 +1,6 @@
 """Values of a plan: the action due on each node, and the actions due on the parent of each ApplySet.
 
-A node without a permitted action carries its cause.
+If the action of a node is not permitted, the plan of the node contains the cause.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class NodeAction(StrEnum):
     def operation(self, *, is_applied: bool) -> Operation:
         """Return the operation as which windows and gates select this action.
 
-        If the set `is_applied`, no object of it is new: every write, a creation too, restores what differs.
+        If the set `is_applied`, no object of the set is new. Then every write, even a creation, restores applied
+        content.
         """
         match self:
             case NodeAction.HEAL:
@@ -66,7 +67,7 @@ _APPLIED_ACTIONS: Final = (NodeAction.NONE, NodeAction.RECORD)
 class Operation(StrEnum):
     """Kind of a write, as windows and gates select it.
 
-    `heal` restores what was applied before. `record` writes only bookkeeping of Levelgate, and needs no permission.
+    `heal` restores applied content. `record` writes only bookkeeping of Levelgate, and needs no permission.
     """
 
     CREATE = "create"
@@ -77,7 +78,7 @@ class Operation(StrEnum):
 
 
 class Barrier(StrEnum):
-    """Nodes that a node waits for besides its dependencies (S0-9, S0-26).
+    """Rule for the nodes that a node waits for besides its dependencies (S0-9, S0-26).
 
     `Path` adds no nodes. `Level` adds the nodes of earlier levels that no gate holds. `All` adds every node of earlier
     levels.
@@ -92,7 +93,8 @@ class DrainProgress(NamedTuple):
     """Progress of a set to its target, as its live objects show it.
 
     `level` is the highest level with a moved node, or -1 if no node has moved. `since` is the server's time of the
-    first move. The progress applies to the objects in `keys`; if `keys` is None, it applies to all objects of the set.
+    first move. The progress covers the objects in `keys`. If `keys` is None, the progress covers all objects of the
+    set.
     """
 
     level: int
@@ -105,14 +107,14 @@ class DrainProgress(NamedTuple):
         return cls(-1, since, None)
 
     def of_key(self, key: ObjectKey) -> DrainProgress | None:
-        """Return this progress if it applies to the object `key`, or None if it does not."""
+        """Return this progress if it covers the object `key`, or None otherwise."""
         return self if self.keys is None or key in self.keys else None
 
 
 class CandidateChange(NamedTuple):
     """Write or deletion that could start now.
 
-    `node_id` is empty outside of instances. If the object does not exist, `live` is None. If nothing of the set has
+    `node_id` is empty outside of instances. If the object does not exist, `live` is None. If no object of the set has
     moved, `drain_progress` is None.
     """
 
@@ -133,9 +135,10 @@ def _permit_all(_: CandidateChange) -> Cause | None:
 class ChangePermissions:
     """Answers of windows, gates, pace and requests to the changes of a plan.
 
-    `check` returns why a change may not start now, or None if it may. `targets` maps instances to the revisions granted
-    to them. `suspended` maps parents to the cause for which nothing of their sets is written. `barriers` maps instances
-    to what their nodes wait for besides dependencies; an instance that is absent has `Path`.
+    `check` returns the cause for which a change may not start now, or None if the change may start. `targets` maps
+    instances to the revisions granted to the instances. `suspended` maps parents to the cause for which no object of
+    the set is written. `barriers` maps instances to the rule for the nodes that a node waits for besides its
+    dependencies. The default rule is `Path`.
     """
 
     check: Callable[[CandidateChange], Cause | None] = _permit_all
@@ -166,18 +169,19 @@ PermissionAnswer = tuple[CandidateChange, Cause | None]
 
 
 class NodePlan(NamedTuple):
-    """Plan of one node: its action, whether the action may start now, and the cause if it may not.
+    """Plan of one node: its action, whether the action may start now, and the cause if the action may not start.
 
-    `ready` and `healthy` describe the live object, as its controller last observed it. `unhealthy_message` is a text
-    for people, empty if the status of the object explains itself.
+    `ready` and `healthy` describe the live object, as its controller last observed the object. `unhealthy_message` is a
+    text for people. The text is empty if the status of the object contains an explanation.
 
-    `conflict_policy` says from which managers the write takes over fields. A claim of any other manager is a conflict.
-    `lost_fields` are to be healed, each with its present owners. `contested_fields` stay with their present owners in
-    the same write, and are reported as a conflict after it. `adoption` says what the source may adopt.
+    `conflict_policy` decides from which managers the write takes over fields. A claim of any other manager is a
+    conflict. `lost_fields` are to be healed, each with its present owners. `contested_fields` stay with their present
+    owners in the same write, and are reported as a conflict after the write. `adoption` is the rule for the objects
+    that the source may adopt.
 
-    At `recheck_at` the health changes by age alone; None stands for never. The health also depends on the object
-    `health_reference`. If the node is a completed Job that its TTL removed, `is_ttl_removed` is true and `live` is
-    None.
+    At `recheck_at` the health changes by age alone. If `recheck_at` is None, the health never changes by age. The
+    health also depends on the object `health_reference`. If the node is a completed Job that its TTL removed,
+    `is_ttl_removed` is true and `live` is None.
     """
 
     node: RenderedNode
@@ -227,7 +231,7 @@ class NodePlan(NamedTuple):
 
     @property
     def lacks_permission(self) -> bool:
-        """Return whether only a permission is missing: of a window, a gate, the pace or a person."""
+        """Return whether only a permission of a window, a gate, the pace or a person is missing."""
         return self.blocked is not None and self.blocked.reason.is_missing_permission
 
     @property
@@ -242,16 +246,18 @@ class ApplySetPlan:
 
     `repairs` heal, from the applied snapshot, the objects whose change or deletion lacks permission. `target_revision`
     is the granted revision, or 0 without a grant. `completion_record` lists the completed Jobs to record on the parent.
-    `first_scope` is the scope that a new instance records with its first write; for any other set it is None.
+    `first_scope` is the scope that a new instance records with its first write. For all other sets, `first_scope` is
+    None.
 
-    `not_moved` says why the set does not move to its target. `deadlock` says why the set can never move, as things are.
-    While a set has an `error`, nothing of it may be written. `parent_error` says why the parent could not be written in
-    this reconciliation, or why it may not be deleted yet. `deletion` says why a parent that is being deleted still
-    exists; if time alone ends the deletion, `deletion` is None.
+    `not_moved` is the cause for which the set does not move to its target. `deadlock` is the cause for which the set
+    can never move in the present state. While a set has an `error`, no object of the set may be written. `parent_error`
+    is the reason why the parent could not be written in this reconciliation, or may not be deleted yet. `deletion` is
+    the cause for which a parent that is being deleted still exists. If time alone ends the deletion, `deletion` is
+    None.
 
     A set that `is_unknown` may still be wanted, so its status is not written. A set that `is_lost` has members, but
-    neither a live instance nor a declaration. `begun_at` is the start of a change that the members alone will not show
-    later, so that it has to be recorded. `former_source` is the source whose set no longer wants this set.
+    neither a live instance nor a declaration. `begun_at` is the start of a change. The start has to be recorded because
+    the members alone will not show it later. `former_source` is the source whose set no longer wants this set.
     """
 
     rendered: RenderedApplySet
@@ -369,7 +375,7 @@ class ApplySetPlan:
     def references_to_read(self) -> tuple[ObjectKey, ...]:
         """Return the keys of further objects to read.
 
-        They are external objects, objects that the health of nodes depends on, and the parents of lost sets.
+        These objects are external objects, objects that the health of nodes depends on, and the parents of lost sets.
         """
         return (
             *((self.rendered.parent,) if self.is_lost else ()),

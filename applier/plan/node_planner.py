@@ -1,7 +1,7 @@
 """Plans of the nodes of one set, in level order: action, readiness and health of each. Pure.
 
-`barriers` decides which actions may not start yet. A node whose action is barred stops only its descendants, and other
-branches continue.
+`barriers` decides which actions may not start yet. If the action of a node is barred, only the descendants of the node
+stop, and other branches continue.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOT_FRESH_MESSAGE = "its status is not of the newest generation yet"
 
 @dataclass(frozen=True)
 class NodePlanner:
-    """Facts from which the nodes of a set are planned. `instance_kinds` are the kinds that definitions define."""
+    """Planner of the nodes of one set. `instance_kinds` are the kinds that definitions define."""
 
     observed: Observed
     instance_kinds: Collection[GroupKind]
@@ -53,7 +53,7 @@ class NodePlanner:
         """Plan all nodes of the set `rendered`.
 
         If `ready_to_write` is false, no node is written now. With a `hold_cause`, objects are created, replaced,
-        adopted and healed, but none is updated to another manifest.
+        adopted and healed, but no object is updated to another manifest.
         """
         plans: dict[str, NodePlan] = {}
         dependents_causes: dict[str, Cause | None] = {}
@@ -269,9 +269,9 @@ class NodePlanner:
         return self.comparison_cache.verdict(rendered, node, live, dependencies)
 
     def _conflict_policy(self, rendered: RenderedApplySet, node: RenderedNode, live: Object | None) -> ConflictPolicy:
-        """Return the conflict policy of the object, or that of its source if the object declares none.
+        """Return the conflict policy of the object, or the policy of its source if the object declares no policy.
 
-        The annotation in Git comes first, then the annotation that a person set on the live object.
+        An annotation in Git has precedence over an annotation that a person set on the live object.
         """
         said = annotation(node.manifest, well_known.CONFLICTS)
         if not said and live is not None and is_annotated_by_others(live, well_known.CONFLICTS):
@@ -281,7 +281,7 @@ class NodePlanner:
     def _is_inherited(self, rendered: RenderedApplySet, live: Object) -> bool:
         """Return whether a person or a tool whose sets are taken over has applied the object `live`.
 
-        Then the object was a member of the set before Levelgate took the set over.
+        In this case the object was a member of the set before Levelgate took over the set.
         """
         inherited_tools = self.barriers.adoption_of(rendered).inherited_tools
         return bool(
@@ -310,10 +310,10 @@ class NodePlanner:
 def _fields_lost_with_record(
     rendered: RenderedApplySet, node: RenderedNode, live: Object, dependencies: tuple[str, ...]
 ) -> tuple[LostField, ...]:
-    """Return the fields that others changed on `live` together with our record.
+    """Return the fields that other managers changed on `live` together with the record of Levelgate.
 
-    Return no fields if our record is intact and its hash is not that of `node`: then only Git has changed. The record
-    of a Secret covers no values, so it may be intact although others changed values.
+    If the record is intact and its hash is not the hash of `node`, only Git has changed, so return no fields. The
+    record of a Secret covers no values, so the record may be intact although another manager changed values.
     """
     has_record = well_known.HASH in owned_metadata(apply_entry(live, CONTENT_MANAGER), "annotations")
     if has_record and annotation(live, well_known.HASH) != node.hash:
@@ -341,10 +341,14 @@ def _action_after_refusal(
 
 
 def _readiness(node: RenderedNode, live: Object, health: status.HealthResult) -> tuple[bool, Cause | None]:
-    """Return whether dependents may start, and the cause if they may not.
+    """Return whether dependents may start, and the cause if the dependents may not start.
 
-    A deletion in progress decides first. Then the annotation `wait-for` of the live object replaces the rule (rule 2).
-    Then `readyWhen` decides, and without it the existence of the object.
+    The first matching rule decides:
+
+    1. The object is being deleted: dependents may not start.
+    2. The annotation `wait-for` of the live object names a rule other than `ready`: that rule decides (rule 2).
+    3. The node has `readyWhen`: this condition decides.
+    4. Otherwise the existence of the object decides.
     """
     healthy = health.status is status.KStatus.CURRENT
     wait_for = annotation(live, well_known.WAIT_FOR) or "ready"

@@ -39,11 +39,11 @@ def plan(
     *,
     to_final_state: bool = False,
 ) -> Plan:
-    """Plan everything due, permitted or not, for all sets and for live instances that no set wants any more.
+    """Plan all due actions, permitted or not, for all sets and for live instances that no set wants any more.
 
-    The `comparison_cache` of earlier plans only saves work. If the plan is `to_final_state`, it shows the deletions
-    after all writes. Otherwise pending writes protect objects that they may use. A plan to the final state names no
-    commit to approve, since the id of a merge commit is not known before the merge.
+    The `comparison_cache` of earlier plans only saves work. If the plan is `to_final_state`, the deletions follow all
+    writes. Otherwise pending writes protect objects that the written objects may use. A plan to the final state names
+    no commit to approve, because the id of a merge commit is not known before the merge.
     """
     constraints, permissions, comparison_cache = (
         constraints or PlanConstraints(),
@@ -73,7 +73,8 @@ def plan(
     }
     if not braked_sources:
         return decided
-    # Planned again, not edited: a held deletion also changes what is protected, and what waits.
+    # The plan is decided again, because a held deletion also changes which objects are protected, and which actions
+    # wait.
     return plan_all(replace(constraints, pruning_holds={**braked_sources, **constraints.pruning_holds}))
 
 
@@ -134,8 +135,8 @@ def _plan_all(
 class _CachingPlanner:
     """Planner of all sets that reuses the plans of unchanged instances.
 
-    `permission_answers` receives the permissions that the plan of a set asks for, each with its answer. A cached plan
-    is valid as long as the answers are the same.
+    `permission_answers` receives each permission that the plan of a set asks for, with the answer. A cached plan is
+    valid as long as the answers are the same.
     """
 
     sets: Mapping[str, RenderedApplySet]
@@ -179,8 +180,7 @@ class _CachingPlanner:
     ) -> ApplySetPlan:
         """Plan the set `rendered`.
 
-        If it is the set of a wanted instance and nothing that its last plan depends on has changed, return the last
-        plan.
+        If `rendered` is the set of a wanted instance, and no input of its last plan has changed, return the last plan.
         """
         if rendered.parent not in self.set_planner.instances:
             return self.set_planner.plan_set(rendered, candidate, protection_cause)
@@ -215,7 +215,7 @@ def _unwanted_instances(rendering: Rendering, observed: Observed) -> Iterator[Re
 def _lost_instances(
     rendering: Rendering, observed: Observed, constraints: PlanConstraints
 ) -> Iterator[RenderedApplySet]:
-    """Yield the sets, without nodes, of unwanted instances that are missing while members of theirs still exist."""
+    """Yield the sets, without nodes, of unwanted instances that are missing although the sets still have members."""
     for key, source in constraints.scope_sources.items():
         if key in observed.objects or key in rendering.instances or source not in rendering.sources:
             continue

@@ -1,9 +1,9 @@
-"""Prune candidates of one set: members no longer desired, what protects them, and which may be deleted now. Pure.
+"""Prune candidates of one set: members no longer desired, their protection, and the permitted deletions. Pure.
 
 The decision uses cluster state alone, so that it survives crashes. A member is deleted only when no live member of any
-of our sets records a dependency on it (S0-11 to S0-16). A desired node that waits, is held or failed protects each
-member that it may need, and each member that may be the same object. Levels only break ties between members of
-different revisions.
+set of Levelgate records a dependency on the member (S0-11 to S0-16). A desired node is unwritten while it waits, is
+held or failed. An unwritten node protects each member that it may need, and each member that may be the object of the
+node. Levels only break ties between members of different revisions.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from renderer.render.model import RenderedApplySet
 class PruneOutcome(StrEnum):
     """Fate of a prune candidate.
 
-    `delete` deletes the object. `release` removes our metadata and leaves the object. `keep` changes nothing and
-    reports why.
+    `delete` deletes the object. `release` removes the metadata of Levelgate and leaves the object. `keep` leaves the
+    object unchanged and reports the cause.
     """
 
     DELETE = "delete"
@@ -59,11 +59,11 @@ class PruneCandidate:
     users: tuple[ObjectKey, ...] = ()
     """Members that have to be deleted before `member`."""
     going_readers: tuple[ObjectKey, ...] = ()
-    """Those of `users` that count only because of a read: they, or a member of their instance, read `member` by
+    """Those of `users` that count only because of a read: the user, or a member of the user's set, reads `member` by
     `externalRef`.
     """
     staying_readers: tuple[ObjectKey, ...] = ()
-    """Objects that stay and read `member` by `externalRef`. They do not delay its deletion."""
+    """Objects that stay and read `member` by `externalRef`. These objects do not delay the deletion of `member`."""
 
     @property
     def still_read_cause(self) -> Cause | None:
@@ -84,7 +84,7 @@ class PruneCandidate:
 
     @property
     def lacks_permission(self) -> bool:
-        """Return whether only a permission is missing: of a window, a gate, the pace or a person."""
+        """Return whether only a permission of a window, a gate, the pace or a person is missing."""
         return self.blocked is not None and self.blocked.reason.is_missing_permission
 
     @property
@@ -104,7 +104,7 @@ class PruneCandidate:
         return self.outcome is PruneOutcome.DELETE or self.is_protected
 
     def with_postponement(self, message: str) -> PruneCandidate:
-        """Return the candidate, not allowed now, and with `message` as the cause if it has no other cause.
+        """Return the candidate as not allowed now, with `message` as the cause if the candidate has no cause.
 
         Pruning is the last phase of a reconciliation (S0-10).
         """
@@ -119,8 +119,8 @@ class PruneProtection:
     group_kind: GroupKind
     key: ObjectKey | None
     waits_for_deletion: bool
-    """True if the node waits for the deletion of a Namespace or CRD. Then it protects nothing that is deleted with that
-    object.
+    """True if the node waits for the deletion of a Namespace or CRD. Then the node does not protect objects that are
+    deleted with the Namespace or CRD.
     """
 
     def may_match(self, member: Member) -> bool:
@@ -128,7 +128,7 @@ class PruneProtection:
         return self.key is None and member.node_id == self.id
 
     def protect(self, candidate: PruneCandidate) -> PruneCandidate:
-        """Return `candidate`, kept because of this node. Return it unchanged if it is kept anyway."""
+        """Return `candidate`, kept because of this node. If it is kept anyway, return `candidate` unchanged."""
         if candidate.outcome is PruneOutcome.KEEP:
             return candidate
         outcome = PruneOutcome.KEEP if candidate.outcome is PruneOutcome.DELETE else candidate.outcome
@@ -181,7 +181,7 @@ class RemovalPolicy:
     """Rules of one set for members that it no longer wants."""
 
     release: bool = False
-    """True if all members are released (deletion policy `orphan`). If false, only those in `orphaned_keys` are
+    """True if all members are released (deletion policy `orphan`). If false, only members in `orphaned_keys` are
     released.
     """
     orphaned_keys: Collection[ObjectKey] = frozenset()
@@ -191,7 +191,7 @@ class RemovalPolicy:
     """Reason why nothing may be removed now, such as the deletion brake. Empty if removals may start."""
 
     def releases(self, key: ObjectKey) -> bool:
-        """Return whether the member `key` stays in the cluster, without our metadata."""
+        """Return whether the member `key` stays in the cluster, without the metadata of Levelgate."""
         return self.release or key in self.orphaned_keys
 
 
@@ -261,8 +261,8 @@ def _effective_protections(
 ) -> Mapping[ObjectKey, PruneProtection]:
     """Return the members that `protections` protect, each with the protecting node.
 
-    A member that is being deleted is left out, unless it is the parent of a set. Such a parent is included only if a
-    node protects it that does not itself wait for the deletion of a Namespace or CRD. Otherwise the node would wait for
+    A member that is being deleted is left out, unless the member is the parent of a set. Such a parent is included only
+    if a protecting node does not itself wait for the deletion of a Namespace or CRD. Otherwise the node would wait for
     the Namespace, the Namespace for the set, and the set for the node.
     """
     protections_by_key = _match_protections(live, unwanted_members, protections)
@@ -285,7 +285,10 @@ def _is_parent(member: Member, observed: Observed) -> bool:
 
 
 def departing_candidate(member: Member, observed: Observed) -> PruneCandidate:
-    """Return the candidate for `member`, which another client deletes. It is kept, so that all that it owns stays."""
+    """Return the candidate for `member`, which another client deletes.
+
+    The candidate is kept, so that all objects that `member` owns stay.
+    """
     return replace(decide_outcome(member, observed, RemovalPolicy()), outcome=PruneOutcome.KEEP)
 
 
@@ -294,8 +297,8 @@ def _keep_departing(
 ) -> PruneCandidate:
     """Return `candidate`, which another client deletes and Git may still declare, as kept.
 
-    All that the member owns stays until Git is known to declare the member or not. The cause names the unreadable file,
-    or the node of `protection`.
+    All objects that the member owns stay until Levelgate knows whether Git declares the member. The cause names the
+    unreadable file, or the node of `protection`.
     """
     assert candidate.blocked is not None
     file = candidate.member.source_file
@@ -312,11 +315,11 @@ def _keep_departing(
 def _match_protections(
     live: Iterable[Member], unwanted_members: Iterable[Member], protections: Sequence[PruneProtection]
 ) -> Mapping[ObjectKey, PruneProtection]:
-    """Return the members that an unwritten node may need or be, each with that node.
+    """Return the members that an unwritten node may need, or that may be its object, each with the node.
 
-    For each node of `protections`, these are the members with the id of the node, and the member with its key. If the
-    key is unknown, or no member has the id, all unwanted members of its kind match too. Members that a matching member
-    depends on or reads are included, at any distance.
+    For each node of `protections`, these members are the members with the id of the node, and the member with the key
+    of the node. If the key is unknown, or no member has the id, all unwanted members of the node's kind match too.
+    Direct and indirect dependencies of a matching member, and the objects that it reads, are included.
     """
     members_by_hash = {key_hash(member.key): member for member in live}
     members_by_node: dict[str, list[Member]] = {}
@@ -327,7 +330,8 @@ def _match_protections(
         matching_members = members_by_node.get(protection.id, [])
         if protection.key and (same_key_member := members_by_hash.get(key_hash(protection.key))):
             matching_members = [*matching_members, same_key_member]
-        # A member that may be the object of the node goes first, so that its message names this node.
+        # A member that may be the object of the node is handled first, so that the message of this member names the
+        # node.
         pending.extendleft((member, protection) for member in matching_members)
         if protection.key is None or protection.id not in members_by_node:
             same_kind_members = (
@@ -348,9 +352,9 @@ def _match_protections(
 
 
 def _is_returned(obj: Object, observed: Observed) -> bool:
-    """Return whether the record on `obj` proves that we wrote it for the set that its label names.
+    """Return whether the record on `obj` proves that Levelgate wrote the object for the set in the membership label.
 
-    The record still proves this after a person removed the label and put it back.
+    The record proves this even after a person removed the label and set the label again.
     """
     set_id = label(obj, well_known.PART_OF)
     return any(known == set_id and is_of_set(obj, observed.objects[key]) for key, known in observed.parents.items())
@@ -371,7 +375,7 @@ def decide_outcome(member: Member, observed: Observed, policy: RemovalPolicy) ->
     """
     obj = observed.objects[member.key]
     if member.is_terminating:
-        # If only our own finalizer is left, the plan of the set of this instance reports why the instance stays.
+        # If only Levelgate's finalizer is left, the plan of the set of this instance reports why the instance stays.
         reason = Reason.DELETION_BLOCKED if foreign_finalizers(obj) else Reason.PROGRESSING
         return PruneCandidate(
             member, PruneOutcome.DELETE, blocked=Cause(reason, describe_deletion(obj), object_key=member.key)
@@ -443,9 +447,10 @@ def _find_cycle(
 ) -> set[ObjectKey]:
     """Return the members to delete first among prune candidates that wait only for each other.
 
-    A commit that reversed a dependency, and crashed, leaves such a cycle. In each cycle, dependencies that a healthy
-    user has dropped do not count. If the rest is still a cycle, the members of the deepest level come first. Members
-    that a cycle uses are not part of it, and are deleted after it.
+    A commit that reversed a dependency leaves such a cycle if the process crashed during the change. In each cycle,
+    dependencies that a healthy user has dropped do not count. If the remaining dependencies still form a cycle, the
+    members of the deepest level are deleted first. Members that a cycle uses are not part of the cycle, and are deleted
+    after it.
     """
     members = {candidate.member.key: candidate.member for candidate in candidates if candidate.member.has_record}
     waits_for = {key: [user.key for user in key_users] for key, key_users in users.items()}
@@ -478,8 +483,8 @@ def _is_dropped_dependency(key: ObjectKey, user: Member, observed: Observed) -> 
 def _find_unrecorded(candidates: list[PruneCandidate], users: Mapping[ObjectKey, list[Member]]) -> set[ObjectKey]:
     """Return the allowed candidates without a record and without users.
 
-    They are deleted after all recorded candidates (S0-13). Recorded candidates that are never deleted do not delay
-    them.
+    These candidates are deleted after all recorded candidates (S0-13). A recorded candidate that is never deleted does
+    not delay the deletions of these candidates.
     """
     if any(candidate.member.is_terminating and candidate.member.has_record for candidate in candidates):
         return set()

@@ -1,7 +1,7 @@
-"""Prune candidates of one set, with the causes that hold them besides other members. Pure.
+"""Prune candidates of one set, with the causes that hold a candidate besides other members. Pure.
 
-`prune` orders the candidates among themselves. This module adds what the plan knows: nodes that are not written yet,
-incomplete reads, pruning holds, refused deletions and missing permissions.
+`prune` orders the candidates among themselves. This module adds the causes that only the plan knows: nodes that are not
+written yet, incomplete reads, pruning holds, refused deletions and missing permissions.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from renderer.render.model import RenderedApplySet
 
 @dataclass(frozen=True)
 class PrunePlanner:
-    """Facts from which the deletions of all sets are planned.
+    """Planner of the deletions of all sets.
 
-    `wanting_sets` maps a key to the ids of the sets that want it. `sets` maps ids to all sets, and `instances` are the
-    keys of rendered instances. `former_reads` maps a member to the hashes of the keys that its applied snapshot reads.
-    Members written by an earlier version do not record these keys. `drain_progress` returns how far a set has moved to
-    its target.
+    `wanting_sets` maps the key of an object to the ids of the sets that want the object. `sets` maps ids to all sets,
+    and `instances` are the keys of rendered instances. `former_reads` maps a member to the hashes of the keys that its
+    applied snapshot reads. Members written by an earlier version do not record these keys. `drain_progress` returns how
+    far a set has moved to its target.
     """
 
     observed: Observed
@@ -51,8 +51,8 @@ class PrunePlanner:
     def dependents(self) -> MembersByHash:
         """Return the live members of all sets, by the hash of each key that must outlive them.
 
-        Every member must be outlived by its dependencies. A member that is to be deleted must also be outlived by the
-        objects that it reads.
+        The dependencies of a member must outlive the member. If a member is to be deleted, the objects that the member
+        reads must outlive the member too.
         """
         found = dict(prune.index_dependents(self.observed, self.sets))
         for read, readers in self.read_order.going_first.items():
@@ -77,7 +77,7 @@ class PrunePlanner:
         return ReadOrder(leaving, {read: tuple(found) for read, found in recorded.items()}, self._wanted_readers())
 
     def _wanted_readers(self) -> Mapping[str, Collection[ObjectKey]]:
-        """Return the keys of rendered nodes, by the hash of each key that they read."""
+        """Return the keys of rendered nodes, by the hash of each key that the nodes read."""
         found: dict[str, set[ObjectKey]] = {}
         for rendered in self.sets.values():
             if any(node.external for node in rendered.nodes):
@@ -115,8 +115,9 @@ class PrunePlanner:
     def _is_kept(self, rendered: RenderedApplySet, member: Member) -> bool:
         """Return whether `member`, which no set wants, stays for good or may still be wanted.
 
-        It may still be wanted if its set is not rendered completely, or if its file cannot be read. It stays for good
-        if its source or an annotation forbids the deletion, or if nothing proves that Levelgate wrote it.
+        The member may still be wanted if its set is not rendered completely, or if its file cannot be read. The member
+        stays for good if its source or an annotation forbids the deletion, or if nothing proves that Levelgate wrote
+        the member.
         """
         if rendered.error or rendered.held_reason or rendered.parent in self.constraints.partial_sets:
             return True
@@ -132,7 +133,8 @@ class PrunePlanner:
     def _leaves_foreign_set(self, set_id: str, member: Member) -> bool:
         """Return whether the set `set_id`, which is not planned here, deletes `member`.
 
-        No planned set may want `member`. The deletion has begun, or the record of the foreign source gives `member` up.
+        No planned set may want `member`. Either the deletion has begun, or the record of the foreign source
+        relinquishes `member`.
         """
         is_relinquished = (
             member.key in self.constraints.relinquished_keys or set_id in self.constraints.relinquished_sets
@@ -148,8 +150,8 @@ class PrunePlanner:
     ) -> tuple[PruneCandidate, ...]:
         """Return the members that the set `rendered` no longer wants.
 
-        With `release` these members stay in the cluster, without our metadata. `nodes` are the plans of the set's
-        nodes: those that are not written yet protect members.
+        With `release` these members stay in the cluster, without the metadata of Levelgate. `nodes` are the plans of
+        the set's nodes. Nodes that are not written yet protect members.
         """
         if rendered.parent in self.constraints.partial_sets:
             return ()
@@ -190,7 +192,7 @@ class PrunePlanner:
     def departing_members(self, rendered: RenderedApplySet) -> tuple[PruneCandidate, ...]:
         """Return the members of `rendered` that another client deletes and no set wants.
 
-        This is for a set that is not pruned.
+        Such members are reported separately only for a set that is not pruned.
         """
         members = (Member.from_object(self.observed.objects[key]) for key in self.observed.members.get(rendered.id, ()))
         return tuple(
@@ -200,7 +202,7 @@ class PrunePlanner:
         )
 
     def find_lost_cause(self, rendered: RenderedApplySet) -> Cause | None:
-        """Return why the members of `rendered` stay, or None if they are pruned.
+        """Return the cause for which the members of `rendered` stay, or None if the members are pruned.
 
         `rendered` is the set of an instance that is missing in the cluster and is not rendered. The first matching
         cause decides:
@@ -241,7 +243,8 @@ class PrunePlanner:
         """Return why no member of `rendered` may be deleted, or an empty text if members may be deleted.
 
         The first matching cause decides: a pruning hold of the source, or kinds that could not be listed. The set of an
-        instance needs complete lists of the kinds in `current_scope`. The set of a source needs those of all sets.
+        instance needs complete lists of the kinds in `current_scope`. The set of a source needs complete lists of the
+        kinds of all sets.
         """
         is_lost = not rendered.is_source and rendered.parent not in self.observed.objects
         if (rendered.is_source or is_lost) and (message := self.constraints.pruning_holds.get(rendered.source)):
@@ -288,9 +291,9 @@ class PrunePlanner:
 
 
 def _ids_behind_deletions(nodes: Iterable[NodePlan]) -> frozenset[str]:
-    """Return the ids of nodes behind the deletion of a Namespace or CRD.
+    """Return the ids of nodes that wait for the deletion of a Namespace or CRD.
 
-    They are the Namespace or CRD that is being deleted, and the nodes that depend on it, at any distance. `nodes` are
+    The result contains the Namespace or CRD that is being deleted, and its direct and indirect dependents. `nodes` are
     in level order.
     """
     found: set[str] = set()

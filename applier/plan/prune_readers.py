@@ -1,7 +1,8 @@
 """Order of deletions among members that read each other by `externalRef`. Pure, from cluster state alone.
 
-If the readers of a member are deleted too, the member is deleted after them. Readers that stay do not delay it, but
-they are reported. Readers in a cycle do not wait for each other, so that no deletion waits forever.
+If the readers of a member are deleted too, the member is deleted after its readers. Readers that stay do not delay the
+deletion, but the plan reports the readers. Readers in a cycle do not wait for each other, so that no deletion waits
+forever.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _ReadPair = tuple[ObjectKey, ObjectKey]
 class _Step(NamedTuple):
     """A step of the deletion of the object `key`.
 
-    If `is_over` is false, the step is the request to delete it. If `is_over` is true, the step is its disappearance.
+    If `is_over` is false, the step is the request to delete the object. If `is_over` is true, the step is the
+    disappearance of the object.
     """
 
     key: ObjectKey
@@ -68,10 +70,11 @@ class ReadOrder:
 
     @cached_property
     def going_first(self) -> MembersByHash:
-        """Return, by the hash of a waiting object, the members to delete before it: readers and their instances.
+        """Return the members to delete before each waiting object, by the hash of that object.
 
-        The object that is read waits, and so do its enclosing instances, which exist as long as it does. A reader, or
-        an enclosing instance, is left out if it would close a cycle.
+        The object that is read waits for its readers and their instances. The enclosing instances of this object wait
+        too, because an instance exists as long as its members. A reader, or an enclosing instance, is left out if it
+        would close a cycle.
         """
         members = self.leaving.members
         read = [
@@ -97,7 +100,7 @@ class ReadOrder:
         return {hashed: tuple(found) for hashed, found in first.items()}
 
     def _without_circles(self, pairs: Collection[_ReadPair]) -> list[_ReadPair]:
-        """Return those of `pairs` that are in no cycle of deletions that wait for each other."""
+        """Return the pairs in `pairs` that are in no cycle of deletions that wait for each other."""
         waits = {step: list(found) for step, found in self._lifecycles.items()}
         asked = [pair for pair in dict.fromkeys(pairs) if not self.leaving.members[pair[1]].is_terminating]
         for reader, key in asked:
@@ -134,11 +137,11 @@ class ReadOrder:
 
 
 class MemberSet(NamedTuple):
-    """Live members of one set: those that it may lose and those that it keeps.
+    """Live members of one set: members that the set may lose, and members that the set keeps.
 
-    `instance` is the parent. For a source, and for a set that is not planned here, it is None. `leaving` are members
-    that no set wants. `staying` are members that are kept although no set wants them, or that another set wants. If the
-    set `is_unwanted`, it loses its members only together with its instance.
+    `instance` is the parent. For a source, and for a set that is not planned here, `instance` is None. `leaving` are
+    members that no set wants. `staying` are members that are kept although no set wants them, or that another set
+    wants. If `is_unwanted` is true, the set loses its members only together with its instance.
     """
 
     instance: ObjectKey | None

@@ -1,4 +1,4 @@
-"""Causes of one set: why the set and its nodes are not as desired. The worst come first."""
+"""Causes for which a set and its nodes are not in the desired state, the worst cause first."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _SEVERITY_RANKS = {
 
 
 def set_causes(plan: ApplySetPlan) -> list[Cause]:
-    """Return the causes of a set and its nodes, each with the nodes that it alone delays.
+    """Return the causes of a set and its nodes, each with the nodes that wait only because of this cause.
 
     The worst causes come first. Causes of equal severity are in rendering order. If the parent is being deleted,
-    members whose deletion is blocked come first, then the cause of the parent, then all others. In this case a failure
-    to render the set is left out, because its source reports it.
+    members whose deletion is blocked come first, then the cause of the parent, then all other causes. In this case a
+    failure to render the set is left out, because the source of the set reports the failure.
     """
     if plan.deletion:
         others = [
@@ -76,12 +76,12 @@ def set_causes(plan: ApplySetPlan) -> list[Cause]:
 
 
 def _is_rendering(cause: Cause) -> bool:
-    """Return whether `cause` says that a whole set could not be rendered."""
+    """Return whether `cause` reports that a whole set could not be rendered."""
     return cause.reason is Reason.RENDER_FAILED and not cause.node
 
 
 def _deletion_causes(plan: ApplySetPlan) -> Iterator[Cause]:
-    """Yield why members that another client deleted still exist, whether or not their set wants them."""
+    """Yield the causes for which members that another client deleted still exist, whether or not a set wants them."""
     for node in plan.nodes:
         if node.blocked and node.live and is_terminating(node.live):
             yield replace(node.blocked, node=node.node.id)

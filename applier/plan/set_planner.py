@@ -33,7 +33,7 @@ from renderer.render.model import RenderedApplySet
 
 @dataclass(frozen=True)
 class ApplySetPlanner:
-    """Facts from which each set is planned. `instances` are the keys of the rendered instances."""
+    """Planner of single sets. `instances` are the keys of the rendered instances."""
 
     observed: Observed
     instances: Collection[ObjectKey]
@@ -49,9 +49,9 @@ class ApplySetPlanner:
         """Plan one set.
 
         Args:
-            rendered: the set, without nodes if it is no longer wanted.
-            candidate: the deletion of its parent that the owning set plans.
-            protection_cause: why the owning set keeps the parent, though it is no longer wanted.
+            rendered: the set, without nodes if the set is no longer wanted.
+            candidate: the deletion of the set's parent that the owning set plans.
+            protection_cause: the cause for which the owning set keeps the parent, although no set wants the parent.
         """
         plan = self._with_parent_failure(
             self._with_epoch_first(self._decide_set(rendered, candidate, protection_cause))
@@ -62,8 +62,8 @@ class ApplySetPlanner:
     def _with_epoch_first(self, plan: ApplySetPlan) -> ApplySetPlan:
         """Return a plan that writes the term of leadership to the parent before the first member of that term.
 
-        The write fails if a later term has written. So a process that has lost its leadership without noticing stops
-        there.
+        The write fails if a later term has written. So a process that has lost its leadership without noticing stops at
+        this write.
         """
         if (
             plan.parent is None
@@ -81,9 +81,9 @@ class ApplySetPlanner:
         )
 
     def _with_parent_failure(self, plan: ApplySetPlan) -> ApplySetPlan:
-        """Return `plan` without writes of its parent if such a write has failed.
+        """Return `plan` without writes of the parent if a write of the parent has failed.
 
-        It failed in this reconciliation, or the server refused the same write earlier.
+        The write failed in this reconciliation, or the server refused the same write earlier.
         """
         key = plan.rendered.parent
         failure = self.observed.failures.get(key) or self.constraints.refusal(key, key, plan.parent_intent, plan.parent)
@@ -180,7 +180,7 @@ class ApplySetPlanner:
     def _plan_lost(self, rendered: RenderedApplySet, current_scope: Scope) -> ApplySetPlan:
         """Plan a set whose instance is missing.
 
-        Its members are pruned once it is certain that Git declares no such instance.
+        The members of the set are pruned once it is certain that Git declares no such instance.
         """
         cause = self.prune_planner.find_lost_cause(rendered)
         if cause or rendered.parent in self.prune_planner.wanting_sets:
@@ -191,7 +191,7 @@ class ApplySetPlanner:
         return ApplySetPlan(rendered, None, current_scope, prune_candidates=candidates, is_lost=True)
 
     def _plan_held(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
-        """Plan a set that stays at its applied snapshot. It is healed, no object is updated, and nothing is pruned."""
+        """Plan a set that stays at its applied snapshot. The set is healed, and no object is updated or pruned."""
         hold_cause = Cause(Reason.RENDER_FAILED, rendered.held_reason)
         is_parent_applied = (
             parent is not None and not is_terminating(parent) and bool(label(parent, well_known.PARENT_ID))
@@ -213,7 +213,7 @@ class ApplySetPlanner:
         )
 
     def _completed_jobs(self, rendered: RenderedApplySet, parent: Object | None) -> tuple[str, bool]:
-        """Return the completed Jobs to record on `parent`, and whether exactly these are recorded."""
+        """Return the completed Jobs to record on `parent`, and whether `parent` already records exactly these Jobs."""
         completion_record = completed_jobs.completion_record(
             rendered, self.observed, is_partial=rendered.parent in self.constraints.partial_sets
         )
@@ -222,7 +222,8 @@ class ApplySetPlanner:
     def _plan_detaching(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
         """Plan an instance that another client deleted and that is still wanted.
 
-        Its members stay. Once its scope is recorded, the finalizer is removed, and the instance is created again.
+        The members of the instance stay. Once the scope is recorded, the finalizer is removed, and the instance is
+        created again.
         """
         is_scope_recorded = self.constraints.scopes.get(rendered.parent, Scope()) >= current_scope
         can_detach = is_scope_recorded and has_own_finalizer(parent)
@@ -241,7 +242,7 @@ class ApplySetPlanner:
     def _plan_leaving(self, rendered: RenderedApplySet, parent: Object, current_scope: Scope) -> ApplySetPlan:
         """Plan an instance that its owner is about to delete.
 
-        Its members are pruned after the deletion of the instance has begun.
+        The members of the set are pruned after the deletion of the instance has begun.
         """
         candidates = self._members_to_prune(rendered, parent, current_scope)
         return ApplySetPlan(
@@ -278,7 +279,8 @@ class ApplySetPlanner:
     def _plan_active(self, rendered: RenderedApplySet, parent: Object | None, current_scope: Scope) -> ApplySetPlan:
         """Plan a wanted set.
 
-        The scope is widened first. Then members are written, then others are pruned, and last the scope is narrowed.
+        The scope is widened first. Then desired members are written, then prune candidates are deleted. The scope is
+        narrowed last.
         """
         desired_scope = self._scope_of(rendered) | self.constraints.unlabelled_scopes.get(rendered.parent, Scope())
         if rendered.applied_rendering:
@@ -321,8 +323,8 @@ class ApplySetPlanner:
     def _start_to_record(self, set_plan: ApplySetPlan) -> datetime | None:
         """Return when an instance began a change whose start its members may not show later.
 
-        Return None without such a change. Deleted objects no longer show the start. An enclosing instance counts as
-        applied before its nested instance is.
+        If no such change began, return None. Deleted objects no longer show the start. An enclosing instance counts as
+        applied before its nested instance is applied.
         """
         rendered = set_plan.rendered
         is_unfinished = rendered.is_nested and not all(node_plan.is_applied for node_plan in set_plan.nodes)

@@ -27,9 +27,9 @@ async def contents_of(
 ) -> str:
     """Return an object that the deletion of the Namespace or CRD `key` would destroy, or an empty text.
 
-    For a Namespace, any object counts that is not in `ignored_keys`, that no controller owns, and that not every
-    Namespace has. For a CRD, any custom object counts. Return an empty text if no object would be destroyed, and for
-    other kinds.
+    For a Namespace, any object counts with three exceptions: objects in `ignored_keys`, objects that a controller owns,
+    and objects that every Namespace has. For a CRD, any custom object counts. Return an empty text if no object would
+    be destroyed, and for other kinds.
 
     Raises: ClusterError if the contents are unknown.
     """

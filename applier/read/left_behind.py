@@ -1,8 +1,8 @@
-"""Members that are in no set any more because another writer removed or changed their label.
+"""Members that are in no set any more because another writer removed or changed the membership label.
 
-No list of members shows these objects. They are found by the record that only our own apply can have written. The
-search reads metadata only, and only where inventories say that members may be. It decides nothing, because only the
-plan knows what Git wants.
+No list of members shows these objects. The search finds such an object by the record, which only the apply of Levelgate
+can have written. The search reads metadata only, and only where inventories record that members may be. The search
+decides nothing, because only the plan knows which objects Git wants.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _CONFIG_MAP = GroupKind("", "ConfigMap")
 _UNLABELLED = f"!{well_known.PART_OF}"
 
 Places = Mapping[GroupKind, frozenset[str]]
-"""Kinds, each with the namespaces where members of the kind may be. The empty text stands for cluster-scoped objects.
+"""Kinds, each with the namespaces where members of the kind may be. The empty text represents cluster-scoped objects.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledMembers:
-    """Metadata of objects with our record that are in no set.
+    """Metadata of objects with a record of Levelgate that are in no set.
 
     `unread` maps the kinds that could not be listed to the errors.
     """
@@ -51,10 +51,10 @@ def merge_places(scopes: Iterable[tuple[ObjectKey, Scope]]) -> dict[GroupKind, f
 
 
 def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
-    """Return whether Levelgate wrote `obj` as a member, and it is in none of `known_sets` now.
+    """Return whether Levelgate wrote `obj` as a member, and the object is in none of `known_sets` now.
 
-    An object that a person asked us to keep does not count, whatever its record says. An object that is being deleted
-    does not count either, unless it waits for our finalizer.
+    An object that a person asked Levelgate to keep does not count, whatever the record contains. An object that is
+    being deleted does not count either, unless it waits for the finalizer of Levelgate.
     """
     is_kept = "disabled" in {annotation(obj, name) for name in (well_known.PRUNE, well_known.RECONCILE)}
     goes = is_terminating(obj) and not has_own_finalizer(obj)
@@ -65,8 +65,8 @@ async def find_unlabelled_members(cluster: Reader, observed: Observed, places: P
     """Return the members in `places` that have no label of an existing set.
 
     Kinds whose objects were all observed are not listed again. Objects with a label were observed too. A found object
-    may be an instance, whose own inventory adds places. No ClusterError is raised: the result has the errors in
-    `unread`.
+    may be an instance, whose own inventory adds places. A ClusterError is not raised, but stored in `unread` of the
+    result.
     """
     found = {ObjectKey.from_manifest(obj): obj for obj in await _find_relabelled(cluster, observed, places)}
     unread: dict[GroupKind, ClusterError] = {}
@@ -91,7 +91,7 @@ async def find_unlabelled_members(cluster: Reader, observed: Observed, places: P
 
 
 def _own_scopes(objects: Mapping[ObjectKey, Object]) -> Iterator[tuple[ObjectKey, Scope]]:
-    """Yield the key and the scope of each of `objects` that is the parent of one of our sets."""
+    """Yield the key and the scope of each of `objects` that is the parent of a set of Levelgate."""
     for key, obj in objects.items():
         try:
             yield key, read_scope(obj)
@@ -104,7 +104,7 @@ async def _list(
 ) -> list[Object] | ClusterError:
     """Return the objects of `kind` in `namespaces` without the label of a set, or the error of the list.
 
-    Few namespaces are listed separately, many in one request.
+    A few namespaces are listed separately, many namespaces in one request.
     """
     if kind in observed.whole & observed.listed:
         candidates = [obj for key, obj in observed.objects.items() if key.group_kind == kind]
@@ -142,9 +142,9 @@ async def _find_relabelled(cluster: Reader, observed: Observed, places: Places) 
 
 
 async def _find_parents(cluster: Reader, observed: Observed, set_ids: Collection[str]) -> set[str]:
-    """Return those of `set_ids` that have a parent in the cluster, whatever tool manages it.
+    """Return the ids in `set_ids` whose sets have a parent in the cluster, whatever tool manages the parent.
 
-    If the server does not tell, return all of them.
+    If the server does not return the parents, return all ids.
     """
     selector = f"{well_known.PARENT_ID} in ({','.join(sorted(set_ids))})"
     try:

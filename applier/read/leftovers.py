@@ -1,7 +1,7 @@
-"""Leftovers of Levelgate in a cluster: every object with our keys, finalizers or field managers, and their removal.
+"""Leftovers in a cluster: every object with keys, finalizers or field managers of Levelgate, and their removal.
 
-The survey uses no inventory. So it also finds objects that a crash, an older version or a person left outside of all
-sets. It reads metadata only. `strip_metadata` is pure.
+The survey uses no inventory. So the survey also finds objects that a crash, an older version or a person left outside
+of all sets. The survey reads metadata only. `strip_metadata` is pure.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def is_ours(obj: Object) -> bool:
 
 
 def our_sets(leftovers: LeftoverSurvey) -> frozenset[str]:
-    """Return the ids of our sets, from their parents and from the records of members whose parent is gone.
+    """Return the ids of Levelgate's sets, from parents and from the records of members whose parent is gone.
 
-    If another tool took over a set, the set is not ours.
+    If another tool took over a set, the id of that set is left out.
     """
     recorded_ids = {
         label(obj, well_known.PART_OF) for obj in leftovers.objects.values() if annotation(obj, well_known.SELF)
@@ -98,7 +98,7 @@ def is_our_parent(obj: Object) -> bool:
 
 
 def filter_ours(texts: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield the names of our labels or annotations in `texts`, requests of people included.
+    """Yield the names of Levelgate's labels or annotations in `texts`, requests of people included.
 
     The label by which roles grant rights to Levelgate is left out.
     """
@@ -109,10 +109,11 @@ _PARENT_KEYS = (well_known.TOOLING, well_known.GROUP_KINDS, well_known.NAMESPACE
 
 
 def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
-    """Return the merge patch that removes our metadata from this version of `obj`, or None if it has none.
+    """Return the merge patch that removes Levelgate's metadata from this version of `obj`.
 
-    `sets` are the ids of our sets. The content stays, without an owner. If an object has no owner at all, the server
-    assigns its fields to `before-first-apply` (KEP-555). Then the next apply of another value has to be forced.
+    Return None if `obj` has no such metadata. `sets` are the ids of Levelgate's sets. The content stays, without an
+    owner. If an object has no owner at all, the server assigns its fields to `before-first-apply` (KEP-555). Then the
+    next apply of another value has to be forced.
     """
     metadata = obj["metadata"]
     labels = [*filter_ours(metadata.get("labels")), *_set_labels(obj, sets)]
@@ -134,9 +135,10 @@ def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
 
 
 def _set_labels(obj: Object, sets: Collection[str]) -> Iterator[str]:
-    """Yield labels of ours without our prefix.
+    """Yield labels that Levelgate sets without its own prefix.
 
-    They are the labels of KEP-3659 on members and parents of `sets`, on CRDs of definitions, and on our namespace.
+    These are the labels of KEP-3659 on members and parents of `sets`, on CRDs of definitions, and on Levelgate's
+    namespace.
     """
     for name in (well_known.PART_OF, well_known.PARENT_ID):
         if label(obj, name) in sets:

@@ -1,9 +1,9 @@
 """Reads in flight: requests that were sent and are not answered yet.
 
-A kind is silent if a request about it has no answer for some time, even though other requests may have been answered. A
-silent kind cannot be read, and only objects of that kind are affected. Its request is repeated in the background with
-growing waits, and the next reader gets the answer. Reads of our own records are always awaited, because nothing can be
-decided without them.
+A kind is silent if a request about the kind has no answer for some time, even though other requests may have been
+answered. A silent kind cannot be read, and only objects of that kind are affected. The request is repeated in the
+background with growing waits, and the next reader receives the answer. Reads of Levelgate's own records are always
+awaited, because every decision needs the records.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ MAX_RETRY_SECONDS: Final = 60.0
 
 
 MAX_SILENT_REQUESTS: Final = 2
-"""Maximum of silent kinds with a request in flight, so that they leave the slots to kinds that answer."""
+"""Maximum of silent kinds with a request in flight, so that slots remain for kinds that answer."""
 
 
 @dataclass(eq=False)
 class _SilentKind:
-    """A kind with an open request since `asked_at`, in seconds of the event loop.
+    """Kind with an open request since `asked_at`, in seconds of the event loop.
 
-    `question` identifies the request, and `message` is the error to raise meanwhile. `answer` will have the answer.
+    `question` identifies the request. `message` is the error to raise until the answer arrives. `answer` is the future
+    of the answer.
     """
 
     question: Hashable
@@ -58,7 +59,7 @@ class PendingReads:
     """Reader of one process and one cluster, for all its reconciliations. Reads of silent kinds raise Unavailable.
 
     While `waits_for_responses` returns true, every answer is awaited. `is_outdated` returns whether objects of a kind
-    were written since a second of the event loop. If they were, a late answer is discarded. `on_answering_again`
+    were written since a given second of the event loop. In this case a late answer is discarded. `on_answering_again`
     receives each kind that answers again.
     """
 
@@ -115,7 +116,7 @@ class PendingReads:
     ) -> T:
         """Return the answer to `ask`, or a late answer to an equal `question`.
 
-        If `question` is None, a late answer is not returned: it only proves that the kind answers again.
+        If `question` is None, a late answer is not returned, and only proves that the kind answers again.
 
         Raises: Unavailable for a silent kind, and other errors of the server.
         """
@@ -153,8 +154,10 @@ class PendingReads:
     async def _wait_for(self, task: asyncio.Future[Any], asked_at: float) -> None:
         """Wait until `task` is done, or has waited too long.
 
-        It has waited too long if no request at all was answered for the timeout. It has also waited too long if a
-        request that was sent later by more than the timeout has an answer.
+        The wait is too long in two cases:
+
+        - No request at all was answered for the timeout.
+        - A request that was sent later by more than the timeout has an answer.
         """
         while not task.done():
             timeout_seconds = self._answer_timeout.seconds
@@ -166,7 +169,7 @@ class PendingReads:
         self._last_answer_time, self._newest_request_time = _now(), max(self._newest_request_time, asked_at)
 
     async def _retry_in_background(self, silent_kind: _SilentKind, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """Repeat the request of `silent_kind` while the server is unavailable, and return its answer.
+        """Repeat the request of `silent_kind` while the server is unavailable, and return the answer.
 
         Raises: ClusterError, except Unavailable, which is retried.
         """

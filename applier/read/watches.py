@@ -1,7 +1,7 @@
-"""Watches of the API server, one for each wanted target, that tell when a new read is worthwhile.
+"""Watches of the API server, one for each wanted target, which report when a new read is worthwhile.
 
 A watch event is only a hint. Every decision is based on a consistent read (`applier.state.observed`), never on the
-content of an event. So nothing is lost if a watch breaks: it is restarted, and the restart is also a hint to read.
+content of an event. So a broken watch loses no information: the watch is restarted, and the restart is also a hint.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ doubles each time. After a watch has lasted for `MAX_RETRY_SECONDS`, the wait is
 """
 
 UNSERVED_RETRY_SECONDS = 30.0
-"""Seconds before a watch is tried again whose kind the cluster does not serve.
+"""Seconds before a watch of a kind that the cluster does not serve is tried again.
 
-Each try asks the cluster for the kinds that it serves. If a reconciliation learns earlier that the kind is served,
+Each try asks the cluster for the served kinds. If a reconciliation learns earlier that the kind is served,
 `set_targets` starts the watch at once.
 """
 
@@ -54,7 +54,8 @@ class Watches:
     async def set_targets(self, subjects: Collection[WatchTarget], served_kinds: Container[GroupKind]) -> None:
         """Watch exactly the targets in `subjects`: start missing watches, and stop all others.
 
-        A watch may wait because its kind was not served. If the kind is in `served_kinds`, this watch is tried at once.
+        A watch may wait because its kind was not served. If the kind is now in `served_kinds`, this watch is tried at
+        once.
         """
         await self._stop(self._tasks.keys() - set(subjects))
         for subject in sorted(set(subjects) - self._tasks.keys()):

@@ -1,6 +1,8 @@
 """JSONPaths of printer columns: fields, indexes, `[*]`, and filters that compare a field with a string.
 
-An unsupported path finds no values. Source: Kubernetes, "JSONPath Support", as far as CustomResourceDefinitions use it.
+An unsupported path finds no values.
+
+Source: Kubernetes, "JSONPath Support", as far as CustomResourceDefinitions use it.
 """
 
 from __future__ import annotations
@@ -60,12 +62,12 @@ def _apply_step(step: dict[str, str | None], value: Any) -> list[Any]:
 
 
 def format_value(value: Any) -> str:
-    """Return the scalar `value` as Go prints it."""
+    """Return the scalar `value` in the form in which Go prints the value."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def get_field(obj: Any, path: str) -> Any:
-    """Return the value at `path` in `obj`, or None if it is missing. `path` is a dotted path of field names."""
+    """Return the value at `path` in `obj`, or None if the value is missing. `path` is a dotted path of field names."""
     for name in path.split("."):
         obj = obj.get(name) if isinstance(obj, dict) else None
     return obj

@@ -3,9 +3,9 @@
     sandbox = Sandbox(evaluate=...)
     response = sandbox.handle(Request("GET", "/api/v1/namespaces"))
 
-`handle` never waits and never raises. So requests are executed one after the other, and each request sees all earlier
-changes. Of the controllers, garbage collection and workloads work only in `tick`. The sandbox is not a cluster: it runs
-no containers. docs/adr/0009-sandbox.md says what else it leaves out.
+`handle` never waits and never raises an exception. So requests are executed one after the other, and each request sees
+all earlier changes. The garbage collector and the workload controllers work only in `tick`. The sandbox is not a
+cluster, because it runs no containers. docs/adr/0009-sandbox.md lists further omissions.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Sandbox:
         return changed
 
     def tick_until_stable(self) -> None:
-        """Run all controllers until no object changes, but at most `_MAX_TICKS` steps. The clock is not advanced."""
+        """Run all controllers until no object changes, for at most `_MAX_TICKS` steps. The clock does not advance."""
         for _ in range(_MAX_TICKS):
             if not self.tick():
                 return
@@ -187,7 +187,7 @@ class Sandbox:
     def _unknown_resource(self, group: str) -> Refusal | UnknownPathError:
         """Return the refusal of a resource that `group` does not serve.
 
-        If `group` has no built-in kind, the answer is plain text, and otherwise a Status.
+        If `group` has no built-in kind, the answer is a plain text. Otherwise the answer is a Status.
         """
         group_kinds = self.state.kinds.group_kinds(group)
         return UnknownPathError() if all(kind.is_custom for kind in group_kinds) else unknown_resource_refusal()
@@ -256,7 +256,7 @@ class Sandbox:
             self._notify_controllers(stored.key)
         return Response(200, body)
 
-    # ---- what follows from a write
+    # ---- consequences of a write
 
     def _notify_controllers(self, key: StoredKey) -> None:
         stored = self.state.store.get(key)
@@ -267,7 +267,7 @@ class Sandbox:
             self._crd_controller.reconcile(key.name)
 
     def _bootstrap(self) -> None:
-        """Create the initial namespaces, and resume from `store`: serve its CRDs, and find its unfinished deletions."""
+        """Create the initial namespaces, serve the CRDs in `store`, and find the unfinished deletions in `store`."""
         for name in INITIAL_NAMESPACES:
             if self.state.store.get(StoredKey("namespaces", "", name)) is None:
                 body = orjson.dumps({"metadata": {"name": name}})
@@ -287,7 +287,7 @@ def _has_conditions(stored: StoredObject) -> bool:
 
 
 def _translate_legacy_watch(request: Request) -> tuple[Request, list[str]]:
-    """Return `request`, a watch in the old form `/api/v1/watch/...`, in the present form, and its path segments."""
+    """Return the watch `request` from the old form `/api/v1/watch/...` in the present form, with its path segments."""
     path, _, query = request.target.partition("?")
     target = f"{path.replace('/watch', '', 1)}?{query}&watch=1"
     return Request(request.method, target, request.headers, request.body), path_segments(target)

@@ -1,7 +1,10 @@
 """Values that cross every endpoint of the sandbox: requests, responses and refusals.
 
-Any part of the API may raise a `Refusal`; `Sandbox.handle` turns it into a `Status` object. The messages are those of
-the API server. Source: Kubernetes API conventions, "Response Status Kind".
+Any part of the API may raise a `Refusal`, and `Sandbox.handle` converts the refusal to a `Status` object. A status
+cause is an entry of `details.causes` of this object. The entry contains the field, the reason and the message of one
+mistake. The API server uses the same messages.
+
+Source: Kubernetes API conventions, "Response Status Kind".
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from renderer.frozen import dataclass
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 MAX_BODY_BYTES = 3 * 1024 * 1024
-"""Limit for the body of a request in bytes, as in the API server."""
+"""Maximum size of the body of a request, in bytes. The API server has the same limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """HTTP response of a sandbox. If `stream` is set, it replaces `body`, and yields the events of a watch as lines."""
+    """HTTP response of a sandbox. If `stream` is set, it replaces `body` and yields the events of a watch."""
 
     status: int
     body: bytes = b""
@@ -45,27 +48,42 @@ class Response:
 
 
 def required_value(field: str, detail: str = "") -> StatusCause:
-    """Return the cause of a missing value in `field`, as `field.Required` of apimachinery."""
+    """Return the status cause that refuses an object because a value is missing in `field`.
+
+    Source: `field.Required` of apimachinery.
+    """
     return StatusCause(field, "FieldValueRequired", f"Required value: {detail}" if detail else "Required value")
 
 
 def invalid_value(field: str, value: object, detail: str) -> StatusCause:
-    """Return the cause of the invalid `value` in `field`, as `field.Invalid` of apimachinery."""
+    """Return the status cause that refuses an object because `value` is invalid in `field`.
+
+    Source: `field.Invalid` of apimachinery.
+    """
     return StatusCause(field, "FieldValueInvalid", f"Invalid value: {format_json(value)}: {detail}")
 
 
 def immutable_field(field: str, value: object) -> StatusCause:
-    """Return the cause of a change to the immutable `field`, as `ValidateImmutableField` of apimachinery."""
+    """Return the status cause that refuses a change of the immutable `field` to `value`.
+
+    Source: `ValidateImmutableField` of apimachinery.
+    """
     return invalid_value(field, value, "field is immutable")
 
 
 def forbidden_field(field: str, detail: str) -> StatusCause:
-    """Return the cause of the forbidden `field`, as `field.Forbidden` of apimachinery."""
+    """Return the status cause that refuses an object because `field` is forbidden.
+
+    Source: `field.Forbidden` of apimachinery.
+    """
     return StatusCause(field, "FieldValueForbidden", f"Forbidden: {detail}")
 
 
 def unsupported_value(field: str, value: object, allowed: Sequence[str]) -> StatusCause:
-    """Return the cause of a `value` that is not one of `allowed`, as `field.NotSupported` of apimachinery."""
+    """Return the status cause that refuses an object because `value` of `field` is not in `allowed`.
+
+    Source: `field.NotSupported` of apimachinery.
+    """
     choices = ", ".join(f'"{choice}"' for choice in allowed)
     return StatusCause(
         field, "FieldValueNotSupported", f"Unsupported value: {format_json(value)}: supported values: {choices}"
@@ -73,7 +91,10 @@ def unsupported_value(field: str, value: object, allowed: Sequence[str]) -> Stat
 
 
 def too_long_value(field: str, detail: str) -> StatusCause:
-    """Return the cause of a value in `field` that is too long, as `field.TooLong` of apimachinery."""
+    """Return the status cause that refuses an object because the value in `field` is too long.
+
+    Source: `field.TooLong` of apimachinery.
+    """
     return StatusCause(field, "FieldValueTooLong", f"Too long: {detail}")
 
 
@@ -85,8 +106,8 @@ def format_json(value: object) -> str:
 class Refusal(Exception):
     """Rejection of a request, with the HTTP status `code` and a Status object.
 
-    If the server gives no reason, `reason` is empty. `retry_after` is in seconds, and 0 if the client is not asked to
-    retry.
+    If the server sends no reason, `reason` is empty. `retry_after` is in seconds, and 0 if the server does not ask the
+    client to retry.
     """
 
     def __init__(
@@ -120,7 +141,7 @@ def json_response(document: object) -> Response:
 
 
 class UnknownPathError(Exception):
-    """Request to a path at which nothing is served. The API server answers such a request in plain text."""
+    """Rejection of a request to a path at which nothing is served. The API server answers in plain text."""
 
     response = Response(404, b"404 page not found\n", TEXT)
 
@@ -129,7 +150,7 @@ class UnknownPathError(Exception):
 class RefusalSubject:
     """Kind and name to which a refusal refers.
 
-    Messages about paths contain the `resource` of the subject, messages about content contain its `group_kind`.
+    Messages about paths contain the `resource` of the subject. Messages about content contain its `group_kind`.
     """
 
     group: str
@@ -148,48 +169,63 @@ class RefusalSubject:
     def details(self, *, content: bool = False, **more: Any) -> dict[str, Any]:
         """Return the `details` of a Status, with the members of `more`.
 
-        The field `kind` has the plural or, in a refusal of `content`, the kind.
+        In a refusal of `content`, the field `kind` contains the kind. Otherwise the field contains the plural.
         """
         values = {"name": self.name, "group": self.group, "kind": self.kind if content else self.plural} | more
         return {key: value for key, value in values.items() if value}
 
 
 def bad_request(message: str) -> Refusal:
-    """Return a 400 with `message`, as `errors.NewBadRequest` of apimachinery."""
+    """Return a refusal with status 400 and `message`.
+
+    Source: `errors.NewBadRequest` of apimachinery.
+    """
     return Refusal(400, "BadRequest", message)
 
 
 def not_found_refusal(subject: RefusalSubject) -> Refusal:
-    """Return the 404 for the absent object `subject`, as `errors.NewNotFound` of apimachinery."""
+    """Return the refusal with status 404 for the absent object `subject`.
+
+    Source: `errors.NewNotFound` of apimachinery.
+    """
     return Refusal(404, "NotFound", f'{subject.resource} "{subject.name}" not found', details=subject.details())
 
 
 def unknown_resource_refusal() -> Refusal:
-    """Return the 404 for a path that names no resource below a served group version."""
+    """Return the refusal with status 404 for a path that names no resource below a served group version."""
     return Refusal(404, "NotFound", "the server could not find the requested resource", details={})
 
 
 def method_not_allowed_refusal() -> Refusal:
-    """Return a 405, as `errors.NewGenericServerResponse` of apimachinery."""
+    """Return the refusal with status 405 for a method that the path does not allow.
+
+    Source: `errors.NewGenericServerResponse` of apimachinery.
+    """
     message = "the server does not allow this method on the requested resource"
     return Refusal(405, "MethodNotAllowed", message, details={})
 
 
 def already_exists_refusal(subject: RefusalSubject) -> Refusal:
-    """Return the 409 for the existing object `subject`, as `errors.NewAlreadyExists` of apimachinery."""
+    """Return the refusal with status 409 for the existing object `subject`.
+
+    Source: `errors.NewAlreadyExists` of apimachinery.
+    """
     message = f'{subject.resource} "{subject.name}" already exists'
     return Refusal(409, "AlreadyExists", message, details=subject.details())
 
 
 def conflict(subject: RefusalSubject, detail: str, *, content: bool = False) -> Refusal:
-    """Return a 409, as `errors.NewConflict` of apimachinery. With `content`, its message names the kind."""
+    """Return a refusal with status 409. With `content`, the message of the refusal names the kind.
+
+    Source: `errors.NewConflict` of apimachinery.
+    """
     name = subject.group_kind if content else subject.resource
     message = f'Operation cannot be fulfilled on {name} "{subject.name}": {detail}'
     return Refusal(409, "Conflict", message, details=subject.details(content=content))
 
 
 def invalid_object(subject: RefusalSubject, status_causes: Sequence[StatusCause]) -> Refusal:
-    """Return a 422 with a cause for each of `status_causes`."""
+    """Return a refusal with status 422 that contains each of `status_causes`."""
     texts = [f"{cause.field}: {cause.message}" for cause in status_causes]
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     message = f'{subject.group_kind} "{subject.name}" is invalid: {summary}'
@@ -198,12 +234,15 @@ def invalid_object(subject: RefusalSubject, status_causes: Sequence[StatusCause]
 
 
 def expired_refusal(message: str) -> Refusal:
-    """Return the 410 for a version that was dropped, as `errors.NewResourceExpired` of apimachinery."""
+    """Return the refusal with status 410 for a version that was dropped.
+
+    Source: `errors.NewResourceExpired` of apimachinery.
+    """
     return Refusal(410, "Expired", message)
 
 
 class ConnectionDroppedError(Exception):
-    """End of a connection without an answer. If `request_sent`, the request may have been executed."""
+    """End of a connection without an answer. If `request_sent` is true, the request may have been executed."""
 
     def __init__(self, message: str, *, request_sent: bool) -> None:
         super().__init__(message)

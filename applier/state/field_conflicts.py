@@ -1,8 +1,8 @@
 """Conflicts over fields that Git sets and another manager owns. Pure.
 
 Each such field is drift or an intent. An update by any client is drift, and so is a manual apply with kubectl. The
-apply of another manager is an intent, and so are replicas set through the subresource `scale`. Behind an intent is an
-autoscaler, or another tool that manages the field.
+apply of another manager is an intent, because the manager wants to keep the value. Replicas set through the subresource
+`scale` are also an intent. The owner of an intent is an autoscaler, or another tool that manages the field.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VERSION_WORD: Final = " using "
 
 @dataclass(frozen=True, slots=True)
 class FieldOwner:
-    """Owner of fields, as `managedFields` and the conflicts of the server name it."""
+    """Owner of fields, in the form of `managedFields` and of the server's conflict messages."""
 
     name: str
     is_update: bool
@@ -39,7 +39,9 @@ class FieldOwner:
     def from_conflict(cls, message: str) -> FieldOwner:
         """Return the owner that `message` names: `conflict with "m" with subresource "scale" using apps/v1`.
 
-        The server adds a version only for updates (apimachinery, `managedfields/internal/conflict.go`).
+        The server adds a version only for updates.
+
+        Source: apimachinery, `managedfields/internal/conflict.go`.
         """
         name, _, rest = message.partition('"')[2].partition('"')
         subresource = rest.partition(_SUBRESOURCE_WORDS)[2].partition('"')[0]
@@ -49,7 +51,7 @@ class FieldOwner:
     def is_drift(self) -> bool:
         """Return whether the fields of this owner come from an update or from a person.
 
-        Such fields carry no lasting intent of the owner. Fields set through the subresource `scale` are never drift.
+        Such fields express no lasting intent of the owner. Fields set through the subresource `scale` are never drift.
         """
         return self.subresource != _SCALE and (self.is_update or self.name.startswith(HUMAN_MANAGER_PREFIXES))
 
@@ -62,7 +64,8 @@ class FieldOwner:
 class ConflictPolicy(StrEnum):
     """Policy for fields that Git sets and another manager owns.
 
-    `Heal` takes drift back, and leaves applied or scaled fields. `Report` takes nothing. `Force` takes everything.
+    `Heal` takes over drift, and leaves applied or scaled fields. `Report` takes over no field. `Force` takes over every
+    field.
     """
 
     HEAL = "Heal"

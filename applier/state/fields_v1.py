@@ -1,4 +1,4 @@
-"""Keys of FieldsV1, the form of `managedFields` (KEP-555): the list items they match, and their text in messages."""
+"""Keys of FieldsV1, the form of `managedFields` (KEP-555): list items that match a key, and the text in messages."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 
 Fields = Mapping[str, Any]
-"""FieldsV1: a map of what an entry owns. A key that begins with `f:` names a member of a map. A list item is named by
-key (`k:`), by value (`v:`) or by index (`i:`). The key `.` stands for the value itself.
+"""FieldsV1: a map of the fields that an entry owns. A key that begins with `f:` names a member of a map. A list item is
+identified by key (`k:`), by value (`v:`) or by index (`i:`). The key `.` represents the value itself.
 """
 
 
 def count_key_fields(item: Any, names: tuple[str, ...]) -> int:
-    """Return how many of the key fields `names` the list item `item` has."""
+    """Return the number of the key fields `names` that the list item `item` has."""
     return sum(name in item for name in names) if isinstance(item, Mapping) else 0
 
 
@@ -29,9 +29,9 @@ def key_names(entries: Fields) -> tuple[str, ...]:
 
 
 def matches(item: Any, key: str, index: int) -> bool:
-    """Return whether `key` of an entry stands for `item`, which is at `index` in its list.
+    """Return whether `key` of an entry identifies `item`, which is at `index` in its list.
 
-    An item may leave key fields to their defaults, so an absent field matches every value.
+    An absent key field matches every value, because an item may rely on the default of the field.
     """
     kind, text = key[:1], key[2:]
     match kind:
@@ -74,7 +74,7 @@ def expected_key(item: Any, index: int, entries: Fields) -> str:
 
 
 def format_element(key: str) -> str:
-    """Return `key` as the server writes it in conflict messages: `[name="app"]`, `[="x"]`, `[0]`, `.field`."""
+    """Return `key` in the form of the server's conflict messages: `[name="app"]`, `[="x"]`, `[0]`, `.field`."""
     kind, text = key[:1], key[2:]
     match kind:
         case "k":

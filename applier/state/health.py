@@ -1,6 +1,7 @@
 """Health of a live object that depends on other observed objects. Pure.
 
-Ages are judged at the time of the observation. A result that depends on an age says until when it holds.
+Ages are judged at the time of the observation. A result that depends on an age contains the time until which the result
+is valid.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 
 
 def health_of(live: Object, observed: Observed, *, is_instance: bool = False) -> HealthResult:
-    """Return the health of `live`. With `is_instance` it is an instance of our definitions."""
+    """Return the health of `live`. With `is_instance`, `live` is an instance of a definition of Levelgate."""
     kind = group_kind(live)
     if kind == CLAIM_KIND:
         return status.health(live, now=observed.now, awaits_consumer=_awaits_consumer(live, observed))
@@ -34,7 +35,7 @@ def health_of(live: Object, observed: Observed, *, is_instance: bool = False) ->
 def health_reference(live: Object) -> ObjectKey | None:
     """Return the key of another object that the health of `live` depends on, or None.
 
-    It is the StorageClass of a claim that is not bound. The caller has to read it.
+    The object is the StorageClass of a claim that is not bound. The caller has to read the StorageClass.
     """
     if group_kind(live) != CLAIM_KIND or (live.get("status") or {}).get("phase", "Pending") != "Pending":
         return None
@@ -43,7 +44,7 @@ def health_reference(live: Object) -> ObjectKey | None:
 
 
 def _awaits_consumer(claim: Object, observed: Observed) -> bool:
-    """Return whether `claim` binds on first use, and no live Pod of its set uses it. Such a claim is healthy."""
+    """Return whether `claim` binds on first use, and no live Pod of its set uses it. Then the claim is healthy."""
     key = health_reference(claim)
     storage_class = observed.objects.get(key) if key else None
     if (

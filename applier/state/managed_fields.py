@@ -1,12 +1,13 @@
 """Comparison of an applied intent with the managed fields of the live object. Pure.
 
-When another client changes or removes the value of a field, the API server takes the field away from all other managers
-(KEP-555, "managed fields"). So while our Apply entry owns every leaf of the intent, all applied values are intact. The
-server may write them in another form (`1000m` as `1`), so values are not compared. Fields that other managers add are
-theirs. `fields_v1` describes the keys of entries.
+Another client may change or remove the value of a field. Then the API server removes the field from the entries of all
+other managers (KEP-555, "managed fields"). So while Levelgate's Apply entry owns every leaf of the intent, all applied
+values are intact. Values are not compared, because the server may write a value in another form (`1000m` as `1`).
+Fields that other managers add belong to those managers. `fields_v1` describes the keys of entries.
 
-Two parts of an intent are not comparable. The server drops some nulls and keeps others, so an intent must have no
-nulls. The server records `stringData` of a Secret as ours, and does not store it, so an intent must use `data`.
+Two parts of an intent are not comparable. The server drops some nulls and keeps other nulls, so an intent must have no
+nulls. The server records Levelgate as the owner of `stringData` of a Secret, and does not store `stringData`, so an
+intent must use `data`.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from applier.state.fields_v1 import (
 from renderer.frozen import dataclass
 
 _NOTHING: Fields = {".": {}}
-"""An entry that owns no part of an object. An empty mapping would own all of it."""
+"""Entry that owns no part of an object. An empty mapping would own the whole object."""
 
 _ABSENT: Any = object()
-"""Marker of a part that the intent does not have. None cannot be the marker, since it is a null in a list."""
+"""Marker of a part that the intent does not have. None cannot be the marker, because None is a null in a list."""
 
 _Part = tuple[str, Any, Fields | None]
-"""A part of a value: its key in an entry, its value in the intent (or `_ABSENT`), and its owned fields. The owned
-fields are None if nothing is owned.
+"""Part of a value: the key in an entry, the value in the intent (or `_ABSENT`), and the owned fields. If no field is
+owned, the owned fields are None.
 """
 
 _Owned = tuple[FieldOwner, Fields]
@@ -57,15 +58,15 @@ _SERVER_METADATA_FIELDS = frozenset(
         "managedFields",
     }
 )
-"""Metadata that the server never records as owned. They identify the object, or belong to the server."""
+"""Metadata that the server never records as owned, because it identifies the object or belongs to the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostField:
-    """Field of the intent that others changed. `path` is in the notation of the server (`.spec.replicas`).
+    """Field of the intent that another manager changed. `path` is in the notation of the server (`.spec.replicas`).
 
-    `owner` is a text with the names of its present `managers`, or empty if the field was removed. `keys` lead to the
-    field in an entry of `managedFields`.
+    `owner` is a text with the names of the present `managers` of the field, or empty if the field was removed. `keys`
+    are the path to the field in an entry of `managedFields`.
     """
 
     path: str
@@ -74,7 +75,7 @@ class LostField:
     managers: tuple[FieldOwner, ...] = field(default=(), compare=False)
 
     def is_healed_under(self, policy: ConflictPolicy) -> bool:
-        """Return whether `policy` takes the field back from all its managers."""
+        """Return whether `policy` takes back the field from all its managers."""
         return all(map(policy.takes_from, self.managers))
 
     def __str__(self) -> str:
@@ -85,8 +86,8 @@ class LostField:
 class Ownership:
     """Result of comparing an intent with its Apply entry.
 
-    Others changed or removed the fields in `lost`. The entry owns the fields in `surplus`, which the intent does not
-    have.
+    Other managers changed or removed the fields in `lost`. The entry owns the fields in `surplus`, which the intent
+    does not have.
     """
 
     lost: tuple[LostField, ...] = ()
@@ -98,7 +99,7 @@ class _FieldDifference:
     """Difference between an intent and an entry.
 
     A `lost` part is only in the intent, and a `surplus` part only in the entry. A `whole` part is a map or list of the
-    intent that the entry owns without parts: either it is atomic, or all its parts are lost.
+    intent that the entry owns without parts. Either this map or list is atomic, or all its parts are lost.
     """
 
     kind: Literal["lost", "surplus", "whole"]
@@ -143,7 +144,7 @@ def owned_metadata(entry: Mapping[str, Any] | None, section: str) -> tuple[str, 
 
 
 def applied_at(live: Object, manager: str) -> datetime | None:
-    """Return when `manager` last applied the object, by the server's clock, or None if it did not."""
+    """Return when `manager` last applied the object, by the server's clock, or None without such an apply."""
     time = (apply_entry(live, manager) or {}).get("time")
     return datetime.fromisoformat(time) if time else None
 
@@ -151,8 +152,8 @@ def applied_at(live: Object, manager: str) -> datetime | None:
 def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
     """Return the comparison of `intent` with the Apply entry of `manager`, or None if `live` has no such entry.
 
-    The entry is missing if other clients have taken its last field. `intent` is the manifest that was applied. Its
-    identity (apiVersion, kind, name, namespace) may be left out.
+    The entry is missing if other clients have become owners of its last field. `intent` is the manifest that was
+    applied. The identity (apiVersion, kind, name, namespace) may be absent from `intent`.
     """
     our_entry = apply_entry(live, manager)
     if our_entry is None:
@@ -184,7 +185,7 @@ def without_fields(intent: Object, fields: Iterable[LostField]) -> Object:
 
 
 def _without(value: Any, keys: tuple[str, ...]) -> Any:
-    """Return `value` without the part at `keys`. If there is no such part, return `value` unchanged."""
+    """Return `value` without the part at `keys`. If this part is missing, return `value` unchanged."""
     element, *rest = keys
     place: Any = element[2:] if isinstance(value, dict) else None
     if isinstance(value, list):
@@ -209,8 +210,8 @@ def _at_place(value: Any, place: Any) -> Any:
 def is_fully_owned(live: Object, intent: Object, manager: str) -> bool:
     """Return whether `manager` visibly owns every field of `intent`, down through maps to scalars.
 
-    This is a fast test for the common case. If it returns False, `compare_ownership` may still find that nothing is
-    lost.
+    This fast test covers the common case. If the test returns False, `compare_ownership` may still find that no field
+    is lost.
     """
     our_entry = apply_entry(live, manager)
     return our_entry is not None and _owns_all(our_entry.get("fieldsV1") or _NOTHING, _intent_content(intent))
@@ -219,7 +220,7 @@ def is_fully_owned(live: Object, intent: Object, manager: str) -> bool:
 def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
     """Return the field managers of the annotation `name`, with the last writer at the end.
 
-    Return no managers if the server shows none.
+    If the server shows no managers, return no managers.
     """
     entries = sorted(manager_entries(live), key=lambda entry: entry.get("time") or "")
     path = ("f:metadata", "f:annotations", f"f:{name}")
@@ -231,7 +232,7 @@ def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
 def is_annotated_by_others(live: Object, name: str) -> bool:
     """Return whether a manager other than Levelgate owns the annotation `name` of `live`.
 
-    Then the annotation is not only a copy of Git. Return True if the server shows no managers.
+    In this case the annotation is not only a copy of Git. Return True if the server shows no managers.
     """
     return set(annotation_managers(live, name)) != {CONTENT_MANAGER}
 
@@ -264,7 +265,7 @@ def _owns_all(owned: Fields, value: Any) -> bool:
 def _compare(value: Any, owned: Fields, *, keys: tuple[str, ...], differences: list[_FieldDifference]) -> None:
     """Append to `differences` the differences between `value` and `owned`.
 
-    A leaf owns all that is below it. It is a scalar, or an atomic map or list.
+    A leaf is a scalar, or an atomic map or list. A leaf owns all values below it.
     """
     if not owned:
         if isinstance(value, dict | list) and _is_substantial(value):
@@ -286,7 +287,7 @@ def _parts(value: Any, owned: Fields) -> Iterator[_Part]:
         case list():
             return _items(value, owned)
         case _:
-            return iter(())  # the value is a scalar that an older schema had as a map, and we own it
+            return iter(())  # a scalar of Levelgate that an older schema had as a map
 
 
 def _members(value: Mapping[str, Any], owned: Fields) -> Iterator[_Part]:
@@ -300,8 +301,7 @@ def _members(value: Mapping[str, Any], owned: Fields) -> Iterator[_Part]:
 def _items(value: Sequence[Any], owned: Fields) -> Iterator[_Part]:
     """Yield the items of a list with their entries, each entry once.
 
-    Items with more key fields choose their entry first, because an item that leaves a key to its default matches
-    several entries.
+    Items with more key fields choose their entry first, because an item that omits a key field matches several entries.
     """
     unmatched = {key: child for key, child in owned.items() if key != "."}
     names = key_names(unmatched)
@@ -331,11 +331,13 @@ def _is_substantial(value: Any) -> bool:
 def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence[_Owned]) -> bool:
     """Return whether the part of `difference` is lost.
 
-    An atomic map or list that we own looks as if all its parts were lost. It is not lost if it has a value and no other
-    manager owns a part of it. For an empty list of keyed items the server records nothing, and often stores nothing.
-    Items that others add to this list are theirs, so it is lost only to a manager that owns the whole list.
+    If Levelgate owns an atomic map or list, all parts seem to be lost. The value is not lost if it exists and no other
+    manager owns a part of the value. For an empty list of keyed items the server records no owner, and often stores no
+    list. Items that other managers add to this list belong to those managers. So the list is lost only to a manager
+    that owns the whole list.
 
-    If `live` has another version than the entry, it is None. Then only the entries of other managers decide.
+    If `live` has another version than the entry, `live` is passed as None. Then only the entries of other managers
+    decide.
     """
     if difference.kind == "lost" and difference.value == []:
         return any(owned_at(fields, difference.keys) == {} for _, fields in others)

@@ -9,7 +9,7 @@ from renderer.frozen import dataclass
 from renderer.identity import is_same
 
 ItemPairs: TypeAlias = list[tuple[str, Any, Any]] | None
-"""Items of two lists that belong together, with the name of each pair. None if the lists differ as a whole."""
+"""Matching items of two lists, with the name of each pair. None if the lists differ as a whole."""
 
 
 @dataclass(frozen=True, slots=True)

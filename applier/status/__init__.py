@@ -1,10 +1,11 @@
 """Health of a live object by the rules of kstatus (sigs.k8s.io/cli-utils), with exceptions for its known traps. Pure.
 
-`health` says whether an object works. `is_ready_by_existence` says whether dependents may start if the object has no
-`readyWhen`. Neither result means anything before `is_fresh` is true.
+`health` returns whether an object works. `is_ready_by_existence` returns whether dependents may start if the object has
+no `readyWhen`. Both results are valid only if `is_fresh` is true.
 
-Exceptions: a running Job is InProgress until it completes. A failed Pod without a controller is Failed. Parameters tell
-of claims that bind on first use, custom resources without status, and instances of our definitions.
+Exceptions from the rules of kstatus: a running Job is InProgress until it completes. A failed Pod without a controller
+is Failed. Further exceptions are claims that bind on first use, custom resources without status, and instances of
+definitions, which parameters of `health` identify.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from renderer.kinds import CRD, NAMESPACE
 __all__ = ["HealthResult", "KStatus", "has_pods", "health", "is_fresh", "is_ready_by_existence"]
 
 STATUS_GRACE_PERIOD = timedelta(seconds=30)
-"""Time after which a custom resource without status counts as current, since no controller seems to write its status.
+"""Time after which a custom resource without status counts as current, because no controller seems to write a status.
 """
 
 
@@ -46,13 +47,13 @@ def health(
 ) -> HealthResult:
     """Return the health of `obj`, or NotFound if `obj` is None.
 
-    The result is never Unknown for a failed read, since only the caller knows of that.
+    The result is never Unknown, because only the caller knows of a failed read.
 
-    If the CRD `reports_status`, it has a status subresource. Then a missing status means InProgress for
-    `STATUS_GRACE_PERIOD` after `since`, the time of the last write, or after the creation if `since` is None. If a
-    claim `awaits_consumer`, it binds on first use, and no Pod uses it yet. With `is_instance` the object is an instance
-    of our definitions. Ages are judged only with `now`, a time with a zone. `applier.state.health` determines these
-    facts.
+    If the CRD `reports_status`, the CRD has a status subresource. Then a missing status means InProgress for
+    `STATUS_GRACE_PERIOD` after `since`, the time of the last write. If `since` is None, the period begins at the
+    creation. If a claim `awaits_consumer`, the claim binds on first use, and no Pod uses the claim yet. With
+    `is_instance` the object is an instance of a definition of Levelgate. Ages are judged only with `now`, a time with a
+    zone. `applier.state.health` determines these arguments.
     """
     if obj is None:
         return _ABSENT
@@ -89,9 +90,10 @@ def is_fresh(obj: Object) -> bool:
 
 
 def is_ready_by_existence(obj: Object | None) -> bool:
-    """Return whether dependents of `obj`, which has no `readyWhen`, may start: it exists and is not being deleted.
+    """Return whether dependents of `obj`, which has no `readyWhen`, may start.
 
-    A CustomResourceDefinition also has to be served under its names, and a Namespace has to be active.
+    The object has to exist, and must not be in deletion. A CustomResourceDefinition also has to be served under its
+    names, and a Namespace has to be active.
     """
     if obj is None or obj["metadata"].get("deletionTimestamp"):
         return False
@@ -108,8 +110,8 @@ def is_ready_by_existence(obj: Object | None) -> bool:
 def has_pods(workload: Object) -> bool:
     """Return whether `workload` is a Pod that runs or will run, or has such Pods.
 
-    It must be of a kind that creates Pods. The Pods of a CronJob do not count: they belong to its Jobs, which come and
-    go.
+    The kind of `workload` must create Pods. The Pods of a CronJob do not count, because these Pods belong to the
+    temporary Jobs of the CronJob.
     """
     view = HealthView(workload, None)
     match workload["kind"]:
@@ -125,7 +127,7 @@ def has_pods(workload: Object) -> bool:
 
 
 def _generic_health(view: HealthView) -> HealthResult | None:
-    """Return the result of rules 1 to 3, which precede the rules of kinds, or None if they do not apply."""
+    """Return the result of rules 1 to 3, which precede the rules of kinds, or None if no rule applies."""
     deleted_at = view.value_at("metadata", "deletionTimestamp")
     if deleted_at:
         finalizers = ", ".join(view.value_at("metadata", "finalizers") or ())

@@ -24,7 +24,7 @@ _DELETION_CONDITIONS = frozenset(
 
 
 class KStatus(Enum):
-    """Health statuses of kstatus. Unknown stands for a read that failed."""
+    """Health statuses of kstatus. Unknown represents a failed read."""
 
     CURRENT = "Current"
     IN_PROGRESS = "InProgress"
@@ -37,7 +37,7 @@ class KStatus(Enum):
 class HealthResult(NamedTuple):
     """Status of an object, with the reason as a `message` for people.
 
-    `until` is the time at which age alone changes the status, or None if it never does.
+    `until` is the time at which age alone changes the status, or None if age never changes the status.
     """
 
     status: KStatus
@@ -89,9 +89,9 @@ class HealthView:
 
     @property
     def deletion_obstacles(self) -> str:
-        """Return what prevents the deletion of a Namespace, in the words of its controller.
+        """Return the obstacles that prevent the deletion of a Namespace, in the words of the namespace controller.
 
-        Return an empty text if the controller reports nothing.
+        Return an empty text if the controller reports no obstacle.
         """
         true_conditions = (
             condition
@@ -107,7 +107,7 @@ class HealthView:
     ) -> HealthResult:
         """Return `young` while less than `age` has passed since `since`, then `old`.
 
-        Always return `young` if `since` or `now` is not known.
+        If `since` or `now` is not known, always return `young`.
         """
         begin = datetime.fromisoformat(since) if isinstance(since, str) else since
         if begin is None:

@@ -32,7 +32,10 @@ ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 def pod(view: HealthView) -> HealthResult:
-    """Return the health of a Pod, as `podConditions` of kstatus. A failed Pod is judged by `_ended_pod`."""
+    """Return the health of a Pod. A failed Pod is judged by `_ended_pod`.
+
+    Source: `podConditions` of kstatus.
+    """
     match view.value_at("status", "phase"):
         case "Succeeded":
             return current_result("completed")
@@ -51,8 +54,8 @@ def pod(view: HealthView) -> HealthResult:
 def _ended_pod(view: HealthView) -> HealthResult:
     """Return the health of a failed Pod.
 
-    If a controller owns the Pod, the Pod is Current, because the controller replaces or counts it. Otherwise it is
-    Failed.
+    If a controller owns the Pod, the Pod is Current, because the controller replaces or counts the Pod. Otherwise the
+    Pod is Failed.
     """
     reason = view.value_at("status", "reason") or view.value_at("status", "message")
     text = f"failed: {reason or 'a container ended with an error'}"
@@ -87,7 +90,10 @@ def _pending_pod(view: HealthView) -> HealthResult:
 
 
 def job(view: HealthView) -> HealthResult:
-    """Return the health of a Job, as `jobConditions` of kstatus, except that a running Job is InProgress."""
+    """Return the health of a Job. Unlike in kstatus, a running Job is InProgress.
+
+    Source: `jobConditions` of kstatus.
+    """
     for condition in view.conditions:
         match condition.get("type"), condition.get("status"):
             case "Failed", "True":
@@ -106,7 +112,10 @@ _NO_DEADLINE = 2**31 - 1
 
 
 def deployment(view: HealthView) -> HealthResult:
-    """Return the health of a Deployment, as `deploymentConditions` of kstatus."""
+    """Return the health of a Deployment.
+
+    Source: `deploymentConditions` of kstatus.
+    """
     progressing = view.condition("Progressing")
     if progressing.get("reason") == "ProgressDeadlineExceeded":
         return failed_result(describe_condition(progressing))
@@ -132,7 +141,10 @@ def deployment(view: HealthView) -> HealthResult:
 
 
 def replica_set(view: HealthView) -> HealthResult:
-    """Return the health of a ReplicaSet, as `replicasetConditions` of kstatus."""
+    """Return the health of a ReplicaSet.
+
+    Source: `replicasetConditions` of kstatus.
+    """
     if view.is_condition_true("ReplicaFailure"):
         return progress_result(describe_condition(view.condition("ReplicaFailure")))
     desired = view.replicas
@@ -145,7 +157,10 @@ def replica_set(view: HealthView) -> HealthResult:
 
 
 def stateful_set(view: HealthView) -> HealthResult:
-    """Return the health of a StatefulSet, as `stsConditions` of kstatus."""
+    """Return the health of a StatefulSet.
+
+    Source: `stsConditions` of kstatus.
+    """
     if view.value_at("spec", "updateStrategy", "type") == "OnDelete":
         return current_result("its Pods are replaced when they are deleted (OnDelete)")
     desired = view.replicas
@@ -173,7 +188,10 @@ def _revision_result(view: HealthView) -> HealthResult:
 
 
 def daemon_set(view: HealthView) -> HealthResult:
-    """Return the health of a DaemonSet, as `daemonsetConditions` of kstatus."""
+    """Return the health of a DaemonSet.
+
+    Source: `daemonsetConditions` of kstatus.
+    """
     if view.value_at("metadata", "generation") is None or view.value_at("status", "observedGeneration") is None:
         return progress_result("its generation is not observed yet")
     desired = view.value_at("status", "desiredNumberScheduled")
@@ -245,4 +263,6 @@ OBSERVING_KINDS = frozenset(
         GroupKind("policy", "PodDisruptionBudget"),
     }
 )
-"""Kinds whose controllers always publish `status.observedGeneration`. Without it, the object was not observed yet."""
+"""Kinds whose controllers always publish `status.observedGeneration`. If the field is missing, no controller has
+observed the object yet.
+"""

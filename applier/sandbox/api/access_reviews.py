@@ -1,7 +1,9 @@
 """Reviews of the client: its permissions (`kubectl auth can-i`) and its identity (`kubectl auth whoami`).
 
-A sandbox has no users: every client is anonymous and may do everything. Reviews are not stored, so the registry does
-not contain their kinds. Source: Kubernetes, "Authorization Overview", "Authenticating".
+A sandbox has no users, so every client is anonymous and may send every request. Reviews are not stored, so the registry
+does not contain their kinds.
+
+Source: Kubernetes, "Authorization Overview", "Authenticating".
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ def is_review(request_path: RequestPath) -> bool:
 def answer_review(request_path: RequestPath, request: Request) -> Response:
     """Return the answer to the review in the body of `request`, without storing it.
 
-    Raises: Refusal (400 if the review is malformed, 422 if an access review has no field of attributes or more than
-    one).
+    Raises: Refusal (400 if the review is malformed, 422 if an access review does not have exactly one field of
+    attributes).
     """
     kind, build_answer = _REVIEWS[request_path.group, request_path.version, request_path.plural]
     try:

@@ -57,7 +57,7 @@ class DeleteVerbs:
         metadata = dict(live["metadata"])
         if "deletionTimestamp" not in metadata:
             metadata["deletionTimestamp"] = self._state.now()
-            # The real server gives Namespaces and CRDs neither a grace period nor a new generation.
+            # The real server sets neither a grace period nor a new generation on Namespaces and CRDs.
             if kind.resource not in ("namespaces", "customresourcedefinitions.apiextensions.k8s.io"):
                 metadata["deletionGracePeriodSeconds"] = 0
                 if "generation" in metadata:
@@ -95,8 +95,8 @@ def _check_preconditions(kind: ServedKind, live: Object, options: DeleteOptions)
 def _select_finalizers(kind: ServedKind, present: list[str], policy: str) -> list[str]:
     """Return the finalizers that an object with the finalizers `present` has after a deletion with `policy`.
 
-    If `kind` is Namespace or `policy` is empty, the result is `present`. Otherwise the finalizer of `policy`, if any,
-    replaces those of other policies.
+    If `kind` is Namespace or `policy` is empty, the result is `present`. Otherwise the finalizers of other policies are
+    removed, and the finalizer of `policy`, if any, is added.
     """
     if kind.resource == "namespaces":
         return present

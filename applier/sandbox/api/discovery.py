@@ -42,7 +42,7 @@ class DiscoveryService:
         if response is None:
             response = self._responses[key] = self._build_response(path, aggregated=aggregated)
         if aggregated and request.headers.get("if-none-match") == response.headers["ETag"]:
-            # A 304 repeats the headers, because HTTP caches update their stored headers from it.
+            # A 304 repeats the headers, because an HTTP cache updates its stored headers from the 304.
             return Response(304, b"", _AGGREGATED_CONTENT_TYPE, response.headers)
         return response
 

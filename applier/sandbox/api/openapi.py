@@ -1,7 +1,8 @@
-"""OpenAPI v3 documents, as far as kubectl reads them for `explain` and for the support of field validation.
+"""OpenAPI v3 documents, limited to the parts that kubectl reads for `explain` and for field validation.
 
-The documents have no descriptions, because the published schemas in the sandbox have none. Source: Kubernetes, "The
-Kubernetes API", "OpenAPI V3".
+The documents have no descriptions, because the published schemas in the sandbox have no descriptions.
+
+Source: Kubernetes, "The Kubernetes API", "OpenAPI V3".
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _check_field_manager(name: str, *, apply: bool) -> list[StatusCause]:
 class DeleteOptions:
     """Preconditions, propagation policy and dry run of a deletion.
 
-    If `uid` or `version` is empty, it is no precondition. `propagation` is Background, Foreground or Orphan. If
+    An empty `uid` or `version` is not a precondition. `propagation` is Background, Foreground or Orphan. If
     `propagation` is empty, the present finalizers of the object decide.
     """
 
@@ -92,7 +92,7 @@ class DeleteOptions:
 
 
 def parse_delete_options(request: Request, query: Mapping[str, str]) -> DeleteOptions:
-    """Return the options of a deletion. For a policy or dry run, the body of `request` precedes `query`.
+    """Return the options of a deletion. For a policy or dry run, the body of `request` has precedence over `query`.
 
     Raises: Refusal (400 if the body is malformed, 422 if an option has an unknown value).
     """
@@ -151,8 +151,8 @@ class ListOptions:
 def parse_list_options(query: Mapping[str, str], *, watching: bool = False) -> ListOptions:
     """Return the options in `query` of a list, or of a watch if `watching` is set.
 
-    Raises: Refusal (422 for options that exclude each other, 400 for other mistakes, 500 for the resourceVersion of a
-    watch).
+    Raises: Refusal (422 for options that exclude each other, 500 for a malformed resourceVersion of a watch, 400 for
+    all other mistakes).
     """
     limit, timeout_seconds = _parse_int_parameter(query, "limit"), _parse_int_parameter(query, "timeoutSeconds")
     send_initial_events = parse_flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
@@ -208,8 +208,8 @@ def _check_watch_options(version_match: str, send_initial_events: bool | None) -
 def parse_resource_version(text: str, *, message_prefix: str = "", code: int = 500) -> int | None:
     """Return the resourceVersion in `text`, or None if `text` is empty.
 
-    Raises: Refusal with status `code`, and `message_prefix` before its message, if `text` is not an unsigned 64-bit
-    integer.
+    Raises: Refusal with status `code` if `text` is not an unsigned 64-bit integer. The message begins with
+    `message_prefix`.
     """
     if not text:
         return None

@@ -1,8 +1,9 @@
 """Decoding of Kubernetes protobuf to JSON objects.
 
 kubectl sends objects of built-in kinds in protobuf. Only request bodies are decoded. Responses are always JSON, which
-every client accepts. Source: apimachinery `runtime.Unknown`, `generated.proto` of the API groups, and Protocol Buffers,
-"Encoding".
+every client accepts.
+
+Source: apimachinery `runtime.Unknown`, `generated.proto` of the API groups, and Protocol Buffers, "Encoding".
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MAX_DEPTH = 100
 
 
 class ProtobufError(ValueError):
-    """Reason why bytes are not a message of the expected type."""
+    """Failure to decode bytes that are not a message of the expected type."""
 
 
 def decode_protobuf(body: bytes, go_type: GoType) -> Object:
@@ -102,7 +103,7 @@ def _decode_value(go_type: GoType, value: Any, depth: int) -> Any:
 
 
 def _decode_special(kind: str, message: dict[int, Any]) -> Any:
-    """Return the single value for which `message`, a message of type `kind`, stands."""
+    """Return the single value that `message`, a message of type `kind`, represents."""
     match kind:
         case _ if kind == QUANTITY:
             return message.get(1, b"").decode()
@@ -144,9 +145,9 @@ def _read_fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the varint at `position` in `data`, and the position after it.
+    """Return the varint at `position` in `data`, and the position after the varint.
 
-    Each byte holds seven bits of the integer.
+    A varint is an integer of variable length. Each byte contains seven bits of the integer.
     """
     number = 0
     for shift in range(0, 70, 7):

@@ -1,8 +1,8 @@
 """Verbs get and list: consistent reads, selectors, pages.
 
-All pages of a list show the same state: the first page keeps references to the listed objects. At most
-`MAX_LIST_SNAPSHOTS` such states are kept; the oldest is dropped first. If the state of a page was dropped, the request
-is refused as expired (410), and the client lists again.
+All pages of a list show the same state, because the first page keeps references to the listed objects. At most
+`MAX_LIST_SNAPSHOTS` such states are kept, and the oldest state is dropped first. If the state of a page was dropped,
+the request is refused as expired (410), and the client lists again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from applier.sandbox.wire import Refusal, bad_request, expired_refusal
 from renderer.frozen import dataclass
 
 MAX_LIST_SNAPSHOTS = 32
-"""Number of states that are kept at once for the further pages of lists."""
+"""Maximum number of list states that are kept for further pages."""
 
 _METADATA_FIELDS = {"metadata.name": "", "metadata.namespace": ""}
 _EVENT_REFERENCE_FIELDS = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
@@ -57,7 +57,7 @@ _SELECTABLE_FIELDS: Mapping[str, Mapping[str, str]] = {
     "secrets": {"type": ""},
     "services": {"spec.clusterIP": "", "spec.type": ""},
 }
-"""Fields for field selectors besides name and namespace, by resource, each with the value that stands for an absent
+"""Fields for field selectors besides name and namespace, by resource, each with the value that represents an absent
 field.
 """
 
@@ -73,7 +73,7 @@ ObjectPredicate = Callable[[StoredObject], bool]
 
 
 def parse_selection(kind: ServedKind, request_path: RequestPath) -> tuple[ObjectPredicate, bool]:
-    """Return a predicate for the selectors of a request, and whether they have any term. Raises: Refusal (400)."""
+    """Return a predicate for the selectors of a request, and whether a selector has a term. Raises: Refusal (400)."""
     labels, fields = request_path.query.get("labelSelector", ""), request_path.query.get("fieldSelector", "")
     label_selector, terms = parse_label_selector(labels), parse_field_selector(fields)
     selectable = {**_METADATA_FIELDS, **_SELECTABLE_FIELDS.get(kind.resource, {}), **dict.fromkeys(kind.selectable, "")}
@@ -136,8 +136,8 @@ class ReadVerbs:
     def find(self, kind: ServedKind, request_path: RequestPath) -> StoredObject:
         """Return the object at `request_path`.
 
-        Raises: Refusal (404 if the object is absent, 500 if the requested version is malformed, 504 if it is in the
-        future).
+        Raises: Refusal (404 if the object is absent, 500 if the requested version is malformed, 504 if the version is
+        in the future).
         """
         self._check_version(parse_resource_version(request_path.query.get("resourceVersion", "")))
         return self._state.find(kind, request_path.namespace, request_path.name)
@@ -149,7 +149,7 @@ class ReadVerbs:
         return [stored for stored in resource_store.sorted_objects(request_path.namespace) if matches(stored)]
 
     def list_page(self, kind: ServedKind, request_path: RequestPath, representation: Representation) -> bytes:
-        """Return a page of a list, encoded as `representation` says. Raises: Refusal (400, 410, 422, 504)."""
+        """Return a page of a list, encoded in the form `representation`. Raises: Refusal (400, 410, 422, 504)."""
         matches, is_filtered = parse_selection(kind, request_path)
         options = parse_list_options(request_path.query)
         limit, version = options.limit, self._state.store.version
@@ -193,7 +193,7 @@ class ReadVerbs:
 
 
 def _take_page(items: Iterator[StoredObject], limit: int) -> tuple[list[StoredObject], Iterator[StoredObject] | None]:
-    """Return the first `limit` items, and an iterator of the items after the next one.
+    """Return the first `limit` items, and an iterator over all remaining items except the next item.
 
     If no item is left, the second result is None. If `limit` is not positive, the first result has all items.
     """

@@ -1,6 +1,6 @@
 """Bodies of write requests: objects, patches and intents, decoded by the rules of their kind.
 
-Malformed bodies are refused here, with the messages of the API server's decoders.
+A malformed body is refused with the message of the API server's decoder.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def media_type(request: Request) -> str:
 
 
 def with_json_body(request: Request, go_type: GoType | None) -> Request:
-    """Return `request`, and convert a body in protobuf to JSON if `go_type` is given. Raises: Refusal (400)."""
+    """Return `request` with a JSON body. If `go_type` is given, convert a protobuf body. Raises: Refusal (400)."""
     if go_type is None or media_type(request) != MEDIA_TYPE:
         return request
     try:
@@ -85,7 +85,7 @@ def _parse_object(kind: ServedKind, request: Request) -> Object:
 
 
 def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
-    """Check that apiVersion and kind of `obj` are those of `kind`. Objects of built-in kinds may leave both out.
+    """Check that apiVersion and kind of `obj` equal those of `kind`. Objects of built-in kinds may omit both fields.
 
     Raises: Refusal (400; 422 for a custom object of another kind).
     """
@@ -134,7 +134,7 @@ def read_object(kind: ServedKind, request: Request, options: WriteOptions) -> tu
 
 
 def _normalize_numbers(value: Any) -> Any:
-    """Return `value` with whole floats as integers (`1` for `1.0`), as Go writes and reads them.
+    """Return `value` with whole floats as integers (`1` for `1.0`), in the form that Go writes and reads.
 
     Created and updated objects of built-in kinds are not normalized, because Go structures do not accept `1.0`.
     """
@@ -194,7 +194,7 @@ def find_duplicate_fields(body: bytes, obj: Object) -> list[str]:
 
 
 def check_identity(metadata: Object, request_path: RequestPath, *, name: str) -> None:
-    """Check that name and namespace in `metadata` are those of the path.
+    """Check that name and namespace in `metadata` equal the name and the namespace of the path.
 
     The namespace may be missing. If `name` is empty, the name is not checked. Raises: Refusal (400).
     """
@@ -209,7 +209,7 @@ def check_identity(metadata: Object, request_path: RequestPath, *, name: str) ->
 
 
 def parse_patch(kind: ServedKind, content_type: str, body: bytes) -> Callable[[Object], Any]:
-    """Return the function that applies the patch in `body` to an object. That function raises PatchError.
+    """Return the function that applies the patch in `body` to an object. The returned function raises PatchError.
 
     Raises: Refusal (400 for a malformed patch, 413 for too many operations, 415 if `kind` does not accept
     `content_type`).
@@ -292,7 +292,10 @@ def parse_intent(kind: ServedKind, request_path: RequestPath, body: bytes) -> Ob
 
 
 def gvk(kind: ServedKind) -> str:
-    """Return group, version and kind of `kind` as `GroupVersionKind.String` of apimachinery does."""
+    """Return group, version and kind of `kind` as one text.
+
+    Source: `GroupVersionKind.String` of apimachinery.
+    """
     return f"{kind.group}/{kind.version}, Kind={kind.kind}"
 
 

@@ -1,7 +1,8 @@
 """Parser of method and path to the resource and verb of a request.
 
-The parser only processes text: it does not check that the kind exists. Source: Kubernetes API concepts, "Resource
-URIs".
+The parser only processes text, and does not check that the kind exists.
+
+Source: Kubernetes API concepts, "Resource URIs".
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from renderer.frozen import dataclass
 class RequestPath:
     """Resource, verb and query of a request.
 
-    For all namespaces, and in cluster scope, `namespace` is empty. For a collection, `name` is empty.
+    If the request concerns all namespaces or a cluster-scoped object, `namespace` is empty. If the request concerns a
+    collection, `name` is empty.
     """
 
     verb: str
@@ -33,7 +35,7 @@ class RequestPath:
 def parse_query(target: str) -> dict[str, str]:
     """Return the query parameters of `target`.
 
-    If a parameter is repeated, the first value counts, as in the API server.
+    If a parameter is repeated, the first value counts, because the API server also uses the first value.
     """
     _, _, query = target.partition("?")
     if not query:
@@ -44,7 +46,7 @@ def parse_query(target: str) -> dict[str, str]:
 def parse_flag(query: Mapping[str, str], name: str) -> bool:
     """Return the boolean parameter `name` of `query`, or False if it is missing.
 
-    As in the API server, every value is true, except `false` and `0`.
+    Every value is true except `false` and `0`, because the API server has the same rule.
     """
     return query.get(name, "0").lower() not in ("false", "0")
 
@@ -71,7 +73,7 @@ def parse_request_path(request: Request) -> RequestPath:
 
 
 def _parse_resource_segments(resource_segments: list[str]) -> tuple[str, str, str, str]:
-    """Return namespace, plural, name and subresource. A Namespace is also an object with subresources of its own."""
+    """Return namespace, plural, name and subresource. A Namespace is also an object with its own subresources."""
     match resource_segments:
         case ["namespaces", name, "status" | "finalize"]:
             return "", "namespaces", name, resource_segments[2]

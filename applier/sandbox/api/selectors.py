@@ -1,6 +1,8 @@
 """Label and field selectors of a request.
 
-Source: apimachinery `pkg/labels` and `pkg/fields`, with their messages.
+Error messages equal the messages of the API server.
+
+Source: apimachinery `pkg/labels` and `pkg/fields`.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 
 FieldTerms = tuple[tuple[str, str, bool], ...]
-"""Terms of a field selector: path, value, and whether the field must have this value (True) or another one (False)."""
+"""Terms of a field selector: path, value, and whether the field must equal (True) or differ from (False) the value."""
 
 _FIELD_TERM = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)
 _ESCAPE_OR_EQUALS = re.compile(r"\\(.?)|=", re.DOTALL)
@@ -48,7 +50,7 @@ def parse_field_selector(text: str) -> FieldTerms:
 
 
 def _unescape(escape_match: re.Match[str]) -> str:
-    """Return the character for which the escape sequence in `escape_match` stands.
+    """Return the character that the escape sequence in `escape_match` represents.
 
     Raises: Refusal (400 if the sequence is unknown, or if `=` has no backslash).
     """

@@ -18,7 +18,7 @@ from renderer.frozen import dataclass
 class ApiState:
     """Objects and kinds of a sandbox, with the sources of time and uids.
 
-    `clock` returns seconds since 1970-01-01 00:00 UTC. `new_uid` returns a string that it never returned before.
+    `clock` returns seconds since 1970-01-01 00:00 UTC. Each call of `new_uid` returns a new string.
     `removed_uids` are the uids of removed objects that the garbage collector has not processed yet.
     """
 

@@ -1,8 +1,9 @@
 """Verb watch: the changes of selected objects after a given resourceVersion.
 
 A watcher is a position in the history of its resource, without a queue. If the events after the position are gone, the
-watcher gets a 410, and the client lists again. Source: Kubernetes API concepts, "Efficient detection of changes";
-KEP-3157 for initial events.
+watcher receives a 410, and the client lists again.
+
+Source: Kubernetes API concepts, "Efficient detection of changes"; KEP-3157 for initial events.
 """
 
 from __future__ import annotations
@@ -124,9 +125,10 @@ class _Cursor:
         self.position = max(self.position, self._state.store.version)
 
     def _translate_event(self, event: StoreEvent) -> Iterator[bytes]:
-        """Yield `event` as it appears to a watcher of this selection.
+        """Yield `event` in the form in which a watcher with this selection receives the event.
 
-        If the object enters the selection, the event becomes ADDED. If the object leaves it, the event becomes DELETED.
+        If the object enters the selection, the event becomes ADDED. If the object leaves the selection, the event
+        becomes DELETED.
         """
         was_selected = event.before is not None and self._matches(event.before)
         is_selected = event.type != "DELETED" and self._matches(event.after)

@@ -1,7 +1,7 @@
 """Verbs create, update, patch and apply.
 
-Every write takes the same steps: decode the body, build the new object, determine field ownership, restore the server's
-own fields, validate, store. If a step fails, or nothing would change, nothing is stored.
+Every write has the same steps: decode the body, build the new object, determine field ownership, restore the server's
+own fields, validate, store. If a step fails, or the object would not change, nothing is stored.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ _MODIFIED_MESSAGE = "the object has been modified; please apply your changes to 
 class WriteResult:
     """Outcome of a write.
 
-    `obj` is the object to return, and `created` tells whether it is new. `warnings` are for the client. `stored` is the
-    object in the store, or None after a dry run or a removal.
+    `obj` is the object to return, and `created` is true if the object is new. `warnings` are for the client. `stored`
+    is the object in the store, or None after a dry run or a removal.
     """
 
     obj: Object
@@ -146,7 +146,7 @@ class WriteVerbs:
         return self._prepare_update(kind, request_path, live, obj, options, warnings)
 
     def scale(self, kind: ServedKind, request_path: RequestPath, request: Request) -> WriteResult:
-        """Update or patch an object through its scale subresource, and return the object, not the scale.
+        """Update or patch an object through its scale subresource, and return the changed object.
 
         Raises: Refusal (400, 404, 409, 415, 422).
         """
@@ -281,8 +281,8 @@ class WriteVerbs:
     ) -> WriteResult:
         """Add the server's decisions to `obj`, validate and store it, and return the result.
 
-        If nothing but times of managedFields would change, nothing is stored. If `obj` is being deleted and its last
-        finalizer is gone, it is removed.
+        If only times of managedFields would change, nothing is stored. If `obj` is being deleted and its last finalizer
+        is gone, `obj` is removed.
         """
         reset_fields = reset_fields_of(
             kind.resource, request_path.subresource, has_status="status" in kind.subresources
@@ -307,9 +307,9 @@ class WriteVerbs:
         return WriteResult(final, False, warnings, self._state.write(key, final))
 
     def _check_namespace(self, kind: ServedKind, key: StoredKey) -> None:
-        """Check that the namespace in `key` exists and is not being deleted. Do nothing for cluster scope.
+        """Check that the namespace in `key` exists and is not being deleted. For cluster scope, do nothing.
 
-        Raises: Refusal (404 if the namespace is absent, 403 while it is being deleted).
+        Raises: Refusal (404 if the namespace is absent, 403 if the namespace is being deleted).
         """
         if not kind.namespaced:
             return

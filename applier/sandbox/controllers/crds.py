@@ -1,7 +1,9 @@
-"""Controller of CustomResourceDefinitions: the kinds served from a definition, and its conditions.
+"""Controller of CustomResourceDefinitions, which serves the kinds of a definition and sets its conditions.
 
 A definition is served once its names are accepted. While a definition is being deleted, its custom objects are removed
-first. Source: apiextensions-apiserver `pkg/controller/status` and `finalizer`.
+first.
+
+Source: apiextensions-apiserver `pkg/controller/status` and `finalizer`.
 """
 
 from __future__ import annotations
@@ -60,9 +62,9 @@ class CrdController:
             self.serve(obj)
 
     def serve(self, definition: Object) -> None:
-        """Serve the kinds of `definition` in all its served versions, in place of those served for it before.
+        """Serve the kinds of `definition` in all its served versions, in place of the kinds that it served before.
 
-        Stored objects are converted to the new schemas: unknown fields are removed, and missing defaults are added.
+        Stored objects are converted to the new schemas, so unknown fields are removed, and missing defaults are added.
         """
         name, spec = definition["metadata"]["name"], definition["spec"]
         if self._served_versions.get(name) == spec["versions"]:
@@ -128,7 +130,7 @@ class CrdController:
     def _find_conflict(self, name: str, spec: Object) -> str:
         """Return the kind or list kind of `spec` that another definition of the group uses, such as `Kind:App`.
 
-        Without a conflict, return an empty string.
+        If no such definition exists, return an empty string.
         """
         names, served_resource = spec["names"], self._served_resources.get(name)
         for kind in self._state.kinds.group_kinds(spec["group"]):
@@ -186,7 +188,7 @@ class CrdController:
         return {"conditions": conditions, "acceptedNames": accepted_names, "storedVersions": stored_versions}
 
     def _finish_deletion(self, key: StoredKey, obj: Object) -> None:
-        """Once no custom object is left, stop serving the definition `obj`, and remove its CRD finalizer.
+        """If no custom object is left, stop serving the definition `obj`, and remove its CRD finalizer.
 
         If no other finalizer is left, remove `obj`.
         """

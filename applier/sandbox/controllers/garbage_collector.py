@@ -1,7 +1,8 @@
 """Garbage collector and namespace controller, in deterministic steps.
 
-Each `tick` processes every pending object once, in order. Source: Kubernetes, "Garbage Collection";
-kube-controller-manager `pkg/controller/garbagecollector` and `namespace`.
+Each `tick` processes every pending object once, in order.
+
+Source: Kubernetes, "Garbage Collection"; kube-controller-manager `pkg/controller/garbagecollector` and `namespace`.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _BACKGROUND_DELETION = DeleteOptions(propagation="Background")
 class GarbageCollector:
     """Controller that carries out the consequences of deletions.
 
-    It keeps the keys of pending objects: namespaces and definitions that are being emptied, and owners that wait for
-    their dependents. The uids of removed owners are in `ApiState.removed_uids`.
+    The controller keeps the keys of pending objects: namespaces and definitions that are being emptied, and owners that
+    wait for their dependents. The uids of removed owners are in `ApiState.removed_uids`.
     """
 
     def __init__(self, state: ApiState, delete_verbs: DeleteVerbs) -> None:
@@ -129,10 +130,10 @@ class GarbageCollector:
                 self._remove_finalizer(stored.key, _FOREGROUND_FINALIZER)
 
     def _delete_dependent(self, kind: ServedKind, stored: StoredObject, owner: str) -> bool:
-        """Delete the dependent `stored`, and return whether its owner has to wait until it is gone.
+        """Delete the dependent `stored`, and return whether the owner has to wait until the dependent is gone.
 
-        If `stored` is already being deleted, it is not changed. If it has other owners too, only the reference to
-        `owner` is removed.
+        If `stored` is already being deleted, `stored` does not change. If `stored` has other owners too, only the
+        reference to `owner` is removed.
         """
         key = stored.key
         if not stored.is_deleting and stored.owner_uids == (owner,):
@@ -168,7 +169,7 @@ class GarbageCollector:
     # ---- namespaces and definitions
 
     def _empty_namespace(self, stored: StoredObject) -> None:
-        """Delete every object in a Namespace. Continue in a later step, once no object is left.
+        """Delete every object in a Namespace, or finish the Namespace if no object is left.
 
         If the metadata of the empty Namespace has no finalizers, remove the Namespace. Otherwise remove the finalizers
         of its spec.

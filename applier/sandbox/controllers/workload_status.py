@@ -1,6 +1,8 @@
-"""Builders of the statuses that the real workload controllers write, with their words.
+"""Builders of the statuses of workloads, with the texts of the real workload controllers.
 
-A status depends on the progress of the workload. Source: the Kubernetes API reference of each kind.
+A status depends on the progress of the workload.
+
+Source: the Kubernetes API reference of each kind.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ from applier.cluster import Object
 from renderer.frozen import dataclass
 
 Patches = Mapping[str, Object]
-"""Merge patches by subresource, in the order in which they are sent. The key "" stands for the object itself."""
+"""Merge patches by subresource, in the order in which they are sent. The key "" represents the object itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadProgress:
     """Progress of a workload's rollout at `now` (RFC 3339, UTC).
 
-    `fraction` (0 to 1) of the rollout is done. If `failed`, the rollout has ended without success.
-    `previously_available` replicas were available before the rollout.
+    `fraction` (0 to 1) is the completed part of the rollout. If `failed` is true, the rollout has ended without
+    success. `previously_available` replicas were available before the rollout.
     """
 
     fraction: float
@@ -136,7 +138,7 @@ def _replica_set_status(obj: Object, progress: WorkloadProgress) -> Patches:
 
 
 def _disruption_budget_status(obj: Object, progress: WorkloadProgress) -> Patches:
-    """Return the status of a PodDisruptionBudget that selects no pods, and so allows no disruption."""
+    """Return the status of a PodDisruptionBudget that selects no pods, so that no disruption is allowed."""
     condition = _build_condition("DisruptionAllowed", False, "InsufficientPods", "", progress.now)
     counts = dict.fromkeys(("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0)
     conditions = [{**condition, "observedGeneration": obj["metadata"].get("generation", 1)}]

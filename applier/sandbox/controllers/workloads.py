@@ -1,7 +1,7 @@
-"""Scripted controllers of workloads: rollouts become available, Jobs complete, Services get addresses.
+"""Scripted controllers of workloads, by which rollouts become available, Jobs complete, and Services get addresses.
 
 The sandbox runs no containers. These controllers are clients that write the statuses of `workload_status`, at the times
-of an injected clock. With them, a person can watch a rollout, wait for it, and make it fail.
+of an injected clock. So a person can watch a rollout, wait for its end, and make it fail.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ Outcome = Literal["ready", "fail", "hang", "flap"]
 class Behaviour:
     """Course of a workload after each change.
 
-    With outcome `ready` or `fail`, the workload is ready or fails after `seconds`. With `hang`, it makes no progress.
-    With `flap`, it alternates between not ready and ready every `seconds`.
+    The outcome decides:
+
+    - `ready`: the workload becomes ready after `seconds`.
+    - `fail`: the workload fails after `seconds`.
+    - `hang`: the workload makes no progress.
+    - `flap`: the workload alternates between not ready and ready every `seconds`.
     """
 
     outcome: Outcome = "ready"
@@ -82,7 +86,7 @@ class WorkloadControllers:
         return changed
 
     def next_change_time(self) -> float | None:
-        """Return the next time at which a status changes without a write of a client, or None.
+        """Return the next time at which a status changes without a write of a client, or None without such a time.
 
         The time is in seconds since 1970-01-01 00:00 UTC. Rollouts that begin after the last `tick` are not included.
         """
@@ -167,7 +171,7 @@ class WorkloadControllers:
 
 
 def _is_applied(obj: Any, patch: Any) -> bool:
-    """Return whether `patch` would change nothing in `obj`, apart from times of conditions."""
+    """Return whether `patch` would leave `obj` unchanged, apart from times of conditions."""
     if isinstance(patch, dict):
         if patch.get("type") and "lastTransitionTime" in patch:
             patch = {name: value for name, value in patch.items() if not name.startswith("last")}

@@ -1,4 +1,4 @@
-"""Switch that cuts a sandbox off: until it is healed, the sandbox accepts connections and sends no answers."""
+"""Switch that cuts off a sandbox: until the cut is healed, the sandbox accepts connections and sends no answers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from applier.sandbox.endpoints.transport import RequestHandler
 from applier.sandbox.wire import Request, Response
 
 CUT_PATH: Final = "/sandbox/cut"
-"""Path of the switch. At any time, PUT cuts the sandbox off, and DELETE heals it. Web pages of other origins cannot
-send these two methods.
+"""Path of the switch. PUT cuts off the sandbox, and DELETE heals the cut. Web pages of other origins cannot send these
+two methods.
 """
 
 
 class CutSwitch:
     """Request handler in front of a sandbox's handler that can withhold all answers: `CutSwitch(sandbox.answer)`.
 
-    While the sandbox is cut off, requests get no answer, and watches get no events. Once it is healed, waiting requests
-    are executed, as by an API server process that was stopped and continued.
+    While the sandbox is cut off, requests get no answer, and watches receive no events. After the cut is healed,
+    waiting requests are executed, as if an API server process had been stopped and continued.
     """
 
     def __init__(self, handler: RequestHandler) -> None:
@@ -36,11 +36,11 @@ class CutSwitch:
         return not self._whole.is_set()
 
     def cut(self) -> None:
-        """Cut the sandbox off. Do nothing if it is already cut off."""
+        """Cut off the sandbox. If the sandbox is already cut off, do nothing."""
         self._whole.clear()
 
     def heal(self) -> None:
-        """End the cut. Do nothing if the sandbox is not cut off."""
+        """End the cut. If the sandbox is not cut off, do nothing."""
         self._whole.set()
 
     async def answer(self, request: Request) -> Response:

@@ -1,7 +1,7 @@
 """HTTP endpoint on loopback, for kubectl and for Levelgate on the same machine.
 
-Invariants: The endpoint listens on 127.0.0.1 only. It has no authentication: every client that can connect may do
-everything. A request body uses at most `MAX_BODY_BYTES` of memory.
+Invariants: The endpoint listens on 127.0.0.1 only. The endpoint has no authentication, so every client that can connect
+may send every request. A request body uses at most `MAX_BODY_BYTES` of memory.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def context_names(clusters: int) -> list[str]:
 
 
 def write_kubeconfig(file: Path, url: str, *others: str) -> None:
-    """Write a kubeconfig to `file`, with a context for the server at `url`, and for each of the URLs `others`.
+    """Write a kubeconfig to `file`, with a context for the server at `url` and a context for each URL in `others`.
 
-    The names are those of `context_names`. The context for `url` is the current context. Raises: OSError.
+    The contexts have the names of `context_names`. The context for `url` is the current context. Raises: OSError.
     """
     names = context_names(len(others))
     config = {
@@ -76,7 +76,7 @@ def write_kubeconfig(file: Path, url: str, *others: str) -> None:
 
 
 async def set_cut(url: str, *, is_cut: bool) -> None:
-    """Cut the sandbox at `url` off if `is_cut`, or otherwise heal it.
+    """Cut off the sandbox at `url` if `is_cut` is true, or otherwise heal the cut.
 
     Raises: ConfigurationError if the sandbox cannot be reached, or has no switch.
     """
@@ -98,8 +98,8 @@ _ALLOWED_HOSTS = frozenset({HOST, "localhost"})
 _FOREIGN_HOST_RESPONSE = Refusal(
     403, "Forbidden", f"the sandbox answers to {HOST} and localhost only: use one of them"
 ).response
-"""Answer to a foreign Host header, against DNS rebinding. A web page can make its own host name resolve to this
-address, but cannot change the Host header.
+"""Answer to a request with a foreign Host header. The refusal prevents DNS rebinding: a web page can make its own host
+name resolve to this address, but cannot change the Host header.
 """
 
 _TOO_LARGE_RESPONSE = Refusal(

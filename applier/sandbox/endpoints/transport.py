@@ -1,4 +1,4 @@
-"""In-process endpoint: `KubeCluster`, the adapter of real servers, calls a sandbox without a socket.
+"""In-process endpoint, through which `KubeCluster`, the adapter of real servers, calls a sandbox without a socket.
 
 So real servers and sandboxes share the code for discovery, pages, retries and the translation of refusals. The endpoint
 imports neither aiohttp nor `kubernetes`.
@@ -27,7 +27,7 @@ def cluster_of(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     rng: Callable[[], float] = random.random,
 ) -> KubeCluster:
-    """Return the port `applier.cluster.Cluster` on a sandbox in this process: `cluster_of(sandbox.answer)`."""
+    """Return an adapter of `applier.cluster.Cluster` to a sandbox in this process: `cluster_of(sandbox.answer)`."""
     return KubeCluster(SandboxTransport(handler, name), concurrency=concurrency, sleep=sleep, rng=rng)
 
 
@@ -63,15 +63,15 @@ class SandboxTransport:
             raise (BrokenError if dropped.request_sent else NotSentError)(str(dropped)) from None
 
     async def renew(self) -> bool:
-        """Return True: a sandbox has no credentials to renew."""
+        """Return True, because a sandbox has no credentials to renew."""
         return True
 
     async def close(self) -> None:
-        """Do nothing: a sandbox has no connection to close."""
+        """Do nothing, because a sandbox has no connection to close."""
 
 
 async def _read_chunks(response: Response, silence: float) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks of a watch. A refusal has a body instead, and so yields nothing."""
+    """Yield the chunks of a watch. Yield no chunk of a refusal, because a refusal has a body instead."""
     if response.stream is None:
         return
     stream = aiter(response.stream)

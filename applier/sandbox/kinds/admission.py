@@ -1,8 +1,10 @@
-"""Fields that the server sets on a write to a built-in kind, by strategies, allocators and admission.
+"""Fields that the server sets on a write to a built-in kind, by strategies, allocators and admission plugins.
 
-These fields have no owner: first statuses, selectors, additions to Pods, addresses of Services. Addresses are derived
-from names, so they are the same in every run. Source: Kubernetes `pkg/registry` (`PrepareForCreate`,
-`PrepareForUpdate`), its allocators, and the default admission plugins.
+First statuses, selectors, additions to Pods, and addresses of Services are such fields. These fields have no owner.
+Addresses are derived from names, so every run has the same addresses.
+
+Source: Kubernetes `pkg/registry` (`PrepareForCreate`, `PrepareForUpdate`), its allocators, and the default admission
+plugins.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from applier.cluster import Object
 from applier.sandbox.kinds.defaults import iterate_objects, set_defaults
 
 Change = Callable[[Object, Object | None], None]
-"""Function that changes an object. Its second argument is the stored object, or None at creation."""
+"""Function that changes an object. The second argument is the stored object, or None at creation."""
 
 
 def _complete_namespace(obj: Object, live: Object | None) -> None:
@@ -25,7 +27,7 @@ def _complete_namespace(obj: Object, live: Object | None) -> None:
 def _complete_job(obj: Object, live: Object | None) -> None:
     """Set the selector of a Job to its uid, and the server's labels on its pod template.
 
-    If the Job and its template share one map of labels, the Job gets the server's labels too.
+    If the Job and its template share one map of labels, the server's labels are set on the Job too.
     """
     spec, metadata = obj["spec"], obj["metadata"]
     if live is not None and "selector" in live["spec"]:
@@ -165,8 +167,8 @@ NAME_RULES: Final[Mapping[str, str]] = {
     "clusterroles.rbac.authorization.k8s.io": "segment",
     "clusterrolebindings.rbac.authorization.k8s.io": "segment",
 }
-"""Rule for names by resource, with `subdomain` as the default. The rule is one of `names`, or `segment` for any segment
-of a path.
+"""Rule for names by resource, with `subdomain` as the default. The rule is a rule of `names`, or `segment` for any
+segment of a path.
 """
 
 REQUIRES_RESOURCE_VERSION: Final = frozenset(
@@ -179,8 +181,9 @@ REQUIRES_RESOURCE_VERSION: Final = frozenset(
     " mutatingadmissionpolicies.admissionregistration.k8s.io"
     " mutatingadmissionpolicybindings.admissionregistration.k8s.io".split()
 )
-"""Built-in kinds whose updates must have a resourceVersion, as updates of every custom kind must
-(`AllowUnconditionalUpdate`).
+"""Built-in kinds whose updates must have a resourceVersion. Updates of every custom kind must also have one.
+
+Source: `AllowUnconditionalUpdate` of Kubernetes.
 """
 
 ALLOWS_CREATE_ON_UPDATE: Final = frozenset(
@@ -188,8 +191,9 @@ ALLOWS_CREATE_ON_UPDATE: Final = frozenset(
     " clusterrolebindings.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io"
     " rolebindings.rbac.authorization.k8s.io roles.rbac.authorization.k8s.io".split()
 )
-"""Built-in kinds whose update creates an absent object, whatever resourceVersion the update has
-(`AllowCreateOnUpdate`).
+"""Built-in kinds whose update creates an absent object, whatever resourceVersion the update has.
+
+Source: `AllowCreateOnUpdate` of Kubernetes.
 """
 
 HAS_GENERATION: Final = frozenset(

@@ -21,7 +21,7 @@ from renderer import builtin_kinds
 from renderer.builtin_kinds import BuiltinSchemas
 
 _UNSERVED_VERSIONS = frozenset({("autoscaling", "v1")})
-"""Versions that are not served, because the sandbox stores one version of each built-in kind and converts none."""
+"""Versions that are not served, because the sandbox stores one version of each built-in kind without conversion."""
 
 
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})

@@ -32,7 +32,7 @@ _CAUSE_REASONS: Mapping[str, str] = {
     "maxItems": "FieldValueTooMany",
     "maxProperties": "FieldValueTooMany",
 }
-"""Reason of a cause by the broken rule of the schema. Other rules have the reason FieldValueInvalid."""
+"""Reason of a status cause, by the broken rule of the schema. For any other rule the reason is FieldValueInvalid."""
 
 
 class CustomKindModel:
@@ -101,7 +101,7 @@ def _rule_cause(broken_rule: BrokenRule) -> StatusCause:
 
 
 def _prune_metadata(value: Any, path: str, unknown: list[str]) -> Any:
-    """Return the metadata of an embedded object without unknown fields, or unchanged if it has a wrong type.
+    """Return the metadata of an embedded object without unknown fields, or unchanged if its type is wrong.
 
     Append the paths of the unknown fields to `unknown`.
     """
@@ -113,8 +113,8 @@ def _prune_metadata(value: Any, path: str, unknown: list[str]) -> Any:
 def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, keep_typed_nulls: bool) -> Any:
     """Return `value` without fields that `schema` does not declare, and append the paths of these fields to `unknown`.
 
-    A null is dropped too, unless its field is nullable or has a default. With `keep_typed_nulls`, a null whose field
-    has a type is also kept.
+    A null is dropped too, unless its field is nullable or has a default. With `keep_typed_nulls`, a null is also kept
+    if its field has a type.
     """
     match value:
         case dict():

@@ -1,7 +1,8 @@
-"""Decoding of built-in kinds as by the server's typed decoder, followed by its encoder.
+"""Decoding of built-in kinds with the result of the server's typed decoder, followed by its encoder.
 
-Unknown fields are dropped and listed. Nulls are dropped, and so are empty values that Go does not write. Missing
-structures and defaults are added. Quantities and times get a canonical form. A value of another type is an error.
+Unknown fields are dropped and listed. Nulls, and empty values that Go does not write, are dropped. Missing structures
+and defaults are added. Quantities and times are converted to a canonical form. A value of another type is an error.
+
 Source: the OpenAPI documents that the API server publishes, and its types in Go.
 """
 
@@ -30,11 +31,11 @@ _INT32_RANGE = range(-(2**31), 2**31)
 
 
 class DecodingError(Exception):
-    """Message of the server's decoder about a value that it cannot decode."""
+    """Failure to decode a value, with the message of the server's decoder."""
 
 
 class Decoder:
-    """Decoder of the objects of a single kind, which its messages name."""
+    """Decoder of the objects of a single kind. Messages of the decoder name the kind."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -62,7 +63,7 @@ class Decoder:
                 return self._decode_special(kind, value, path)
 
     def decode_struct(self, go_type: GoType, value: Any, path: str, unknown: list[str]) -> Any:
-        """Return the structure `value` with its defaults, and otherwise as `decode` does. Raises: DecodingError."""
+        """Return the structure `value` with its defaults, decoded by the rules of `decode`. Raises: DecodingError."""
         if not isinstance(value, dict):
             raise self._type_error(value, path, "struct")
         fields, decoded = go_type.fields, {}

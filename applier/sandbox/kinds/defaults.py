@@ -1,8 +1,9 @@
 """Defaults of built-in kinds for fields that an author leaves out.
 
-A default belongs to a structure, wherever this structure occurs: `DEFAULTS` holds the defaults by definition. Scalars
-with a default in the published schema are not repeated here. Source: `defaults.go` of the API groups of Kubernetes,
-documented in its API reference.
+A default belongs to a structure, wherever this structure occurs. `DEFAULTS` contains the defaults by definition.
+Scalars with a default in the published schema are not repeated here.
+
+Source: `defaults.go` of the API groups of Kubernetes, documented in its API reference.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Any
 from applier.cluster import Object
 
 Change = Callable[[Object], None]
-"""Function that sets the defaults of a structure, after the defaults of the structures inside it."""
+"""Function that sets the defaults of a structure, after the defaults of all structures inside the structure."""
 
 
 def set_defaults(obj: Object, values: Mapping[str, Any]) -> None:
     """Set the members of `values` that `obj` lacks.
 
-    Maps are copied one level deep, so that objects do not share them.
+    Maps are copied one level deep, so that objects do not share maps.
     """
     for name, value in values.items():
         if name not in obj:
@@ -280,7 +281,7 @@ def _set_namespace_label(obj: Object) -> None:
 
 
 def _copy_template_labels(obj: Object) -> None:
-    """Let a Job without labels share the map of labels of its template, so that later additions reach both."""
+    """Make a Job without labels share the map of labels of its template, so that later additions reach both."""
     if labels := obj["spec"]["template"]["metadata"].get("labels"):
         obj["metadata"].setdefault("labels", labels)
 

@@ -22,7 +22,7 @@ FIELDS_V1: Final = f"{_META_PREFIX}FieldsV1"
 DELETE_OPTIONS: Final = f"{_META_PREFIX}DeleteOptions"
 TIME_TYPES: Final = frozenset({f"{_META_PREFIX}Time", f"{_META_PREFIX}MicroTime"})
 _SINGLE_VALUE_TYPES: Final = frozenset({QUANTITY, INT_OR_STRING, RAW_EXTENSION, FIELDS_V1, *TIME_TYPES})
-"""Definitions that stand for a single value, not for a structure."""
+"""Definitions that represent a single value, not a structure."""
 _ZERO_VALUES: Final[Mapping[str, Any]] = {
     QUANTITY: "0",
     INT_OR_STRING: 0,
@@ -31,15 +31,15 @@ _ZERO_VALUES: Final[Mapping[str, Any]] = {
     "number": 0,
     "boolean": False,
 }
-"""Zero value by type. Other types have the zero value null."""
+"""Zero value by type. For a type that is not listed, the zero value is null."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoField:
     """Field of a Go structure. If `name` is empty, the fields of `go_type` are inlined in JSON.
 
-    `number` is that of protobuf. `presence` says how an empty value is written, as in `renderer.builtin_kinds`.
-    `default` is a scalar, or None without a default.
+    `number` is the field number of protobuf. `presence` is the rule by which an empty value is written, defined in
+    `renderer.builtin_kinds`. `default` is a scalar, or None without a default.
     """
 
     name: str
@@ -83,7 +83,7 @@ class GoType:
 
     @cached_property
     def zero(self) -> Any:
-        """Return the value, before defaults, that a field of this type has if the client does not send it."""
+        """Return the value, before defaults, of a field of this type that the client does not send."""
         if not self.struct_fields:
             return _ZERO_VALUES.get(self.type)
         written_fields = [field for field in self.always_written_fields if field.presence in ("always", "null")]
@@ -96,7 +96,7 @@ class GoType:
 
     @cached_property
     def item_type(self) -> GoType | None:
-        """Return the type of the items of a list or map, or None if they may have any type."""
+        """Return the type of the items of a list or map, or None if the items may have any type."""
         item_schema = self.schema.get("items") or self.schema.get("additionalProperties")
         return (
             self._registry.schema_type(item_schema)
@@ -106,7 +106,7 @@ class GoType:
 
     @cached_property
     def type(self) -> str:
-        """Return the type in the schema or, if the definition stands for a single value, the name of the definition."""
+        """Return the type in the schema, or the name of the definition if the definition represents a single value."""
         return self.definition if self.definition in _SINGLE_VALUE_TYPES else self.schema.get("type", "")
 
 
@@ -158,8 +158,8 @@ class GoTypeRegistry:
 def _published_default(schema: Schema, presence: str) -> Any:
     """Return the default in `schema` of a field, or None if the decoder does not use the default.
 
-    A field of presence `always` gets its zero value instead. An empty scalar or list is used only for presence
-    `pointer` or `null`, and an empty map never.
+    A field of presence `always` is set to its zero value instead. A default that is an empty scalar or list is used
+    only for presence `pointer` or `null`. A default that is an empty map is never used.
     """
     default = schema.get("default")
     return default if presence != "always" and default != {} and (default or presence in ("pointer", "null")) else None

@@ -1,6 +1,8 @@
 """Metadata of all objects: decoding and validation.
 
-Source: apimachinery `pkg/api/validation`, with its messages.
+Error messages equal the messages of the API server.
+
+Source: apimachinery `pkg/api/validation`.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "b
 def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
     """Return `metadata` without nulls and unknown fields, the paths of unknown fields, and an error message.
 
-    If `metadata` can be decoded, the message is empty. Otherwise it is that of Go's JSON decoder, and the other results
-    are empty.
+    If `metadata` can be decoded, the message is empty. Otherwise the message is that of Go's JSON decoder, and the
+    other two results are empty.
     """
     if metadata is None:
         return {}, [], ""
@@ -85,7 +87,7 @@ def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
 
 
 def drop_repeated_owners(metadata: Object) -> list[str]:
-    """Remove owner references that equal an earlier one from `metadata`, and return the uids in them."""
+    """Remove owner references that equal an earlier reference from `metadata`, and return the removed uids."""
     unique_owners: list[Object] = []
     repeated_uids: list[str] = []
     for owner in metadata.get("ownerReferences", ()):
@@ -131,7 +133,7 @@ def _format_type_error(value: Any, field: str, go_type: str, *, struct: str = "O
 
 
 def go_kind(value: Any) -> str:
-    """Return the name that Go's JSON decoder gives the JSON type of `value` in its messages."""
+    """Return the name that messages of Go's JSON decoder use for the JSON type of `value`."""
     match value:
         case bool():
             return "bool"
@@ -146,9 +148,9 @@ def go_kind(value: Any) -> str:
 
 
 def validate_metadata(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[StatusCause]:
-    """Return the mistakes in `metadata`. `rule` is the rule for the name of the object.
+    """Return the status causes of the mistakes in `metadata`. `rule` is the rule for the name of the object.
 
-    If `standard_finalizers` is set, a finalizer without a domain must be one of Kubernetes.
+    If `standard_finalizers` is set, a finalizer without a domain must be a finalizer of Kubernetes.
     """
     return [
         *_validate_name(metadata, rule),
@@ -160,7 +162,10 @@ def validate_metadata(metadata: Object, *, rule: str, standard_finalizers: bool)
 
 
 def validate_metadata_update(metadata: Object, live: Object) -> list[StatusCause]:
-    """Return the forbidden changes from `live` to `metadata`: another uid, and finalizers added during a deletion."""
+    """Return the causes of forbidden changes from `live` to `metadata`.
+
+    Forbidden changes are another uid, and finalizers added during a deletion.
+    """
     mistakes: list[StatusCause] = []
     if "deletionTimestamp" in live:
         old_finalizers = live.get("finalizers") or []

@@ -1,6 +1,8 @@
 """Rules for names, and for keys and values of labels.
 
-Source: apimachinery `pkg/util/validation`, with its messages.
+Error messages equal the messages of the API server.
+
+Source: apimachinery `pkg/util/validation`.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ _NAME_RULES: Final = {
 
 
 def validate_name(name: str, field: str, rule: str) -> Iterator[StatusCause]:
-    """Yield the mistakes of `name` by `rule`. `field` is the path in the causes.
+    """Yield a status cause for each mistake in `name` by `rule`. `field` is the path in the causes.
 
     `rule` is `subdomain`, `short` (a subdomain of at most 52 characters), `label` (RFC 1123) or `service` (RFC 1035).
     """
@@ -68,7 +70,7 @@ def validate_name(name: str, field: str, rule: str) -> Iterator[StatusCause]:
 
 
 def validate_labels(entries: Mapping[str, str], field: str = "metadata.labels") -> Iterator[StatusCause]:
-    """Yield the mistakes of labels. Keys must be qualified names, and values have at most 63 characters."""
+    """Yield a status cause for each mistake in labels. Keys are qualified names. Values have at most 63 characters."""
     for key, value in entries.items():
         yield from validate_qualified_name(key, field)
         if len(value) > 63:
@@ -78,7 +80,7 @@ def validate_labels(entries: Mapping[str, str], field: str = "metadata.labels") 
 
 
 def validate_qualified_name(key: str, field: str) -> Iterator[StatusCause]:
-    """Yield the mistakes of `key`, which must be a name, optionally after a DNS subdomain and a slash."""
+    """Yield a status cause for each mistake in `key`: a name, optionally after a DNS subdomain and a slash."""
     return (invalid_value(field, key, problem) for problem in _find_name_problems(key))
 
 

@@ -1,6 +1,8 @@
 """Validation of pods and pod templates, for mistakes that authors of workloads make.
 
-Source: `pkg/apis/core/validation` of Kubernetes. Fields, reasons and messages are the server's.
+Fields, reasons and messages of the status causes equal those of the API server.
+
+Source: `pkg/apis/core/validation` of Kubernetes.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ _PROBE_FIELDS = ("livenessProbe", "readinessProbe", "startupProbe")
 def validate_template(
     obj: Object, path: str, *, restart_policies: Sequence[str] = ("Always",)
 ) -> Iterator[StatusCause]:
-    """Yield the mistakes in the pod template at the dotted `path` in `obj`. The kind allows `restart_policies`."""
+    """Yield a status cause for each mistake in the pod template at the dotted `path` in `obj`.
+
+    The kind of `obj` allows `restart_policies`.
+    """
     pod_template = get_field(obj, path)
     yield from validate_labels(pod_template["metadata"].get("labels", {}), f"{path}.labels")
     claim_names = [
@@ -50,13 +55,13 @@ def validate_pod_spec(
     restart_policies: Sequence[str] = ("Always", "OnFailure", "Never"),
     claim_names: Sequence[str] = (),
 ) -> Iterator[StatusCause]:
-    """Yield the mistakes in the pod spec `spec`.
+    """Yield a status cause for each mistake in the pod spec `spec`.
 
-    The kind allows `restart_policies`. Containers may mount the volumes `claim_names` besides those of `spec`.
+    The kind allows `restart_policies`. Containers may mount the volumes `claim_names` besides the volumes of `spec`.
     """
     policy = spec["restartPolicy"]
     if policy == "Always" and policy not in restart_policies:
-        # `Always` is the default, so the author probably left the field out.
+        # The author probably omitted the field, because `Always` is the default.
         quoted_policies = ", ".join(f'"{restart_policy}"' for restart_policy in restart_policies)
         yield required_value(f"{path}.restartPolicy", f"valid values: {quoted_policies}")
     elif policy not in restart_policies:

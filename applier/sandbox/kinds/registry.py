@@ -1,7 +1,7 @@
 """Registry of served kinds, each with a model of its content.
 
 Built-in kinds are always registered. A custom kind is registered while its CustomResourceDefinition is established. A
-`KindModel` holds what differs between both: types, defaults, rules.
+`KindModel` contains the differences between built-in and custom kinds: types, defaults, rules.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DecodedObject:
 class KindModel(Protocol):
     """Types, defaults and rules of a kind's content.
 
-    All objects that it takes and returns have apiVersion and kind. Methods never change their arguments.
+    All objects that the methods accept and return have apiVersion and kind. Methods never change their arguments.
     """
 
     @property
@@ -57,7 +57,7 @@ class KindModel(Protocol):
         """Return the OpenAPI v3 schema, or an empty mapping for a kind without a schema."""
 
     def resolve(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the definition to which `schema` refers, or `schema` itself if it is not a reference."""
+        """Return the definition to which `schema` refers, or `schema` itself if `schema` is not a reference."""
 
     @property
     def has_generation(self) -> bool:
@@ -66,11 +66,12 @@ class KindModel(Protocol):
     def decode(self, obj: Object, *, merged: bool = False) -> DecodedObject:
         """Return the fields of `obj` that the kind knows, and the paths of unknown fields.
 
-        `merged` objects come from a server-side apply. Their typed nulls are kept, so that validation can report them.
+        `merged` objects are the result of a server-side apply. Typed nulls of such objects are kept, so that validation
+        can report the nulls.
         """
 
     def default(self, obj: Object, live: Object | None) -> Object:
-        """Return `obj` with the defaults of missing fields, which the writer comes to own.
+        """Return `obj` with the defaults of missing fields. The writer becomes the owner of these fields.
 
         `live` is the stored object, or None at creation.
         """
@@ -83,7 +84,7 @@ class KindModel(Protocol):
         """
 
     def validate(self, obj: Object, live: Object | None) -> list[StatusCause]:
-        """Return the mistakes that forbid storing `obj` in place of `live`, which is None at creation."""
+        """Return the causes that forbid storing `obj` in place of `live`, which is None at creation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class ScalePaths:
 
 @dataclass(frozen=True, slots=True)
 class ServedKind:
-    """Kind in one of its versions, with what discovery publishes and the model of its content."""
+    """Kind in one of its versions, with its data for discovery and the model of its content."""
 
     group: str
     version: str
@@ -138,7 +139,7 @@ class ServedKind:
 
     @property
     def resource(self) -> str:
-        """Return the plural with the group (`deployments.apps`). All versions of a kind are stored under it."""
+        """Return the plural with the group (`deployments.apps`), under which all versions of a kind are stored."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def key(self, namespace: str, name: str) -> StoredKey:
@@ -158,7 +159,7 @@ class ServedKind:
 class KindRegistry:
     """Served kinds by group, version and plural.
 
-    `revision` increases with every change of the registry, and gives discovery documents their ETag.
+    `revision` increases with every change of the registry. Discovery documents derive their ETag from `revision`.
     """
 
     def __init__(self, built_in: Iterable[ServedKind]) -> None:
@@ -173,7 +174,7 @@ class KindRegistry:
         return self._kinds.get(group, {}).get(version, {}).get(plural)
 
     def find_resource(self, resource: str) -> ServedKind | None:
-        """Return the preferred served version of `resource` (`deployments.apps`), or None if it is not served."""
+        """Return the preferred served version of `resource` (`deployments.apps`), or None if no version is served."""
         plural, _, group = resource.partition(".")
         return next(filter(None, (self.find(group, version, plural) for version in self.versions(group))), None)
 

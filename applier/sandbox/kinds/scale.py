@@ -68,7 +68,7 @@ def _scale_paths(kind: ServedKind) -> ScalePaths:
 
 
 def _format_selector(selector: Any) -> str:
-    """Return a label selector as text. In custom kinds, `selector` already is text. Raises: Refusal (400)."""
+    """Return a label selector as text. In custom kinds, `selector` is already a text. Raises: Refusal (400)."""
     if not isinstance(selector, dict):
         return str(selector or "")
     try:

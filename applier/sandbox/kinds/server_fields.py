@@ -1,4 +1,4 @@
-"""Fields that a client's write cannot change: the server's fields, and fields outside of the requested subresource."""
+"""Fields that a client's write cannot change: fields of the server, and fields outside of the requested subresource."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodS
 def restrict_to_subresource(
     kind: ServedKind, subresource: str, live: Object, obj: Object, reset_fields: ResetFields
 ) -> Object:
-    """Return `obj` with only the changes that a write to `subresource` may make, and otherwise as `live`.
+    """Return `obj` with only the changes that a write to `subresource` may make. All other fields equal `live`.
 
     A write to the status of a custom object may change its status and managedFields. Any other write may change all
     fields outside of `reset_fields`.
@@ -31,7 +31,7 @@ def restrict_to_subresource(
 
 
 def _restore_field(obj: Object, path: tuple[str, ...], live: Object) -> None:
-    """Copy the field at `path` from `live` to `obj`, and remove it from `obj` if `live` lacks it."""
+    """Copy the field at `path` from `live` to `obj`. If `live` lacks the field, remove the field from `obj`."""
     *parents, name = path
     for step in parents:
         obj, live = obj[step], live[step]

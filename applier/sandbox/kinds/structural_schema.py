@@ -1,7 +1,8 @@
 """Validation of CustomResourceDefinitions and their structural schemas.
 
-CEL rules are neither compiled nor checked for their cost: the applier does not know CEL. Source:
-apiextensions-apiserver `pkg/apis/apiextensions/validation`, and Kubernetes, "Specifying a structural schema".
+CEL rules are neither compiled nor checked for their cost, because the applier does not contain a CEL compiler.
+
+Source: apiextensions-apiserver `pkg/apis/apiextensions/validation`, and Kubernetes, "Specifying a structural schema".
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ _FORBIDDEN_IN_COMBINATORS: Final = ("additionalProperties", "default", "descript
 
 
 def validate_definition(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    """Yield the mistakes of the CustomResourceDefinition `obj`: names, versions, schemas, forbidden changes."""
+    """Yield a status cause for each mistake in the CustomResourceDefinition `obj`.
+
+    The function checks names, versions, schemas and forbidden changes.
+    """
     spec = obj.get("spec") or {}
     names, versions = spec.get("names") or {}, spec.get("versions") or []
     if obj["metadata"].get("name") != f"{names.get('plural', '')}.{spec.get('group', '')}":
@@ -126,9 +130,9 @@ def is_established(definition: Object) -> bool:
 
 
 def _validate_structural(schema: Any, path: str) -> Iterator[StatusCause]:
-    """Yield the mistakes of `schema` and the schemas inside it.
+    """Yield a status cause for each mistake in `schema` and in the schemas inside `schema`.
 
-    Every schema needs a type, and every list the schema of its items.
+    Every schema needs a type, and every list needs the schema of its items.
     """
     if not isinstance(schema, dict):
         return
@@ -164,13 +168,13 @@ def _validate_properties(schema: Object, properties: Object, path: str) -> Itera
             f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive"
         )
     for name, node in properties.items():
-        # The schema of the root's metadata is not checked, because the server replaces it.
+        # The schema of the root's metadata is not checked, because the server replaces this schema.
         if not (path.endswith("openAPIV3Schema") and name == "metadata"):
             yield from _validate_structural(node, f"{path}.properties[{name}]")
 
 
 def _validate_merging(schema: Object, path: str) -> Iterator[StatusCause]:
-    """Yield the mistakes of the keywords that say how lists and maps merge."""
+    """Yield a status cause for each mistake in the keywords that decide how lists and maps merge."""
     list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
     items: Object = schema["items"] if isinstance(schema.get("items"), dict) else {}
     if list_type not in (None, "atomic", "set", "map"):
@@ -223,7 +227,7 @@ def _validate_list_keys(items: Object, keys: Any, path: str) -> Iterator[StatusC
 
 
 def _validate_combinators(schema: Object, path: str) -> Iterator[StatusCause]:
-    """Yield the forbidden keywords in `allOf`, `anyOf`, `oneOf` and `not`, whose schemas may only restrict values."""
+    """Yield causes of forbidden keywords in `allOf`, `anyOf`, `oneOf` and `not`, which may only restrict values."""
     forbidden_keywords = (
         _FORBIDDEN_IN_COMBINATORS if schema.get("x-kubernetes-int-or-string") else ("type", *_FORBIDDEN_IN_COMBINATORS)
     )
@@ -236,7 +240,7 @@ def _validate_combinators(schema: Object, path: str) -> Iterator[StatusCause]:
 
 
 def _validate_values(schema: Object, path: str) -> Iterator[StatusCause]:
-    """Yield an invalid pattern, defaults that `schema` forbids, and CEL rules without text."""
+    """Yield causes of an invalid pattern, of defaults that `schema` forbids, and of CEL rules without text."""
     if "pattern" in schema:
         try:
             compile_pattern(schema["pattern"])

@@ -1,7 +1,9 @@
 """Validation of built-in kinds beyond their types: required fields, enumerations, immutable fields.
 
-The rules cover mistakes in ordinary workloads; the real server has thousands of further rules. Source: `validation.go`
-of the API groups of Kubernetes. Reasons and fields of the causes are the server's.
+The rules cover mistakes in ordinary workloads. The real server has thousands of further rules. Reasons and fields of
+the causes are those of the real server.
+
+Source: `validation.go` of the API groups of Kubernetes.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ A LimitRange may have no limits, and a sysctl may be set to an empty value. An e
 
 
 def validate_schema(go_type: GoType, value: Any, path: str = "") -> Iterator[StatusCause]:
-    """Yield missing required fields and unknown enumeration values by the published schema.
+    """Yield status causes for missing required fields and unknown enumeration values, by the published schema.
 
     Metadata and statuses are not checked.
     """
@@ -80,7 +82,7 @@ def _immutable_fields_rule(*paths: str) -> Rule:
 
 
 def _validate_configuration(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    """Yield the mistakes of a ConfigMap or Secret: keys, size, and changes of an immutable object."""
+    """Yield the causes of mistakes in a ConfigMap or Secret: keys, size, and changes of an immutable object."""
     for field in ("data", "binaryData"):
         for key in obj.get(field) or {}:
             if not _CONFIG_KEY.fullmatch(key):
@@ -97,7 +99,7 @@ def _validate_configuration(obj: Object, live: Object | None) -> Iterator[Status
 
 
 def _validate_workload(obj: Object, live: Object | None) -> Iterator[StatusCause]:
-    """Yield the mistakes of a workload: its selector, counts and pod template.
+    """Yield the causes of mistakes in a workload: its selector, counts and pod template.
 
     The selector must match the labels of the template, and must not change.
     """
@@ -269,7 +271,7 @@ _COUNT_FIELDS = (
 
 
 def _validate_counts(obj: Object) -> Iterator[StatusCause]:
-    """Yield the negative numbers in the fields of `obj` that count replicas, retries or seconds."""
+    """Yield causes of negative numbers in the fields of `obj` that count replicas, retries or seconds."""
     for path in ("spec", "spec.jobTemplate.spec"):
         spec = get_field(obj, path)
         for name in _COUNT_FIELDS if isinstance(spec, dict) else ():
@@ -339,4 +341,4 @@ VALIDATION_RULES: Mapping[str, Rule] = {
     "statefulsets.apps": _validate_stateful_set,
     "storageclasses.storage.k8s.io": _validate_storage_class,
 }
-"""Functions that yield the mistakes of an object, by resource."""
+"""Functions that yield the status causes of mistakes in an object, by resource."""

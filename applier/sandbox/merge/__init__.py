@@ -1,4 +1,4 @@
-"""Server-side apply and field ownership, as kube-apiserver does them. Pure.
+"""Server-side apply and field ownership, with the same results as kube-apiserver. Pure.
 
     type_of_schema(schema, crd=..., definitions=...) -> MergeType how a kind's objects merge
     DEDUCED                                                      the type of a kind without a schema
@@ -6,10 +6,10 @@
     apply(live, intent, field_manager, force=...) -> Object      raises ApplyConflicts (409), TypeMismatchError (500)
     track_update(live, new, field_manager) -> Object             after create, update and patch; never raises
     keep_times(live, final) -> Object                            last, before storing
-    reset_fields_of(resource, subresource, has_status=...)       fields that a write cannot change, as `ResetFields`
+    reset_fields_of(resource, subresource, has_status=...)       fields that a write cannot change
 
-Invariants: No function changes its arguments, but results share parts with them. If a write changes neither content nor
-ownership, the returned object equals `live`. Input of clients causes no other exceptions than those above.
+Invariants: No function changes its arguments, but results share parts with the arguments. If a write changes neither
+content nor ownership, the returned object equals `live`. Input of clients causes only the exceptions above.
 """
 
 from applier.sandbox.merge.apply import ApplyConflicts, Conflict, apply, keep_times, track_update

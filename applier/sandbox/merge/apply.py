@@ -53,7 +53,7 @@ class Conflict:
 
 
 class ApplyConflicts(Exception):
-    """Conflicts of an intent with fields of other owners (409), with the message of the server's Status."""
+    """Conflicts of an intent with fields of other owners (409), with the message of the server's Status object."""
 
     def __init__(self, owned_paths: list[tuple[ManagerKey, Path]]) -> None:
         self.owned_paths = owned_paths
@@ -89,7 +89,7 @@ _SERVER_METADATA: Final = (
 _UNOWNED_FIELDS: Final = from_paths(
     frozenset({("apiVersion",), ("kind",), ("metadata",), *(("metadata", name) for name in _SERVER_METADATA)})
 )
-"""Fields without owners: they identify the object, or the server writes them."""
+"""Fields without owners, because the fields identify the object, or because the server writes the fields."""
 
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
@@ -97,11 +97,11 @@ _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 def apply(live: Object | None, intent: Object, field_manager: FieldManager, *, force: bool = False) -> Object:
     """Return `live` after `intent` is applied to it, with `managedFields`. If `live` is None, the object is created.
 
-    A field is removed if this manager applied it before and leaves it out now, and no other manager owns it. If neither
-    content nor ownership changes, the result equals `live`. A map or list that lost its last part may be null. The
-    caller defaults, prunes and validates the result before storing it.
+    A field is removed if no other manager owns the field, and if this manager applied the field before and omits it
+    now. If neither content nor ownership changes, the result equals `live`. A map or list that lost its last part may
+    be null. The caller sets defaults, prunes and validates the result before storing the result.
 
-    Raises: ApplyConflicts if other managers own changed fields and `force` is not set, TypeMismatchError with the
+    Raises: ApplyConflicts if `force` is not set and other managers own changed fields. TypeMismatchError with the
     server's message if `intent` or `live` does not fit the type.
     """
     try:
@@ -160,9 +160,10 @@ def _apply_intent(live: Object | None, intent: Object, field_manager: FieldManag
 def track_update(live: Object | None, new: Object, field_manager: FieldManager) -> Object:
     """Return `new` with the `managedFields` that follow from its changes of `live`. At creation, `live` is None.
 
-    `new` is what a create, update or patch stores: defaulted and pruned, before the server's own changes (status
-    dropped, generation, addresses allocated). If `new` has managedFields, they replace those of `live`. An empty list,
-    or one empty entry, ends the tracking until the next apply. Invalid entries are ignored.
+    `new` is the object that a create, update or patch stores, with defaults and without pruned fields. It does not yet
+    contain the server's own changes (status dropped, generation, addresses allocated). If `new` has managedFields, they
+    replace the managedFields of `live`. An empty list, or one empty entry, ends the tracking until the next apply.
+    Invalid entries are ignored.
     """
     entries = _select_entries(live, new, field_manager)
     before = live if live is not None else _empty_object(new, field_manager)
@@ -191,7 +192,7 @@ def _select_entries(live: Object | None, new: Object, field_manager: FieldManage
 def _track_changes(entries: Entries, before: Object, after: Object, field_manager: FieldManager) -> Entries:
     """Return the entries of `managedFields` after an update from `before` to `after`.
 
-    If a value does not fit its type, the result is empty: field ownership is no longer tracked.
+    If a value does not fit its type, the result is empty, so field ownership is no longer tracked.
     """
     entries = _reconcile_entries(entries, field_manager)
     old, new = _without_entries(before), _without_entries(after)
@@ -274,9 +275,9 @@ def _prune_dropped_fields(
 ) -> Object:
     """Return `after` without fields that `owner` applied last time, left out this time, and shares with no other owner.
 
-    If other owners have parts below an item or member, the item or member stays. Parts without an owner are removed
-    with it. An empty list of keyed items counts as no field. So an applied empty map is removed if it holds only such
-    lists and parts without owners, even if `owner` applies it again.
+    If other owners have parts below an item or member, the item or member stays. If the item or member is removed, its
+    parts without an owner are removed too. An empty list of keyed items counts as no field. So an applied empty map is
+    removed if it contains only such lists and parts without owners, even if `owner` applies the map again.
     """
     if not difference(last_entry.fields, entries[owner].fields) and not _has_empty_list(after):
         return after

@@ -1,6 +1,8 @@
 """Merge of two values, and removal of fields from a value.
 
-No function changes its arguments; results share equal parts with them. Source: structured-merge-diff, `typed`.
+No function changes its arguments, but results share equal parts with the arguments.
+
+Source: structured-merge-diff, `typed`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Fields of a value, and fields that differ between two values of a type.
 
 If a declared field has parts, only the parts are recorded. Members of a free map and items of a list are recorded with
-their parts, so that a manager can own their existence. Source: structured-merge-diff, `typed`.
+their parts. So a manager can own the existence of the member or item.
+
+Source: structured-merge-diff, `typed`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ _NO_DIFFERENCE: Final[Comparison] = (EMPTY_SET, EMPTY_SET)
 
 
 def fields_of(type_: MergeType, value: Any) -> Fields:
-    """Return every field that a manager takes by applying `value`. For items with equal keys, return only the key."""
+    """Return every field that a manager owns after applying `value`. For items with equal keys, return only the key."""
     structure, items = _granular_structure(type_, value)
     if structure:
         return _map_fields(structure, value)
@@ -82,7 +84,7 @@ def _compare_alike(type_: MergeType, left: Any, right: Any) -> Comparison:
 
 
 def _compare_unlike(type_: MergeType, left: Any, right: Any) -> Comparison:
-    """Compare values of different JSON types, where `type_` allows several.
+    """Compare values of different JSON types, where `type_` allows several types.
 
     Parts of `left` are removed, and parts of `right` are added. A value without parts counts as changed.
     """
@@ -150,7 +152,7 @@ def _compare_items(element: MergeType, left: list[Any], right: list[Any]) -> Com
 
 
 def fields_with_descendants(type_: MergeType, value: Any) -> Fields:
-    """Return the field that holds `value`, and every field below it."""
+    """Return the field that contains `value`, and every field below that field."""
     structure, items = _granular_structure(type_, value)
     if structure and value:
         return {SELF: {}} | {
@@ -169,7 +171,7 @@ _SCALAR: Final = MergeType(scalar="untyped")
 
 
 def _granular_structure(type_: MergeType, value: Any) -> tuple[MergeMapType | None, MergeListType | None]:
-    """Return the map facet or the list facet of `type_` that fits `value`, and None for the other.
+    """Return the map facet and the list facet of `type_`. A facet that does not fit `value` is None.
 
     An atomic facet does not count.
     """

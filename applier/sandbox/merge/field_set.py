@@ -3,8 +3,8 @@
 A set is a tree of dicts in the form of `fieldsV1` (KEP-555). `f:name` is a member of a map. `k:{"name":"x"}` is a list
 item by its keys, `v:"x"` a list item by its value. The key `.` means that the field itself is in the set.
 
-On the wire, a field without parts is `{}`. In this module it is `{".": {}}`, so `{}` is always the empty set. No node
-of a set is empty. Sets are never changed; operations share unchanged parts.
+On the wire, a field without parts is `{}`. In this module such a field is `{".": {}}`, so `{}` is always the empty set.
+No node of a set is empty. Sets are never changed, so operations share unchanged parts.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def intersection(left: Fields, right: Fields) -> Fields:
 def difference(left: Fields, right: Fields, *, subtrees: bool = False) -> Fields:
     """Return the fields of `left` that are not in `right`.
 
-    If a field is in `right`, its parts are not removed from the result, unless `subtrees` is set.
+    If a field is in `right`, the parts of the field stay in the result, unless `subtrees` is set.
     """
     if not right:
         return left
@@ -112,7 +112,7 @@ def iterate_paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
 
 
 def has_path(fields: Fields, path: Path) -> bool:
-    """Return whether the field at `path` is itself in `fields`. Its parts alone do not count."""
+    """Return whether the field at `path` is itself in `fields`. The parts of the field alone do not count."""
     for key in path:
         if (node := fields.get(key)) is None:
             return False
@@ -128,7 +128,7 @@ def format_path(path: Path) -> str:
 def decode(fields: Mapping[str, Any]) -> Fields:
     """Return the set of fields in `fields`, a value of `fieldsV1`.
 
-    Like the server, this function drops keys of unknown kinds. Raises: InvalidFieldsError.
+    Keys of unknown kinds are dropped, because the server drops such keys too. Raises: InvalidFieldsError.
     """
     out: Fields = {}
     for key, node in fields.items():
@@ -150,5 +150,5 @@ def encode(fields: Fields) -> dict[str, Any]:
 
 
 def _sort_keys(fields: Fields) -> list[str]:
-    """Return the keys of `fields` in the server's order. If all keys are names, none has to be parsed."""
+    """Return the keys of `fields` in the server's order. If all keys are names, no key has to be parsed."""
     return sorted(fields, key=sort_key if any(key[0] not in "f." for key in fields) else None)

@@ -10,21 +10,21 @@ import orjson
 from applier.sandbox.merge.values import is_equal
 
 MAX_OPERATIONS = 10_000
-"""Limit for the operations of a JSON patch, as in the API server."""
+"""Maximum number of operations in a JSON patch. The API server has the same limit."""
 MAX_COPIED_BYTES = 3 * 1024 * 1024
-"""Limit for the bytes that all `copy` operations of a JSON patch copy. Without it, each operation could double the
-document.
+"""Maximum number of bytes that all `copy` operations of a JSON patch copy. Without this limit, each operation could
+double the document.
 """
 
 
 class PatchError(ValueError):
-    """Reason why a patch cannot be applied to its target."""
+    """Failure to apply a patch to its target, with the reason."""
 
 
 def apply_json_patch(target: Any, operations: list[Any]) -> Any:
     """Return `target` after `operations` (RFC 6902).
 
-    As in the API server's library, `replace` of an absent member adds it. Raises: PatchError.
+    `replace` of an absent member adds the member, because the API server's library does so. Raises: PatchError.
     """
     document, copied_bytes = _copy(target), 0
     for operation in operations:

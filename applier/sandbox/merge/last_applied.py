@@ -2,8 +2,9 @@
 
 On client-side apply, kubectl stores the applied object in an annotation. On server-side apply under its default manager
 name, kubectl may take back the fields in the annotation that have not changed since. The annotation is then updated, so
-that kubectl can return to client-side apply. Source: apimachinery `managedfields`, `lastAppliedManager`,
-`lastAppliedUpdater`.
+that kubectl can return to client-side apply.
+
+Source: `lastAppliedManager` and `lastAppliedUpdater` of apimachinery `managedfields`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from renderer.well_known import LAST_APPLIED
 KUBECTL_MANAGER: Final = "kubectl"
 
 _MAX_ANNOTATION_BYTES: Final = 256 * 1024
-"""Limit for all annotations of an object, in bytes of UTF-8. If it is exceeded, the annotation of kubectl is dropped.
+"""Limit for all annotations of an object, in bytes of UTF-8. If the annotations exceed the limit, the annotation of
+kubectl is dropped.
 """
 
 
@@ -45,7 +47,7 @@ def find_unchanged_fields(live: Object, type_: MergeType, version: str) -> Field
 
 
 def with_last_applied(obj: Object, intent: Object) -> Object:
-    """Return `obj` with `intent` in its annotation, or `obj` itself if it has no such annotation."""
+    """Return `obj` with `intent` in the annotation of kubectl, or `obj` itself if this annotation is absent."""
     if not _annotations(obj).get(LAST_APPLIED):
         return obj
     other_annotations = {name: value for name, value in _annotations(obj).items() if name != LAST_APPLIED}

@@ -22,7 +22,7 @@ from renderer.frozen import dataclass
 Operation = Literal["Apply", "Update"]
 
 MAX_UPDATE_ENTRIES: Final = 10
-"""Number of update entries that are kept apart. Above this number, the oldest entries are merged."""
+"""Maximum number of separate update entries. Above this number, the oldest entries are merged."""
 
 _ANCIENT_MANAGER: Final = "ancient-changes"
 
@@ -33,7 +33,7 @@ class ManagerKey(NamedTuple):
     manager: str
     operation: Operation
     version: str
-    """API version of an update. An apply has a single entry for all versions, and so an empty `version`."""
+    """API version of an update. An apply has a single entry for all versions, so its `version` is empty."""
     subresource: str = ""
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ def read_entries(obj: Object | None) -> Entries:
 
 
 def parse_entries(raw_entries: Any) -> Entries:
-    """Return the entries that a client sent. If any entry is invalid, return none."""
+    """Return the entries that a client sent. If any entry is invalid, return no entries."""
     if not isinstance(raw_entries, list):
         return {}
     try:
@@ -184,9 +184,9 @@ _UNKNOWN_MANAGER: Final = "unknown"
 class FieldManager:
     """Writer of a change: `manager` in the API version `version` at `time` (RFC 3339, UTC, whole seconds).
 
-    `type` is the type of the kind in `version`, and `other_types` are its types in other served API versions. Field
-    ownership in versions that are not served is dropped. Objects are assumed to look the same in all versions, as in a
-    CRD without conversion.
+    `type` is the type of the kind in `version`, and `other_types` are the types of the kind in other served API
+    versions. Field ownership in versions that are not served is dropped. An object is assumed to have the same form in
+    all versions, which is true for a CRD without conversion.
 
     `blank` is the server's representation of an empty object. A create does not own the fields of `blank`. For built-in
     kinds, `blank` has the structures that are never absent (`spec: {}`), with their contents.

@@ -1,7 +1,7 @@
-"""Elements of field paths as keys of `fieldsV1`, in a canonical form: equal elements are equal strings.
+"""Elements of field paths as keys of `fieldsV1`, in a canonical form in which equal elements are equal strings.
 
-`f:name` is a member of a map. `k:{"name":"x"}` is a list item by its sorted key fields, `v:"x"` by its value, `i:0` by
-its position. JSON in these keys has Go's form.
+`f:name` is a member of a map. `k:{"name":"x"}` is a list item by its sorted key fields. `v:"x"` is a list item by its
+value, and `i:0` by its position. JSON in these keys has Go's form.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import orjson
 
 
 class InvalidFieldsError(ValueError):
-    """Reason why an entry of `managedFields` is invalid."""
+    """Rejection of an invalid entry of `managedFields`, with the reason."""
 
 
 @lru_cache(maxsize=8192)
@@ -47,7 +47,7 @@ def canonicalize(key: str) -> str:
 
 
 def item_key(names: Sequence[str], values: Sequence[Any]) -> str:
-    """Return the key of a list item. `names` are the sorted names of its key fields, and `values` their values."""
+    """Return the key of a list item. `names` are the sorted names of the key fields, and `values` are their values."""
     try:
         return _item_key(tuple(names), *values)
     except TypeError:  # a map or list cannot be cached; the type check rejects it later
@@ -63,7 +63,7 @@ def _item_key(names: tuple[str, ...], *values: Any) -> str:
 
 @lru_cache(maxsize=8192, typed=True)
 def value_key(value: Any) -> str:
-    """Return the key of an item in a set. `value` is the item, a scalar."""
+    """Return the key of a list item that is identified by its value. `value` is the item, a scalar."""
     return f"v:{_format_scalar(value)}"
 
 
@@ -82,7 +82,7 @@ def _format_scalar(value: Any) -> str:
 
 
 def format_go_json(value: Any) -> str:
-    """Return `value` as Go writes JSON: names are sorted, and characters are escaped for HTML."""
+    """Return `value` as JSON in Go's form, with sorted names, and with characters escaped for HTML."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode().translate(_HTML_ESCAPES)
 
 
@@ -101,7 +101,7 @@ def format_element(key: str) -> str:
 
 
 def format_json(value: Any) -> str:
-    """Return `value` as compact JSON. Names keep their order, and nothing is escaped for HTML."""
+    """Return `value` as compact JSON, with names in their order, and without escapes for HTML."""
     return orjson.dumps(value).decode()
 
 

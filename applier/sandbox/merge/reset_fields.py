@@ -1,4 +1,4 @@
-"""Fields that a write cannot change, and so does not come to own, by kind and subresource.
+"""Fields that a write cannot change, so that the writer does not own them, by kind and subresource.
 
 Source: the `GetResetFields` of each kind's strategy; for custom resources https://kep.k8s.io/555, "status wiping".
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 ResetFields = frozenset[tuple[str, ...]]
-"""Paths of field names. A path stands for its field and every field below it."""
+"""Paths of field names. A path includes its field and every field below the field."""
 
 _STATUS: Final[ResetFields] = frozenset({("status",)})
 _SPEC: Final[ResetFields] = frozenset({("spec",)})

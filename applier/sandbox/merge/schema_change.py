@@ -1,7 +1,8 @@
-"""Field ownership after a schema change that made an owned field atomic: the owners of its parts own the whole field.
+"""Field ownership after a schema change that made a field atomic. The owners of parts then own the whole field.
 
-The opposite change, from atomic to granular, leaves ownership unchanged, because it is ambiguous. Source:
-structured-merge-diff, `typed.ReconcileFieldSetWithSchema`.
+The opposite change, from atomic to granular, leaves ownership unchanged, because the new owners are ambiguous.
+
+Source: structured-merge-diff, `typed.ReconcileFieldSetWithSchema`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from applier.sandbox.merge.types import DEDUCED, MergeMapType, MergeType
 
 
 def reconcile_fields(type_: MergeType, fields: Fields) -> Fields:
-    """Return `fields` as `type_` records them. If nothing changes, return `fields` itself."""
+    """Return `fields` in the form that `type_` requires. If nothing changes, return `fields` itself."""
     structure, items = type_.map, type_.list
     if structure:
         if _is_free(structure):

@@ -1,7 +1,8 @@
 """Strategic merge patch: a merge patch that also merges lists of built-in kinds.
 
-The published schemas say which lists merge, and by which key. No function changes the caller's values. Source:
-Kubernetes, "Update API Objects in Place Using kubectl patch", and apimachinery `pkg/util/strategicpatch`.
+The published schemas declare which lists merge, and by which key. No function changes the caller's values.
+
+Source: Kubernetes, "Update API Objects in Place Using kubectl patch", and apimachinery `pkg/util/strategicpatch`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _DELETE_PREFIX, _ORDER_PREFIX = "$deleteFromPrimitiveList/", "$setElementOrder/"
 
 
 def apply_strategic_merge(target: Any, patch: Mapping[str, Any], schema: Schema, resolve: Resolve) -> Any:
-    """Return `target` after `patch`. `schema` is the schema of `target`, and `resolve` follows its references.
+    """Return `target` after `patch`. `schema` is the schema of `target`, and `resolve` follows references of `schema`.
 
     Raises: PatchError if a directive is unknown or malformed, or if a list item lacks its merge key.
     """
@@ -63,7 +64,7 @@ class _StrategicMerge:
     def _field_schema(self, schema: Schema, name: str) -> Schema:
         """Return the schema of the member `name`.
 
-        If it is a reference, it is not resolved, because the keywords beside the reference say how lists merge.
+        A reference is not resolved, because the keywords beside the reference decide how lists merge.
         """
         parent = self._resolve(schema)
         field = (parent.get("properties") or {}).get(name) or parent.get("additionalProperties")

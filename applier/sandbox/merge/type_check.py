@@ -14,13 +14,14 @@ TypeProblem = tuple[str, str]
 
 
 class TypeMismatchError(Exception):
-    """Reasons why a value does not fit its type: unknown fields, wrong types, duplicate keys."""
+    """Rejection of a value that does not fit its type, with reasons: unknown fields, wrong types, duplicate keys."""
 
 
 def check_type(type_: MergeType, value: Any, *, allow_duplicates: bool = False) -> None:
     """Check that `value` fits `type_`.
 
-    With `allow_duplicates`, items may have equal keys, as in stored objects. Raises: TypeMismatchError.
+    With `allow_duplicates`, items may have equal keys, because stored objects may have such items. Raises:
+    TypeMismatchError.
     """
     problems = _find_problems(type_, value, allow_duplicates)
     if not problems:
@@ -111,7 +112,7 @@ def _go_type_name(value: Any) -> str:
 
 
 def _format_plain(value: Any) -> str:
-    """Return `value` as Go prints it with `%v`."""
+    """Return `value` in the form in which Go prints it with `%v`."""
     match value:
         case None:
             return "<nil>"
@@ -126,7 +127,7 @@ def _format_plain(value: Any) -> str:
 
 
 def _format_go_syntax(value: Any) -> str:
-    """Return `value` as Go prints it with `%#v`."""
+    """Return `value` in the form in which Go prints it with `%#v`."""
     match value:
         case None:
             return "interface {}(nil)"

@@ -2,7 +2,7 @@
 
 A schema may allow several kinds of value, so a type has up to three facets: scalar, list and map. Map types are read
 field by field on first use. So only the used part of a kind's schema is read, and recursive schemas need no special
-case. Callers see types as immutable.
+case. For callers, types are immutable.
 
 Source: kube-openapi `schemaconv`; https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy.
 """
@@ -26,8 +26,8 @@ Scalar = Literal["", "numeric", "string", "boolean", "untyped"]
 class MergeType:
     """Kinds of value that a schema allows: a scalar, a list, a map, or several of them.
 
-    A missing facet means that the schema allows no such value. Objects of an `is_built_in` type have structures that
-    are never absent, as in the server.
+    If a facet is missing, the schema allows no such value. If a type `is_built_in`, some structures of its objects are
+    never absent, because the server always writes these structures.
     """
 
     scalar: Scalar = ""
@@ -39,8 +39,8 @@ class MergeType:
 class MergeListType:
     """List facet of a type.
 
-    An atomic list is a single value. In other lists, `keys` identify an item. If `keys` is empty, the value of an item
-    identifies it.
+    An atomic list is a single value. In other lists, `keys` identify an item. If `keys` is empty, the value of the item
+    identifies the item.
     """
 
     def __init__(self, *, atomic: bool, items: Callable[[], MergeType], keys: tuple[str, ...] = ()) -> None:
@@ -179,9 +179,9 @@ def _list_rules(schema: Schema) -> tuple[bool, tuple[str, ...]]:
 
 
 def _reference_name(schema: Schema) -> str:
-    """Return the name of the definition to which `schema` refers, or an empty string.
+    """Return the name of the definition to which `schema` refers, or an empty string without a reference.
 
-    If a reference has other keywords beside it, it is in an `allOf` with a single element.
+    If a reference has other keywords beside it, the reference is in an `allOf` with a single element.
     """
     reference: str = schema.get("$ref", "")
     subschemas: Sequence[Schema] = schema.get("allOf", ())
@@ -208,7 +208,7 @@ ATOMIC: Final = MergeType(
     list=MergeListType(atomic=True, items=_atomic_type),
     map=MergeMapType(atomic=True, read_additional=_atomic_type),
 )
-"""Type that allows any value and merges it as a whole."""
+"""Type that allows any value and merges the value as a whole."""
 
 DEDUCED: Final = MergeType(
     scalar="untyped",
@@ -228,9 +228,9 @@ _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 def type_of_schema(schema: Schema, *, crd: bool, definitions: Mapping[str, Schema]) -> MergeType:
     """Return the type of the objects of a kind with the OpenAPI v3 schema `schema`.
 
-    `definitions` holds the targets of references in `schema`, by the last part of the reference. If `crd` is set,
-    `schema` is the structural schema of a CustomResourceDefinition. In this case, apiVersion, kind and metadata get the
-    server's types, at the root and in embedded resources, and `definitions` must contain ObjectMeta.
+    `definitions` contains the targets of references in `schema`, by the last part of the reference. If `crd` is set,
+    `schema` is the structural schema of a CustomResourceDefinition. In this case, apiVersion, kind and metadata have
+    the server's types, at the root and in embedded resources, and `definitions` must contain ObjectMeta.
     """
     type_ = _SchemaReader(definitions).type_of(_with_identity(schema) if crd else schema, preserves=False)
     return type_ if crd else replace(type_, is_built_in=True)

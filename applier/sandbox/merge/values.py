@@ -10,11 +10,11 @@ from applier.sandbox.merge.types import MergeListType
 
 
 class MissingListKeyError(ValueError):
-    """Message of the server about a list item from which no key can be derived."""
+    """Rejection of a list item from which no key can be derived, with the message of the server."""
 
 
 def is_equal(left: Any, right: Any) -> bool:
-    """Return whether the JSON values `left` and `right` are equal: 80 equals 80.0, but true does not equal 1."""
+    """Return whether the JSON values `left` and `right` are equal. 80 equals 80.0, but true does not equal 1."""
     if left is right:
         return True
     if left != right:

@@ -32,18 +32,18 @@ _DURATION_UNITS: Sequence[tuple[float, tuple[int, str], tuple[int, str] | None]]
     (8 * YEAR, _YEARS, _DAYS),
     (inf, _YEARS, None),
 )
-"""Units of a duration below a limit in seconds: the larger unit, and the smaller unit if kubectl shows one."""
+"""Units of a duration below a limit in seconds: the larger unit, and the smaller unit if kubectl shows two units."""
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration as kubectl prints it, in one unit or two: `45s`, `3m12s`, `5h`, `2d4h`, `3y40d`.
+    """Return a duration in the form of kubectl, with one unit or two: `45s`, `3m12s`, `5h`, `2d4h`, `3y40d`.
 
     A duration of -2 seconds or less is `<invalid>`.
     """
     whole_seconds = int(seconds)
     if whole_seconds < -1:
         return "<invalid>"
-    whole_seconds = max(whole_seconds, 0)  # like kubectl, tolerate a second of clock skew
+    whole_seconds = max(whole_seconds, 0)  # kubectl also tolerates a second of clock skew
     (unit_seconds, unit), smaller = next(
         (larger, smaller) for limit, larger, smaller in _DURATION_UNITS if whole_seconds < limit
     )
@@ -54,7 +54,7 @@ def format_duration(seconds: float) -> str:
 
 
 _join_limited = partial(join_names, limit=3, separator=",", remainder=" + {} more...")
-"""Function that joins names as kubectl does: the first three, then the number of others."""
+"""Function that joins names in the form of kubectl: the first three names, then the number of remaining names."""
 
 Cell = Callable[[Object, float], Any]
 """Function that computes a cell from an object and the present time, in seconds after 1970-01-01 00:00 UTC."""
@@ -125,7 +125,7 @@ def age(obj: Object, now: float) -> str:
 
 
 def ports(obj: Object, _: float) -> str:
-    """Return the ports of a Service, such as `80:30080/TCP`, or `<none>` if it has no ports."""
+    """Return the ports of a Service, such as `80:30080/TCP`, or `<none>` if the Service has no ports."""
     ports = (obj.get("spec") or {}).get("ports") or ()
     entries = []
     for port in ports:
@@ -137,8 +137,8 @@ def ports(obj: Object, _: float) -> str:
 def external_address(obj: Object, _: float) -> str:
     """Return the external addresses of a Service or Ingress.
 
-    The result is the external name for a Service of type ExternalName, and `<pending>` for one of type LoadBalancer
-    without an address.
+    For a Service of type ExternalName, the result is the external name. For a Service of type LoadBalancer without an
+    address, the result is `<pending>`.
     """
     spec = obj.get("spec") or {}
     if spec.get("type") == "ExternalName":
@@ -152,7 +152,7 @@ def external_address(obj: Object, _: float) -> str:
 
 
 def job_status(obj: Object, _: float) -> str:
-    """Return the first known condition of a Job that is true, or `Running` if none is true.
+    """Return the first known condition of a Job that is true, or `Running` if no known condition is true.
 
     If the Job is being deleted before it is finished, return `Terminating`.
     """
@@ -165,7 +165,7 @@ def job_status(obj: Object, _: float) -> str:
 
 
 def job_duration(obj: Object, now: float) -> str:
-    """Return the time from the start of a Job to its completion or, before that, to `now`.
+    """Return the time from the start of a Job to its completion. Before the completion, count to `now`.
 
     Before the start, return an empty string.
     """
@@ -177,13 +177,13 @@ def job_duration(obj: Object, now: float) -> str:
 
 
 def ingress_hosts(obj: Object, _: float) -> str:
-    """Return the first three hosts of an Ingress. `*` stands for every host."""
+    """Return the first three hosts of an Ingress. `*` represents every host."""
     rules = (obj.get("spec") or {}).get("rules") or ()
     return _join_limited([str(rule.get("host") or "*") for rule in rules]) or "*"
 
 
 def pod_ready(obj: Object, _: float) -> str:
-    """Return the number of ready containers of a Pod, and of all its containers, such as `1/2`."""
+    """Return the number of ready containers of a Pod, and of all containers of the Pod, such as `1/2`."""
     container_statuses = (obj.get("status") or {}).get("containerStatuses") or ()
     total = len((obj.get("spec") or {}).get("containers") or ())
     return f"{sum(bool(container_status.get('ready')) for container_status in container_statuses)}/{total}"
@@ -193,7 +193,7 @@ _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 
 
 def access_modes_cell(path: str) -> Cell:
-    """Return a cell with the access modes at the dotted `path`, abbreviated as in `RWO,ROX`."""
+    """Return a cell with the access modes at the dotted `path` in abbreviated form, such as `RWO,ROX`."""
     value_cell = field_cell(path, [])
     return lambda obj, now: ",".join(_MODES.get(mode, mode) for mode in value_cell(obj, now))
 
@@ -225,7 +225,7 @@ def _format_metric_target(metric: Object) -> str:
 
 
 def metric_targets(obj: Object, _: float) -> str:
-    """Return the first two targets of a HorizontalPodAutoscaler, or `<none>` if it has no metrics."""
+    """Return the first two targets of a HorizontalPodAutoscaler, or `<none>` if the autoscaler has no metrics."""
     return (
         _join_limited(
             [_format_metric_target(metric) for metric in obj["spec"].get("metrics") or ()], limit=2, separator=", "
@@ -235,7 +235,7 @@ def metric_targets(obj: Object, _: float) -> str:
 
 
 def reference_cell(path: str, first: str = "kind") -> Cell:
-    """Return a cell with the reference at `path`, such as `Deployment/x`, or with an empty string if it is not set.
+    """Return a cell with the reference at `path`, such as `Deployment/x`, or an empty string without a reference.
 
     The first part is the field `first` of the reference.
     """
@@ -262,7 +262,7 @@ def subjects_cell(kind: str) -> Cell:
 
 
 def endpoints(obj: Object, _: float) -> str:
-    """Return the first three addresses of an Endpoints object with their ports, or `<none>` if it has no subsets."""
+    """Return the first three addresses of an Endpoints object with their ports, or `<none>` without subsets."""
     subsets = obj.get("subsets") or ()
     addresses = [
         f"{address.get('ip')}:{port['port']}"
@@ -274,12 +274,12 @@ def endpoints(obj: Object, _: float) -> str:
 
 
 def slice_ports(obj: Object, _: float) -> str:
-    """Return the first three ports of an EndpointSlice, or `<unset>` if it has no ports. `*` stands for every port."""
+    """Return the first three ports of an EndpointSlice, or `<unset>` without ports. `*` represents every port."""
     return _join_limited(port.get("port", "*") for port in obj.get("ports") or ()) or "<unset>"
 
 
 def slice_endpoints(obj: Object, _: float) -> str:
-    """Return the first three addresses of an EndpointSlice, or `<unset>` if it has no addresses."""
+    """Return the first three addresses of an EndpointSlice, or `<unset>` without addresses."""
     return (
         _join_limited([address for endpoint in obj.get("endpoints") or () for address in endpoint["addresses"]])
         or "<unset>"
@@ -342,14 +342,14 @@ def last_schedule_age(obj: Object, now: float) -> str:
 
 
 def class_parameters(obj: Object, now: float) -> str:
-    """Return the parameters of an IngressClass, such as `Kind.group/name`, or `<none>` if it has none."""
+    """Return the parameters of an IngressClass, such as `Kind.group/name`, or `<none>` without parameters."""
     parameter_reference = field_cell("spec.parameters", {})(obj, now)
     kind = ".".join(filter(None, (parameter_reference.get("kind"), parameter_reference.get("apiGroup"))))
     return f"{kind}/{parameter_reference['name']}" if parameter_reference else "<none>"
 
 
 def storage_class_name(obj: Object, _: float) -> str:
-    """Return the name of a StorageClass. If it is the default class, `(default)` follows the name."""
+    """Return the name of a StorageClass. If the class is the default class, `(default)` follows the name."""
     metadata = obj["metadata"]
     is_default = (metadata.get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class") == "true"
     return f"{metadata['name']} (default)" if is_default else str(metadata["name"])

@@ -1,7 +1,8 @@
 """Representations of objects and lists on the wire: whole, metadata only, or as a table.
 
-A whole object is its stored bytes after apiVersion and kind, so it is not parsed. Source: Kubernetes API concepts,
-"Alternate representations of resources".
+A whole object is its stored bytes after apiVersion and kind, so the object is not parsed.
+
+Source: Kubernetes API concepts, "Alternate representations of resources".
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _unacceptable_shape_refusal(message: str) -> Refusal:
 
 
 def encode_object(kind: ServedKind, stored: StoredObject, representation: Representation) -> bytes:
-    """Return the object `stored`, encoded as `representation` says. A table has a single row."""
+    """Return the object `stored` in the form `representation`. A table has a single row."""
     match representation.shape:
         case "metadata":
             return _encode_metadata(stored)
@@ -85,7 +86,7 @@ def _encode_metadata(stored: StoredObject) -> bytes:
 def encode_list(
     kind: ServedKind, items: Iterable[StoredObject], representation: Representation, metadata: dict[str, Any]
 ) -> bytes:
-    """Return a list of `items`, encoded as `representation` says, with `metadata` as the metadata of the list."""
+    """Return a list of `items` in the form `representation`, with `metadata` as the metadata of the list."""
     rows: Iterable[bytes]
     match representation.shape:
         case "table":
@@ -96,7 +97,7 @@ def encode_list(
             prefix = kind.json_prefix
             head, rows = (kind.list_kind, kind.api_version), (prefix + item.content[1:] for item in items)
         case _:
-            # As in the real server, items of built-in lists have no apiVersion and kind.
+            # Items of built-in lists have no apiVersion and kind, because the real server omits both fields.
             head, rows = (kind.list_kind, kind.api_version), (item.content for item in items)
     opening = orjson.dumps({"kind": head[0], "apiVersion": head[1], "metadata": metadata})
     return opening[:-1] + b',"items":[' + b",".join(rows) + b"]}"

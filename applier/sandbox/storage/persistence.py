@@ -1,11 +1,11 @@
-"""Persistence of a sandbox in a directory: a snapshot, and a log of the events after it.
+"""Persistence of a sandbox in a directory: a snapshot, and a log of the events after the snapshot.
 
 Format: The first line of both files names the format. Each record is a line: a checksum (CRC-32, hexadecimal), a space,
 a JSON document. A log belongs to the snapshot of the same number.
 
-Invariants: An event is logged before any client sees it, so every answer survives a killed process. Only the last
-record of a log may be incomplete, and no client has seen its event. Any other damage is rejected, and damaged files are
-never read in part.
+Invariants: An event is logged before any client sees the event, so every answer survives a killed process. Only the
+last record of a log may be incomplete, and no client has seen the event of this record. Any other damage is rejected,
+and damaged files are never read in part.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMPACT_AFTER_BYTES = 64 * 1024 * 1024
 
 
 class CorruptDataError(ConfigurationError):
-    """Damage in the files of a sandbox, with the file and what to do."""
+    """Damage in the files of a sandbox. The message contains the file and a remedy."""
 
     def __init__(self, file: Path, detail: str) -> None:
         super().__init__(
@@ -53,7 +53,7 @@ class PersistedState:
 class DataDirectory:
     """Directory with the objects of a sandbox, used by one process at a time.
 
-    Call `open`, give `store` to a sandbox, and call `close` at the end.
+    Call `open`, pass `store` to a sandbox, and call `close` at the end.
     """
 
     def __init__(self, path: Path, lock: IO[bytes]) -> None:
@@ -65,10 +65,10 @@ class DataDirectory:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Return the directory at `path` with its contents. If it is missing, create it.
+        """Return the directory at `path` with its contents. If the directory is missing, create the directory.
 
-        Raises: ConfigurationError if `path` cannot be used or another process uses it, CorruptDataError if files are
-        damaged.
+        Raises: ConfigurationError if `path` cannot be used or another process uses the directory, CorruptDataError if
+        files are damaged.
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -116,10 +116,10 @@ class DataDirectory:
                 yield int(file.name.removeprefix(prefix))
 
     def _append(self, event: StoreEvent) -> None:
-        """Append `event` to the log, so that the operating system holds it.
+        """Append `event` to the log, and pass the bytes to the operating system.
 
-        A killed process then loses no event, but a power failure may lose the last seconds. Raises: Refusal (500) if
-        the log cannot be written.
+        So a killed process loses no event, but a power failure may lose the last seconds. Raises: Refusal (500) if the
+        log cannot be written.
         """
         assert self._log is not None
         content = None if event.type == "DELETED" else event.after.content.decode()
@@ -137,7 +137,7 @@ class DataDirectory:
             )
             raise Refusal(500, "InternalError", message) from None
         if offset > COMPACT_AFTER_BYTES:
-            # Read the files, because the store does not have the event yet. If this fails, the next event retries.
+            # Read the files, because the store does not have the event yet. If the read fails, the next event retries.
             with suppress(OSError):
                 self._start_generation(read_state(self._path, self._generation))
 

@@ -36,8 +36,8 @@ class StoredKey(NamedTuple):
 class StoredObject:
     """Object at one resourceVersion, which never changes.
 
-    `content` is its JSON without apiVersion and kind, with the metadata first. `labels`, `owner_uids` and `is_deleting`
-    repeat parts of `content`, so that selectors and the garbage collector need not parse it.
+    `content` is the JSON of the object without apiVersion and kind, with the metadata first. `labels`, `owner_uids` and
+    `is_deleting` repeat parts of `content`, so that selectors and the garbage collector need not parse `content`.
     """
 
     key: StoredKey
@@ -80,7 +80,7 @@ class ResourceStore:
     listeners: set[Callable[[], None]] = field(default_factory=set)
 
     def record(self, event: StoreEvent) -> None:
-        """Append `event` to the history, drop events above its limits, and call the listeners."""
+        """Append `event` to the history, drop events above the limits of the history, and call the listeners."""
         self.events.append(event)
         self.event_bytes += len(event.after.content)
         while len(self.events) > MAX_EVENTS or self.event_bytes > MAX_EVENT_BYTES:
@@ -108,8 +108,8 @@ class ResourceStore:
 class Store:
     """Objects of all resources, with indexes by uid and by owner.
 
-    `journal` receives every event before the event is visible. If `journal` raises, the write raises too, and changes
-    nothing.
+    `journal` receives every event before the event is visible. If `journal` raises an exception, the write raises the
+    same exception and changes nothing.
     """
 
     def __init__(self, journal: Callable[[StoreEvent], None] | None = None) -> None:
@@ -148,7 +148,7 @@ class Store:
         return list(self._dependents)
 
     def put(self, key: StoredKey, obj: Object) -> StoredObject:
-        """Store `obj` at `key` with the next resourceVersion. `obj` itself is changed, not a copy."""
+        """Store `obj` at `key` with the next resourceVersion. The store changes `obj` itself, not a copy."""
         after = _build_stored_object(key, self.version + 1, obj)
         before = self.get(key)
         self._commit(StoreEvent(after.version, "MODIFIED" if before else "ADDED", before, after))
@@ -167,7 +167,7 @@ class Store:
         return after
 
     def replace_content(self, key: StoredKey, obj: Object) -> None:
-        """Replace the content of an object without an event. Its resourceVersion does not change."""
+        """Replace the content of an object without an event. The resourceVersion of the object does not change."""
         before = self.get(key)
         assert before is not None
         self._remove_from_indexes(before)
