@@ -1,7 +1,7 @@
-"""The configuration file `levelgate.yaml`: sources, cluster, and the operator's limits for both.
+"""The configuration file `levelgate.yaml`: sources, cluster, and the operator's limits for sources and cluster.
 
-The file belongs to the operator: no repository can change it. It is accepted as a whole or not at all, and all its
-mistakes are reported together.
+The file belongs to the operator, so no repository can change it. The file is accepted or rejected as a whole. All
+mistakes in the file are reported together.
 """
 
 from gitops.config.model import Config, ConfigErrors

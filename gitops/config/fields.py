@@ -33,11 +33,11 @@ class FieldReader:
     directory: Path
 
     def resolve_files(self, path: str, value: Mapping[str, str]) -> dict[str, Path]:
-        """Return the files that the fields name, by field. `username` is left out, because it does not name a file."""
+        """Return the files that the fields name, by field. The field `username` is left out: it names no file."""
         return {name: self.resolve_file(f"{path}.{name}", text) for name, text in value.items() if name != "username"}
 
     def resolve_file(self, path: str, text: str) -> Path:
-        """Return the path that `text` names, and add a problem if the file cannot be read."""
+        """Return the path that `text` names. Add a problem if the file cannot be read."""
         file = self.directory / text
         if not file.is_file():
             self.problems.add_problem(path, f"file {file} does not exist; relative paths begin at {self.directory}")
@@ -57,7 +57,7 @@ class FieldReader:
 def parse_web_url(text: str) -> str:
     """Return `text` if it is the URL of a web server.
 
-    Raises: ValueError, whose text leaves out the URL, as that may hold a secret.
+    Raises: ValueError. Its text leaves out the URL, because a URL may contain a secret.
     """
     error = ValueError("is not the URL of a web server; write https://HOST/PATH")
     try:
@@ -72,12 +72,12 @@ def parse_web_url(text: str) -> str:
 
 
 def parse_age(text: str) -> timedelta:
-    """Return the longest age of an external fact. Raises: ValueError if `text` is invalid or the age below 3 s."""
+    """Return the longest age of an external fact. Raises: ValueError if `text` is invalid, or the age is below 3 s."""
     return _parse_at_least(text, _MIN_AGE)
 
 
 def parse_interval(text: str) -> timedelta:
-    """Return a time between two repetitions. Raises: ValueError if `text` is invalid or the time below 1 s."""
+    """Return the time between two repetitions. Raises: ValueError if `text` is invalid, or the time is below 1 s."""
     return _parse_at_least(text, _MIN_INTERVAL)
 
 
@@ -117,7 +117,7 @@ DEFAULT_ADDRESS: Final = ListenAddress("127.0.0.1", 8480)
 def parse_address(text: str) -> ListenAddress | None:
     """Return the address in `127.0.0.1:8480`, `[::1]:8480` or `:8480` (all addresses), or None for `off`.
 
-    Raises: ValueError, whose text says what to write.
+    Raises: ValueError, whose text gives the valid forms.
     """
     if text == OFF:
         return None

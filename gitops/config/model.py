@@ -1,4 +1,4 @@
-"""The configuration as a value, and the error with its mistakes."""
+"""The configuration as a value, and the error with all mistakes of a configuration file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_RESYNC: Final = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class FleetConfig:
-    """The fleet: the `source` that may declare clusters, and the access to their credentials."""
+    """Settings of a fleet: the `source` that may declare clusters, and the access to the clusters' credentials."""
 
     source: str
     access: AccessSettings
@@ -46,7 +46,7 @@ class Config:
     hooks: Mapping[str, Path] = field(default_factory=dict)
     """Providers that may call the webhook, each with the file that holds its secret."""
     fleet: FleetConfig | None = None
-    """None for a single cluster."""
+    """Settings of the fleet. None for a single cluster."""
     notifications: tuple[Receiver, ...] = ()
     resync: timedelta = DEFAULT_RESYNC
     """Time between two full reconciliations."""
@@ -57,12 +57,12 @@ class Config:
 
     @property
     def governors(self) -> frozenset[str]:
-        """Return the names of the sources whose windows and policies govern all sources."""
+        """Return the names of those sources whose windows and policies apply to all sources."""
         return frozenset(source.name for source in self.sources if source.governs_all)
 
 
 class ConfigErrors(GitopsError):
-    """Rejection of a configuration file. `problems` holds all its mistakes."""
+    """Rejection of a configuration file. `problems` holds all mistakes of the file."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

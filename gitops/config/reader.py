@@ -44,7 +44,7 @@ _LIST_FIELD: Final = re.compile(r"(\w+)\[(\d+)\]\.(\w+)")
 
 
 def read_config(file: Path) -> Config:
-    """Return the configuration in `file`, whose directory is the start of relative paths. Raises: ConfigErrors."""
+    """Return the configuration in `file`. Relative paths begin in the directory of `file`. Raises: ConfigErrors."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -68,7 +68,7 @@ def read_config(file: Path) -> Config:
 
 @dataclass
 class _ConfigReader(SourceReader):
-    """Reader of all fields of the file. It collects mistakes instead of stopping at the first.
+    """Reader of all fields of the file. The reader collects all mistakes, and does not stop at the first.
 
     An invalid field counts as missing, so that all other fields are still checked.
     """
@@ -102,11 +102,11 @@ class _ConfigReader(SourceReader):
             notifications=tuple(filter(None, map(self._read_receiver, count(), self._list_items("notifications")))),
             resync=self.parse_field("resync", parse_interval, self.value.get("resync")) or DEFAULT_RESYNC,
             log_format=self.value.get("logFormat", ""),
-            warnings=tuple(self.warnings),  # last: the readers above add to it
+            warnings=tuple(self.warnings),  # last, because the readers above add warnings
         )
 
     def _read_cluster_name(self) -> str:
-        """Return the name of the cluster, a DNS label: windows select it by name, where `*` is a wildcard."""
+        """Return the name of the cluster, a DNS label without `*`, because `*` is a wildcard in windows."""
         name: str = (self.value.get("cluster") or {}).get("name", LOCAL)
         if not DNS_LABEL.fullmatch(name):
             message = (
@@ -116,7 +116,7 @@ class _ConfigReader(SourceReader):
         return name
 
     def _read_listen(self) -> str:
-        """Return the listen address as written, after checking it."""
+        """Return the listen address as written. Add a problem if the address is invalid."""
         text: str = self.value.get("listen", "")
         if text:
             self.parse_field("listen", parse_address, text)
@@ -188,7 +188,7 @@ class _ConfigReader(SourceReader):
         return Receiver(value.get("name", ""), channel, events, sources, value.get("template", DEFAULT_TEMPLATE))
 
     def _check_receiver_sources(self, path: str, names: Sequence[str]) -> None:
-        """Warn about sources that do not exist: the receiver gets no messages for them.
+        """Warn about sources of a receiver that do not exist. The receiver gets no message for such a source.
 
         A missing source is not a mistake, because it may be added later.
         """
@@ -201,7 +201,7 @@ class _ConfigReader(SourceReader):
                 self.warnings.append(Problem(declared.origin.file, declared.line_of(place), place, message))
 
     def _check_schema(self, value: dict[str, Any]) -> None:
-        """Check names and types of fields, and remove invalid fields from `value`."""
+        """Check names and types of all fields, and remove invalid fields from `value`."""
         self.value = value
         for mistake in schema.validate(CONFIG_SCHEMA, value):
             self.problems.add_problem(mistake.path, mistake.message)
@@ -216,7 +216,7 @@ class _ConfigReader(SourceReader):
         return [item if isinstance(item, dict) else {} for item in items] if isinstance(items, list) else []
 
     def _check_unique_names(self, list_name: str) -> None:
-        """Add a problem for each name in a list that an earlier item has."""
+        """Add a problem for each item in a list whose name an earlier item has."""
         counts = Counter(item.get("name") for item in self._list_items(list_name))
         seen = set()
         for index, item in enumerate(self._list_items(list_name)):

@@ -76,7 +76,7 @@ _PLUGIN_SCHEMA: Final = object_form(
     environment={"type": "object", "additionalProperties": {"type": "string"}},
 )
 WEBHOOK_PROVIDERS: Final = ("github", "gitlab", "gitea", "bitbucket", "generic")
-"""Senders whose webhooks are understood. The webhook of each has its own URL path."""
+"""Senders of webhooks that Levelgate can read. The webhook of each sender has its own URL path."""
 
 CONFIG_SCHEMA: Final = object_form(
     "apiVersion",

@@ -50,7 +50,7 @@ _CREDENTIAL_SCHEMES: Final = {
 
 @dataclass
 class SourceReader(FieldReader):
-    """Reader of a source. An invalid field counts as missing, so that all others are still checked."""
+    """Reader of a source. An invalid field counts as missing, so that all further fields are still checked."""
 
     def read_source(self, path: str, value: dict[str, Any]) -> SourceConfig | None:
         """Return a source, or None if its URL, ref, path or interval is invalid."""
@@ -84,14 +84,14 @@ class SourceReader(FieldReader):
         )
 
     def _read_account(self, path: str, text: str) -> str:
-        """Return the account as `NAMESPACE/NAME`. A name alone is in Levelgate's namespace."""
+        """Return the service account as `NAMESPACE/NAME`. A name without a namespace is in Levelgate's namespace."""
         qualified = text if "/" in text or not text else f"{OWN_NAMESPACE}/{text}"
         if qualified and not _ACCOUNT_PATTERN.fullmatch(qualified):
             self.problems.add_problem(path, f"{text!r} names no service account; write NAME, or NAMESPACE/NAME")
         return qualified
 
     def _read_target(self, path: str, value: dict[str, Any]) -> SourceTarget | None:
-        """Return the target, or None if URL, ref or path is invalid.
+        """Return the target of the source, or None if URL, ref or path is invalid.
 
         A local path is relative to the configuration file.
         """
@@ -167,7 +167,7 @@ class SourceReader(FieldReader):
 
 
 def _parse_adoption(value: Any) -> Adoption:
-    """Return the adoption that `adopt` describes, as a policy or an object. Its form is already checked."""
+    """Return the adoption in the field `adopt`, which is a policy or an object. The schema has checked the field."""
     if isinstance(value, str):
         value = {"policy": value}
     return Adoption.parse(f"{value['policy']}:{','.join(value.get('from', ()))}") if value else NO_ADOPTION

@@ -1,1 +1,1 @@
-"""Several clusters from one process: their declarations, their objects, the connections, and their identities."""
+"""A fleet: the clusters that one process reconciles, with their declarations, objects, connections and identities."""

@@ -1,11 +1,12 @@
-"""Credentials of a cluster, read from the place that its `spec.access` names.
+"""Credentials of a cluster, read from the place that `spec.access` of the `Cluster` names.
 
 Invariants:
 
 - Git holds references to credentials, never credentials.
-- A kubeconfig of a Secret or a ClusterProfile is data: it neither runs a program nor names a file (`kubeconfig_check`).
-- A Secret is read only if its label `levelgate.dev/cluster` permits that.
-- A file lies below the operator's directory. Its kubeconfig is trusted like the operator's own.
+- A kubeconfig from a Secret or a ClusterProfile is rejected if it runs a program or names a file (`kubeconfig_check`).
+- The kubeconfig of a Secret is used only if the label `levelgate.dev/cluster` of the Secret permits the use.
+- A file has to be below the operator's directory. The kubeconfig in the file is trusted like the operator's own
+  kubeconfig.
 - Error messages do not repeat secrets.
 """
 
@@ -37,12 +38,12 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey, is_same
 
 CLUSTER_LABEL: Final = "levelgate.dev/cluster"
-"""Label of Secrets with a kubeconfig. Levelgate takes credentials only from Secrets on which its value is `true`."""
+"""Label of Secrets with a kubeconfig. Levelgate uses credentials of a Secret only if the value is `true`."""
 
 PROFILE_KIND: Final = GroupKind("multicluster.x-k8s.io", "ClusterProfile")
 
 PLUGIN_REST_SECONDS: Final = 10.0
-"""Seconds for which a plugin's credentials are reused. So a cluster that refuses them causes few runs of the plugin."""
+"""Seconds for which a plugin's credentials are reused. So refused credentials cause few runs of the plugin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,8 @@ class AccessSettings:
 class AccessSource:
     """Credentials of one cluster for `applier.kube.connect_to`, read again at each `load`.
 
-    They come from the `hub`, from a file or from a plugin. `expires_at` is the end of the credentials read last, if a
-    plugin has returned it. `elapsed` returns seconds of a clock that never goes back.
+    The source of the credentials is the `hub`, a file or a plugin. `expires_at` is the end of the last credentials, if
+    a plugin has returned an end. `elapsed` returns seconds of a monotonic clock.
     """
 
     cluster: ClusterName
@@ -75,7 +76,7 @@ class AccessSource:
     _plugin_answer: tuple[float, Mapping[str, Any], PluginCredentials] | None = field(default=None, init=False)
 
     async def load(self) -> Endpoint:
-        """Return the address and the credentials as they are now.
+        """Return the present address and credentials of the cluster.
 
         Raises: AccessRefused if a person has to act, ConfigurationError if the hub or a file is unreadable.
         """
@@ -100,7 +101,7 @@ class AccessSource:
                 return await self._read_profile(name)
 
     async def _read_profile(self, name: str) -> InlineKubeconfig:
-        """Return a kubeconfig with the server of a ClusterProfile and the credentials of its plugin."""
+        """Return a kubeconfig with the server that a ClusterProfile names and the credentials that a plugin returns."""
         profile_key = ObjectKey(*PROFILE_KIND, self.settings.profile_namespace, name)
         plugin, cluster = choose_provider(await _get_profile(self.hub, profile_key), self.settings.plugins)
         where = f"{title(profile_key)}, access provider {plugin.name}"
@@ -156,7 +157,8 @@ async def read_secret_kubeconfig(hub: Reader, name: str, key: str) -> InlineKube
 def find_file_kubeconfig(directory: Path | None, name: str) -> Kubeconfig:
     """Return the kubeconfig in a file below the operator's directory.
 
-    Symbolic links are followed, because mounted volumes consist of links. A link out of the directory is rejected.
+    Symbolic links are followed, because mounted volumes consist of links. A link to a file outside of the directory is
+    rejected.
 
     Raises: AccessRefused.
     """
@@ -205,8 +207,10 @@ async def _get_profile(hub: Reader, key: ObjectKey) -> Object:
 def choose_provider(profile: Object, plugins: tuple[CredentialPlugin, ...]) -> tuple[CredentialPlugin, dict[str, Any]]:
     """Return the first plugin for which the profile has an access provider, and the cluster that this provider names.
 
-    `status.accessProviders` overrides `status.credentialProviders`, its older name. The arguments and variables that a
-    profile requests are ignored, which is the default of KEP-5339. Raises: AccessRefused.
+    `status.accessProviders` overrides `status.credentialProviders`, the older name of the field. The arguments and
+    variables that a profile requests are ignored. That is the default of KEP-5339.
+
+    Raises: AccessRefused.
     """
     where, status = title(ObjectKey.from_manifest(profile)), profile.get("status") or {}
     providers: dict[str, Any] = {}

@@ -1,8 +1,9 @@
 """Records of clusters on the hub, one ConfigMap `cluster-NAME` each.
 
-A record has the identity of a cluster, its declaration in Git, its state, and a summary of each source there. The
-record outlives the declaration, so that the hub finishes a removal after a restart. Each write replaces exactly the
-version that was read, and fails with StaleWrite if another process was faster.
+A record contains the identity of a cluster, the declaration in Git, the state, and a summary of each source in the
+cluster. The record remains after the declaration is removed from Git. So the hub finishes a removal after a restart.
+Each write replaces exactly the version that was read. The write fails with StaleWrite if another process has written in
+between.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from renderer.frozen import dataclass
 from renderer.identity import OWN_NAMESPACE, GroupKind, ObjectKey
 
 HUB_MANAGER: Final = "levelgate-hub"
-"""Field manager of the hub's records, both in the hub and in the other clusters."""
+"""Field manager of the hub's records, both on the hub and in every cluster of the fleet."""
 
 _PREFIX: Final = "cluster-"
 MAX_WRITE_TRIES: Final = 5
-"""Number of attempts to write a record. After that, a conflict with another writer is an error."""
+"""Number of attempts to write a record. If all attempts conflict with another writer, the conflict is an error."""
 
 _CURRENT_STATES: Final = frozenset({ReachState.ENGAGED, ReachState.DEGRADED})
 """States in which the cluster answers."""
@@ -38,9 +39,9 @@ _CURRENT_STATES: Final = frozenset({ReachState.ENGAGED, ReachState.DEGRADED})
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """State of one source in one cluster after the last pass there.
+    """State of one source in one cluster after the last reconciliation in that cluster.
 
-    `commit` is the commit that is applied, or being applied. `state` is the worst `DisplayState` of the source's sets.
+    `commit` is the commit that is applied or being applied. `state` is the worst `DisplayState` of the source's sets.
     `waits_for` is the worst cause, as `Reason: message`, or an empty string if nothing waits. `until` is the earliest
     end of a hold.
     """
@@ -57,9 +58,9 @@ class SourceSummary:
 class ClusterRecord:
     """Record of one cluster.
 
-    `uid` is the UID of its namespace `kube-system`. `state` is a `ReachState`, and `message` the reason for any state
-    but Engaged. `declared` is the last `Cluster` object of Git, as `{file, line, manifest}`. `forgotten` is not
-    empty if a person has given up the removal of the cluster: it has the person and the reason.
+    `uid` is the UID of the cluster's namespace `kube-system`. `state` is a `ReachState`. `message` is the reason for
+    any state except Engaged. `declared` is the last `Cluster` object of Git, as `{file, line, manifest}`. If a person
+    has aborted the removal of the cluster, `forgotten` contains the person and the reason.
     """
 
     uid: str
@@ -72,16 +73,16 @@ class ClusterRecord:
 
     @property
     def is_current(self) -> bool:
-        """Return whether the cluster answers, so that the recorded summaries of its sources are up to date."""
+        """Return whether the cluster answers. Only then are the recorded summaries of its sources up to date."""
         return self.state in _CURRENT_STATES
 
     @property
     def spec(self) -> ClusterSpec | None:
-        """Return the cluster as Git declared it last, or None if no valid declaration is recorded."""
+        """Return the last declaration of the cluster in Git, or None if no valid declaration is recorded."""
         return next(clusters_in(stored_documents({"rules": [self.declared]} if self.declared else {})), None)
 
     def data(self) -> dict[str, str]:
-        """Return the `data` of the ConfigMap. Equal records have equal text."""
+        """Return the `data` of the record's ConfigMap. Equal records have equal `data`."""
         sources = {name: _summary_row(summary) for name, summary in self.sources.items()}
         return {
             "uid": self.uid,
@@ -100,19 +101,19 @@ NEW_RECORD: Final = ClusterRecord("", "", None, "")
 
 @dataclass(frozen=True, slots=True)
 class StoredClusterRecord:
-    """A record and its ConfigMap `live`, whose version the next write replaces."""
+    """A record and the live ConfigMap with this record. The next write replaces exactly this version."""
 
     record: ClusterRecord
     live: Object
 
 
 def declared_document(spec: ClusterSpec) -> Mapping[str, Any]:
-    """Return the field `declared` of a cluster's record."""
+    """Return the value of the field `declared` in the record of the cluster `spec`."""
     return {"file": spec.origin.file, "line": spec.origin.line, "manifest": spec.manifest}
 
 
 def cluster_record_key(name: ClusterName) -> ObjectKey:
-    """Return the key of the ConfigMap, such as `cluster-eu-1` for the cluster `eu-1`.
+    """Return the key of the ConfigMap for a cluster's record, such as `cluster-eu-1` for the cluster `eu-1`.
 
     The name of an object cannot contain `#`, so the ConfigMap of `provider#eu-1` is `cluster-provider.eu-1`.
     """
@@ -128,7 +129,7 @@ async def read_cluster_records(hub: Reader) -> dict[ClusterName, StoredClusterRe
 
 
 async def read_cluster_record(hub: Reader, name: ClusterName) -> StoredClusterRecord | None:
-    """Return the record of one cluster, or None if there is none. Raises: ClusterError."""
+    """Return the record of one cluster, or None if the cluster has no record. Raises: ClusterError."""
     live = await hub.get(cluster_record_key(name))
     return None if live is None else StoredClusterRecord(_parse(live), live)
 
@@ -136,7 +137,7 @@ async def read_cluster_record(hub: Reader, name: ClusterName) -> StoredClusterRe
 async def write_cluster_record(
     hub: Cluster, name: ClusterName, record: ClusterRecord, before: StoredClusterRecord | None
 ) -> StoredClusterRecord:
-    """Replace the record `before`, or create the record if it is None. Raises: StaleWrite, ClusterError."""
+    """Replace the record `before`. If `before` is None, create the record. Raises: StaleWrite, ClusterError."""
     live = before.live if before else None
     written = await write_hub_record(hub, cluster_record_key(name), CLUSTER_RECORD, record.data(), live)
     return StoredClusterRecord(_parse(written), written)
@@ -145,9 +146,10 @@ async def write_cluster_record(
 async def write_hub_record(
     hub: Cluster, key: ObjectKey, kind: str, data: Mapping[str, str], before: Object | None
 ) -> Object:
-    """Set `data` in the ConfigMap of a record whose version is `before`. If `before` is None, create the ConfigMap.
+    """Set `data` in a record's ConfigMap with the version `before`. If `before` is None, create the ConfigMap.
 
-    `kind` is the value of the label `internal.levelgate.dev/record`. Other keys of the ConfigMap remain.
+    `kind` is the value of the label `internal.levelgate.dev/record`. Keys of the ConfigMap that `data` does not contain
+    remain.
 
     Raises: StaleWrite if another process has written or deleted the record, ClusterError.
     """
@@ -166,10 +168,12 @@ async def write_hub_record(
 async def change_cluster_record(
     hub: Cluster, name: ClusterName, change: Callable[[ClusterRecord | None], ClusterRecord | None]
 ) -> ClusterRecord | None:
-    """Read a record, write what `change` returns for it, and return the record before.
+    """Read a record, write the record that `change` returns, and return the previous record.
 
-    `change` receives None if there is no record, and returns None to write nothing. After a conflict with another
-    writer, `change` is called again with the newer record. Raises: ClusterError.
+    `change` receives the record, or None if there is no record. If `change` returns None, nothing is written. After a
+    conflict with another writer, `change` is called again with the newer record.
+
+    Raises: ClusterError.
     """
     for remaining in range(MAX_WRITE_TRIES, 0, -1):
         stored = await read_cluster_record(hub, name)
@@ -187,13 +191,13 @@ async def change_cluster_record(
 
 
 def record_configmap(key: ObjectKey, record: str) -> Object:
-    """Return the ConfigMap of a record, without data. `record` is its kind, as in `write_hub_record`."""
+    """Return the ConfigMap of a record, without data. `record` is the kind of the record, as in `write_hub_record`."""
     metadata = {"name": key.name, "namespace": key.namespace, "labels": {well_known.RECORD: record}}
     return {"apiVersion": "v1", "kind": key.kind, "metadata": metadata}
 
 
 def _name_of(live: Object) -> ClusterName | None:
-    """Return the cluster of a record, or None if its name is not valid for a cluster."""
+    """Return the name of the cluster that a record is about, or None if the name is not valid for a cluster."""
     text = str(live["metadata"]["name"]).removeprefix(_PREFIX).replace(".", "#", 1)
     try:
         return parse_cluster_name(text)
@@ -206,7 +210,7 @@ def _sort_key(named: tuple[ClusterName | None, Object]) -> str:
 
 
 def _parse(live: Object) -> ClusterRecord:
-    """Read a record. A field that cannot be read counts as missing, because the hub writes the field again."""
+    """Parse a record. An unreadable field counts as missing, because the hub writes the field again."""
     data = live.get("data") or {}
     return ClusterRecord(
         uid=str(data.get("uid", "")),

@@ -1,7 +1,10 @@
-"""Value of a `Cluster` object in Git, and its reader.
+"""Value and reader of a `Cluster` object in Git.
 
-Invariants: a `Cluster` is read completely or not at all. All its mistakes are reported together, each with its line.
-People paste credentials into the wrong field, so no message repeats a value that could be a credential.
+Invariants:
+
+- A `Cluster` is read completely or not at all.
+- All mistakes of a `Cluster` are reported together, each with its line.
+- No message repeats a value that could be a credential, because people paste credentials into the wrong field.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ class OnRemove(StrEnum):
 
     @property
     def outcome(self) -> str:
-        """Return the fate as a clause of a message."""
+        """Return a clause about the fate, for messages."""
         return "what lives there is deleted" if self is OnRemove.DELETE else "what lives there stays"
 
 
@@ -52,14 +55,14 @@ class SecretAccess:
 
 @dataclass(frozen=True, slots=True)
 class FileAccess:
-    """A kubeconfig in a file of the operator's directory. The name has no path, so it cannot leave the directory."""
+    """A kubeconfig in a file of the operator's directory. The name has no path, so the file is in the directory."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileAccess:
-    """A ClusterProfile of the hub (KEP-5339)."""
+    """A ClusterProfile on the hub. Source: KEP-5339."""
 
     name: str
 
@@ -70,9 +73,9 @@ ClusterAccess = SecretAccess | FileAccess | ProfileAccess
 
 @dataclass(frozen=True, slots=True)
 class ClusterTimeouts:
-    """Times of silence after which a `request` has failed, and after which the cluster is `unreachable`.
+    """Timeouts: silence after which a `request` fails, and silence after which the cluster is `unreachable`.
 
-    None stands for the default of all clusters.
+    If a timeout is None, the default for all clusters applies.
     """
 
     request: timedelta | None
@@ -81,7 +84,7 @@ class ClusterTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """Cluster as a valid `Cluster` object in Git declares it.
+    """Declaration of a cluster by a valid `Cluster` object in Git.
 
     `access` is None only for `local`. `namespaces` maps namespaces in Git to namespaces in the cluster. `rate` limits
     requests, or is None without a limit. `manifest` is the whole object in Git.
@@ -100,12 +103,12 @@ class ClusterSpec:
 
 
 MIN_QPS: Final = 1
-"""Lowest `qps` in requests per second. Below it, the check of the identity of a cluster would time out."""
+"""Lowest `qps` in requests per second. A lower rate would time out the check of a cluster's identity."""
 
 MAX_QPS: Final = 10_000
 MIN_TIMEOUT: Final = timedelta(seconds=1)
 MAX_TIMEOUT: Final = timedelta(minutes=5)
-"""Longest timeout, which is the time that one complete read may take."""
+"""Longest timeout. It equals the time limit of one complete read."""
 
 _TEXT: Final = {"type": "string", "minLength": 1}
 _ANY: Final = {"x-kubernetes-preserve-unknown-fields": True}
@@ -146,16 +149,16 @@ _FILE_NAME: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
 
 
 def read_cluster(declared: DeclaredObject) -> ClusterSpec | list[Problem]:
-    """Return the cluster of one manifest, or all its mistakes."""
+    """Return the cluster that a manifest declares, or all mistakes of the manifest."""
     reader = _ClusterReader(declared)
     return reader.value_or_problems(reader.read())
 
 
 class _ClusterReader(FieldProblems):
-    """Reader of one `Cluster`. Every method adds the mistakes that it finds to `problems`."""
+    """Reader of one `Cluster`. Every method adds a problem to `problems` for each mistake."""
 
     def read(self) -> ClusterSpec | None:
-        """Return the cluster, or None if there is a mistake."""
+        """Return the cluster, or None if the manifest has a mistake."""
         spec = self._read_form()
         name = self._read_name()
         labels = self._read_labels()
@@ -181,7 +184,7 @@ class _ClusterReader(FieldProblems):
         )
 
     def _read_form(self) -> dict[str, Any]:
-        """Return the spec without the fields that violate the schema, so that the others can still be checked."""
+        """Return the spec without the fields that violate the schema, so that the remaining fields can be checked."""
         manifest = self.declared.manifest
         if manifest["apiVersion"] != OWN_API_VERSION:
             self.add_problem("apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}")
@@ -255,7 +258,7 @@ class _ClusterReader(FieldProblems):
         return None
 
     def _refuse_for_local(self, spec: Mapping[str, Any]) -> None:
-        """Reject fields without an effect on `local`, which is reconciled as long as the hub runs, declared or not."""
+        """Reject fields without an effect on `local`. The hub always reconciles `local`, declared or not."""
         if spec.get("paused"):
             message = f"{LOCAL_CLUSTER} cannot be paused here; run `levelgate suspend --all`, or remove the field"
             self.add_problem("spec.paused", message)
@@ -277,7 +280,7 @@ class _ClusterReader(FieldProblems):
         return SecretAccess(name, key) if name and key else None
 
     def _known_fields(self, path: str, form: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of `value` that `form` has. Any other field becomes a problem with the name only."""
+        """Return the fields of `value` in the schema `form`. An unknown field becomes a problem without its value."""
         for name in value:
             if name not in form["properties"] and _CREDENTIAL.fullmatch(name):
                 self.add_problem(f"{path}.{name}", _CREDENTIAL_REFUSED)
@@ -289,7 +292,7 @@ class _ClusterReader(FieldProblems):
     def _plain(self, path: str, value: Any, form: re.Pattern[str], what: str) -> str:
         """Return `value` if it is a name that matches `form`, or an empty string.
 
-        In the second case, a problem names what is expected (`what`). It does not repeat the value.
+        For a mismatch, a problem contains the expected kind of name (`what`). The problem does not repeat the value.
         """
         if isinstance(value, str) and form.fullmatch(value) and value not in {".", ".."}:
             return value
@@ -312,7 +315,10 @@ class _ClusterReader(FieldProblems):
         return dict(written)
 
     def _read_rate(self, spec: Mapping[str, Any]) -> Rate | None:
-        """Read `qps` and `burst`. The default burst is twice `qps`, as in client-go, whose defaults are 5 and 10."""
+        """Read `qps` and `burst`. The default of `burst` is twice `qps`.
+
+        Source: defaults of client-go, where `qps` is 5 and `burst` is 10.
+        """
         if "qps" not in spec:
             if "burst" in spec and not self.has_problem_at("spec.qps"):
                 self.add_problem(

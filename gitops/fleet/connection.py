@@ -1,4 +1,4 @@
-"""Connection to one cluster of a fleet, within the limits of its `Cluster`."""
+"""Connection to one cluster of a fleet, within the limits that the `Cluster` declares."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def access_source(spec: ClusterSpec, settings: AccessSettings, hub: Reader) -> A
 async def connect_cluster(
     spec: ClusterSpec, source: AccessSource, *, concurrency: int, unreachable_seconds: float
 ) -> AsyncIterator[KubeCluster]:
-    """Connect to the cluster for the block, with credentials of `source`.
+    """Connect to the cluster for the duration of the block, with credentials of `source`.
 
-    Send at most `concurrency` requests at once, and retry an unreachable server for `unreachable_seconds`.
+    At most `concurrency` requests are sent at once. Calls to an unreachable server are retried for
+    `unreachable_seconds`.
 
     Raises: AccessRefused if a person has to act, ConfigurationError.
     """

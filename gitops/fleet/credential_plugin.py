@@ -1,10 +1,12 @@
-"""Credentials from a program of the operator (KEP-541), for the clusters of an inventory (KEP-5339).
+"""Credentials that a program of the operator returns, for clusters that a ClusterProfile describes.
 
 Invariants:
 
-- The program, its arguments and its variables come from `levelgate.yaml` only. A ClusterProfile only names the server.
-- The time and the output of the program are bounded. Error messages do not repeat its output.
-- The child processes of the program end with it.
+- Only `levelgate.yaml` decides the program, the arguments and the variables. A ClusterProfile only names the server.
+- The time and the output of the program are limited. Error messages do not repeat the output.
+- When the program ends, its child processes are ended too.
+
+Sources: KEP-541 (credential plugins), KEP-5339 (plugins for ClusterProfiles).
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ class CredentialPlugin:
 
 @dataclass(frozen=True, slots=True)
 class PluginCredentials:
-    """Fields of a kubeconfig's user, and the end of these credentials, or None if the program has returned no end."""
+    """Credentials as fields of a kubeconfig's user. `expires_at` is None if the program has returned no end."""
 
     user: Mapping[str, str] = field(repr=False)
     expires_at: datetime | None
@@ -58,7 +60,7 @@ class PluginCredentials:
 async def run_plugin(
     plugin: CredentialPlugin, cluster: Mapping[str, Any], *, max_seconds: float = MAX_RUN_SECONDS
 ) -> PluginCredentials:
-    """Run the program of `plugin`, and return the credentials for `cluster`, the fields of a kubeconfig's cluster.
+    """Run the program of `plugin`, and return credentials. `cluster` has the fields of a kubeconfig's cluster.
 
     Raises: AccessRefused.
     """
@@ -105,7 +107,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     """End the program and all its child processes."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    # A child that left the process group may still hold the pipe, which would then stay open here.
+    # A child process that left the process group may still hold the pipe. Without a close, the pipe would stay open.
     process._transport.close()  # type: ignore[attr-defined]
     await process.wait()
 
@@ -148,7 +150,7 @@ def _parse_output(output: bytes, title: str) -> PluginCredentials:
 
 
 def _certificate(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the client certificate and its key as kubeconfig fields, in base64. If one is missing, return {}."""
+    """Return the client certificate and its key as kubeconfig fields, in base64. If either is missing, return {}."""
     certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
     if not isinstance(certificate, str) or not isinstance(key, str):
         return {}

@@ -1,8 +1,8 @@
-"""Clusters and placements in force: those of the newest commit, and the last accepted version of each broken one.
+"""Clusters and placements in force: from the newest commit, or for a broken object from its last accepted version.
 
 Invariant: broken input removes no cluster, and no object from a cluster. An object is broken if it is invalid, declared
-twice, or in an unreadable file. Accepted versions are stored, so a restart keeps them. The names of broken objects
-without an accepted version are reported.
+twice, or in an unreadable file. Accepted versions are stored on the hub, so a restart does not lose a version. The
+names of broken objects without an accepted version are reported.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class FleetObjects:
     """Clusters and placements of one source that are in force.
 
     `broken_clusters` and `broken_placements` name the broken objects without an accepted version, and unreadable files
-    that may contain such objects. While there is a broken cluster, no cluster is removed. `accepted` is the form to be
-    stored.
+    that may contain a cluster or placement. While `broken_clusters` is not empty, no cluster is removed. `accepted` is
+    the stored form of the objects in force.
     """
 
     clusters: Mapping[ClusterName, ClusterSpec]
@@ -49,9 +49,9 @@ class FleetObjects:
 
 
 def read_fleet_objects(catalog: Catalog, stored: StoredRules, *, fleet_source: str) -> FleetObjects:
-    """Return the clusters and placements of a commit. Versions in `stored` replace the broken ones of the commit.
+    """Return the clusters and placements in force. Versions in `stored` replace the broken objects of the commit.
 
-    Only `fleet_source` may declare clusters, because the author of a cluster decides where credentials are sent.
+    Only `fleet_source` may declare clusters, because the author of a `Cluster` decides which server gets credentials.
     """
     documents = catalog.destinations
     problems: list[Problem] = []
@@ -106,10 +106,10 @@ def _resolve(
     noun: str,
     read: Callable[[DeclaredObject], T | list[Problem]],
 ) -> _Resolved:
-    """Replace the broken objects of one kind by their earlier versions.
+    """Return the objects of one kind, where earlier versions replace broken objects.
 
-    An earlier object that the commit does not declare is kept if its file is unreadable now, because that file may
-    still declare the object.
+    If the commit does not declare an earlier object and the object's file is unreadable now, the object is kept. The
+    unreadable file may still declare the object.
     """
     of_kind = [document for document in documents if document.group_kind.kind == kind]
     parsed = parse_rules(of_kind, kind, noun, read)

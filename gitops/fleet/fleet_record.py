@@ -1,6 +1,6 @@
 """Records of sources on the hub, one ConfigMap `fleet-SOURCE` each.
 
-A record has the clusters and placements in force, and the numbers of the revisions of the source's definitions.
+A record contains the clusters and placements in force, and the revision numbers of the source's definitions.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _PREFIX: Final = "fleet-"
 class FleetRecord:
     """Record of one source.
 
-    `accepted` are the clusters and placements of the source in force. `numbers` is None if no revision of the source
-    was ever recorded.
+    `accepted` are the clusters and placements of the source that are in force. `numbers` is None if no revision of the
+    source was ever recorded.
     """
 
     accepted: StoredRules
     numbers: RevisionNumbers | None
 
     def data(self) -> dict[str, str]:
-        """Return the `data` of the ConfigMap. Equal records have equal text."""
+        """Return the `data` of the record's ConfigMap. Equal records have equal `data`."""
         numbers = {} if self.numbers is None else {"revisions": dump_json(self.numbers.as_json())}
         return {"accepted": dump_json(self.accepted), **numbers}
 
@@ -46,14 +46,14 @@ NEW_FLEET_RECORD: Final = FleetRecord({}, None)
 
 @dataclass(frozen=True, slots=True)
 class StoredFleetRecord:
-    """A record and its ConfigMap `live`, whose version the next write replaces."""
+    """A record and the live ConfigMap with this record. The next write replaces exactly this version."""
 
     record: FleetRecord
     live: Object
 
 
 def fleet_record_key(source: str) -> ObjectKey:
-    """Return the key of ConfigMap `fleet-SOURCE`."""
+    """Return the key of the ConfigMap `fleet-SOURCE` for a source."""
     return ObjectKey("", "ConfigMap", OWN_NAMESPACE, f"{_PREFIX}{source}")
 
 
@@ -75,7 +75,7 @@ async def read_numbers(hub: Reader) -> dict[str, RevisionNumbers]:
 
 
 def recorded_numbers(records: Mapping[str, StoredFleetRecord]) -> dict[str, RevisionNumbers]:
-    """Return the numbers in the records, by source. A source without a number is absent."""
+    """Return the revision numbers in the records, by source. A source without numbers is left out."""
     found = {source: stored.record.numbers for source, stored in records.items()}
     return {source: numbers for source, numbers in found.items() if numbers is not None}
 
@@ -83,7 +83,7 @@ def recorded_numbers(records: Mapping[str, StoredFleetRecord]) -> dict[str, Revi
 async def write_fleet_record(
     hub: Cluster, source: str, record: FleetRecord, before: StoredFleetRecord | None
 ) -> StoredFleetRecord:
-    """Replace the record `before`, or create the record if it is None. Raises: StaleWrite, ClusterError."""
+    """Replace the record `before`. If `before` is None, create the record. Raises: StaleWrite, ClusterError."""
     live = before.live if before else None
     return _parse(await write_hub_record(hub, fleet_record_key(source), FLEET_RECORD, record.data(), live))
 

@@ -1,6 +1,6 @@
-"""Writer of the hub's records of clusters, which collects changes and retries conflicts.
+"""Writer of the hub's records of clusters. The writer collects changes, and retries after conflicts.
 
-Frequent changes cause few writes: at most one per record in `WRITE_INTERVAL_SECONDS`.
+Each record is written at most once in `WRITE_INTERVAL_SECONDS`, so frequent changes cause few writes.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class RecordChange(TypedDict, total=False):
 
 @dataclass
 class FleetRecorder:
-    """Writer of the records of one hub: those of its clusters, and through `sources` those of its sources.
+    """Writer of one hub's records: the records of clusters, and through `sources` the records of sources.
 
     Only the leading process, `levelgate cluster accept` and `levelgate cluster forget` write records. To identify a
-    cluster, hold `identifying` from the read of all records until the identity is written. During that time, no other
-    cluster is identified.
+    cluster, hold `identifying` from the read of all records until the identity is written. So only one cluster is
+    identified at a time.
     """
 
     hub: Cluster
@@ -72,18 +72,18 @@ class FleetRecorder:
         self.sources = FleetRecords(self.hub, self.clock, self.notice, self._wake.set)
 
     async def load(self) -> dict[ClusterName, ClusterRecord]:
-        """Read all records, and return those of the clusters. Raises: ClusterError."""
+        """Read all records, and return the records of clusters. Raises: ClusterError."""
         self._stored = await read_cluster_records(self.hub)
         await self.sources.load()
         return {name: stored.record for name, stored in self._stored.items()}
 
     @property
     def records(self) -> dict[ClusterName, ClusterRecord]:
-        """Return the records that this process has read or written, with their pending changes."""
+        """Return the records of clusters that this process has read or written, with pending changes included."""
         return {name: self.record_of(name) for name in self._stored.keys() | self._changes.keys()}
 
     def record_of(self, name: ClusterName) -> ClusterRecord:
-        """Return the record of one cluster with its pending changes. If there is no record, begin with `NEW_RECORD`."""
+        """Return the record of one cluster, with pending changes included. A missing record counts as `NEW_RECORD`."""
         record = self._stored[name].record if name in self._stored else NEW_RECORD
         return _changed(record, self._pending(name))
 
@@ -98,7 +98,7 @@ class FleetRecorder:
         self.update(name, {})
 
     async def write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
-        """Write at once the pending changes of a cluster's record and then `change`. Return the record.
+        """Write at once the pending changes of a cluster's record, and then `change`. Return the written record.
 
         Raises: ClusterError.
         """
@@ -120,7 +120,7 @@ class FleetRecorder:
         return {**change, "sources": self._summarize[name]()} if name in self._summarize else change
 
     def _take(self, name: ClusterName) -> RecordChange:
-        """Remove the pending changes of a cluster and return them. The caller writes them."""
+        """Remove and return the pending changes of a cluster. The caller has to write these changes."""
         change = self._pending(name)
         self._changes.pop(name, None)
         self._summarize.pop(name, None)
@@ -129,7 +129,8 @@ class FleetRecorder:
     async def _write(self, name: ClusterName, change: RecordChange) -> ClusterRecord:
         before = NEW_RECORD
         for remaining in range(MAX_WRITE_TRIES, 0, -1):
-            # If a person has deleted the record, it is restored: the identity of the cluster must not be lost.
+            # If a person has deleted the record, the record is restored, because the identity of the cluster must not
+            # be lost.
             stored = self._stored.get(name)
             before = stored.record if stored else before
             record = _changed(before, change)
@@ -146,7 +147,7 @@ class FleetRecorder:
         raise AssertionError("unreachable")
 
     async def refresh(self, name: ClusterName) -> ClusterRecord | None:
-        """Read the record of a cluster again. Return the record, or None if it does not exist. Raises: ClusterError."""
+        """Read the record of a cluster again, and return it. Return None for a missing record. Raises: ClusterError."""
         self._stored.pop(name, None)
         if found := await read_cluster_record(self.hub, name):
             self._stored[name] = found
@@ -162,7 +163,7 @@ class FleetRecorder:
                 del self._stored[name]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Write pending changes until `stop` is set. Write the changes that are pending at that time too."""
+        """Write pending changes until `stop` is set. Then write the remaining pending changes."""
         while not stop.is_set():
             await wait_for_any(self._wake.wait(), stop.wait())
             await self.flush()
@@ -172,7 +173,7 @@ class FleetRecorder:
         """Write all pending changes. A write that fails is retried with the next change."""
         self._wake.clear()
         for name in list(self._changes):
-            async with self._writing:  # A record that is deleted in between has no pending changes any more.
+            async with self._writing:  # If the record is deleted in between, no change is pending.
                 if name not in self._changes:
                     continue
                 try:

@@ -42,24 +42,24 @@ from renderer.identity import OWN_NAMESPACE, GroupKind
 from renderer.render.model import NewRevision
 
 NUMBERING_INTERVAL_SECONDS: Final = 2.0
-"""Seconds between two writes of new numbers. All requests in between share one write."""
+"""Seconds between two writes of new numbers. All requests for numbers in between share one write."""
 
 LEARNING_SECONDS: Final = 10.0
-"""Longest wait, in seconds, for the numbers that clusters have, before the first number of a source is issued."""
+"""Longest wait, in seconds, for the numbers of all clusters before the first number of a source is issued."""
 
 
 async def read_stored_numbers(cluster: Reader) -> dict[str, RevisionNumbers]:
-    """Return the numbers of the revisions that a cluster has stored, by source. Raises: ClusterError."""
+    """Return the numbers of the revisions that are stored in a cluster, by source. Raises: ClusterError."""
     selector = f"{well_known.RECORD}={DEFINITION}"
     return numbers_in(await cluster.list(KIND, OWN_NAMESPACE, selector=selector, metadata_only=True))
 
 
 @dataclass
 class FleetRecords:
-    """Writer of the records `fleet-SOURCE` of one hub. It calls `on_change` when there is a change to `flush`.
+    """Writer of the records `fleet-SOURCE` of one hub. If `flush` has a change to write, `on_change` is called.
 
-    `_awaited` are the clusters whose numbers are not known yet. While a cluster is awaited, no learned number is
-    recorded, because the numbers in a record are those of the whole fleet.
+    `_awaited` are the clusters whose revision numbers are not known yet. While a cluster is awaited, no learned number
+    is recorded, because the numbers in a record have to be complete for the whole fleet.
     """
 
     hub: Cluster
@@ -85,11 +85,11 @@ class FleetRecords:
 
     @property
     def accepted(self) -> dict[str, StoredRules]:
-        """Return the stored clusters and placements, by source."""
+        """Return the clusters and placements in the stored records, by source."""
         return {source: stored.record.accepted for source, stored in self._stored.items()}
 
     def keep(self, accepted: Mapping[str, StoredRules], current: Mapping[str, Mapping[GroupKind, str]]) -> None:
-        """Set the clusters and placements to store, by source. Drop numbers that are not needed any more.
+        """Set the clusters and placements to store, by source. Drop revision numbers that are no longer needed.
 
         `current` are the digests of definitions in Git, by source and kind. The digest of a definition that does not
         build is empty. If a kind has left Git, only its highest number is kept.
@@ -102,13 +102,13 @@ class FleetRecords:
         self._flush_if_due()
 
     def expect(self, name: ClusterName) -> None:
-        """Note that the first number of a source is issued only after the numbers of the cluster `name` are known."""
+        """Await the numbers of the cluster `name` before the first number of a source is issued."""
         if name not in self._heard:
             self._awaited.add(name)
             self._all_heard.clear()
 
     def hear(self, name: ClusterName, numbers: NumbersBySource) -> None:
-        """Add the numbers that a cluster has, and end the wait for the cluster.
+        """Add the revision numbers of a cluster, and end the wait for the cluster.
 
         If the cluster cannot be read, `numbers` is empty.
         """
@@ -122,14 +122,14 @@ class FleetRecords:
     async def wait_until_heard(self, sources: Iterable[str]) -> None:
         """Wait for the numbers of all clusters, at most `LEARNING_SECONDS`.
 
-        Return at once if the record of each source has numbers already.
+        If the record of each source already has numbers, return at once.
         """
         if self._awaited and any(self._recorded_numbers(source) is None for source in sources):
             await wait_for_any(self._all_heard.wait(), self.clock.sleep(LEARNING_SECONDS))
             self._awaited.clear()
 
     async def number(self, revisions: Sequence[NewRevision]) -> Mapping[GroupKind, int]:
-        """Return the numbers of `revisions` of one cluster, once they are recorded on the hub or in a cluster.
+        """Return the numbers of one cluster's `revisions`, after each number is recorded on the hub or in a cluster.
 
         Raises: StaleWrite if Git has changed a definition in between, Invalid if the cluster stores a number above
         `MAX_NUMBER`, ClusterError if the hub rejects the record.
@@ -187,14 +187,14 @@ class FleetRecords:
         return stored.record.numbers if stored else None
 
     def _is_current(self, revision: NewRevision) -> bool:
-        """Return whether Git has the content of `revision` now. Without a digest in Git, any content may be current."""
+        """Return whether Git has the content of `revision` now. If the digest in Git is unknown, return True."""
         return self._current.get(revision.source, {}).get(revision.kind) in (None, "", revision.digest)
 
     def _find(self, revision: NewRevision) -> int:
         return find_number(self._numbers, revision, is_current=self._is_current(revision))
 
     def _with_requests(self) -> Mapping[str, FleetRecord]:
-        """Return the records with numbers for all requested revisions, except for contents that have left Git."""
+        """Return the records with numbers for all requested revisions whose content is still in Git."""
         numbers = self._numbers
         requested = [
             revision for revisions in self._requests.values() for revision in revisions if self._is_current(revision)
@@ -210,7 +210,7 @@ class FleetRecords:
             await self.clock.sleep(due_in)
 
     async def _write(self, wanted: Callable[[], Mapping[str, FleetRecord]]) -> None:
-        """Write the records that `wanted` returns. After a conflict, read the records and call `wanted` again."""
+        """Write the records that `wanted` returns. After a conflict, read all records and call `wanted` again."""
         async with self._writing:
             for remaining in range(MAX_WRITE_TRIES, 0, -1):
                 try:

@@ -1,8 +1,9 @@
-"""Identity of a cluster (the UID of its namespace `kube-system`), and the mark of its hub in the cluster itself.
+"""Identity of a cluster (the UID of the namespace `kube-system`), and the mark that a hub sets in the cluster.
 
 Invariants:
 
-- Nothing is written to a cluster that is not the recorded one, that has a second name, or that belongs to another hub.
+- No write is sent to a cluster whose UID is not the recorded UID, that has a second name, or that belongs to another
+  hub.
 - A write of the mark replaces exactly the version that was read. After a conflict, the mark is read again.
 """
 
@@ -31,11 +32,11 @@ _KUBE_SYSTEM: Final = ObjectKey("", "Namespace", "", "kube-system")
 
 
 class UnknownIdentity(GitopsError):
-    """Error of a cluster without a namespace `kube-system`, whose UID would identify the cluster."""
+    """Failure to identify a cluster, because the namespace `kube-system` does not exist."""
 
 
 class ClusterClaimed(GitopsError):
-    """Error of a cluster that belongs to the hub with the id `hub_id`. Nothing was written to it."""
+    """Refusal to write to a cluster that belongs to another hub, whose id is `hub_id`. Nothing was written."""
 
     def __init__(self, name: ClusterName, hub_id: str) -> None:
         super().__init__(
@@ -48,7 +49,7 @@ class ClusterClaimed(GitopsError):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedIdentity:
-    """Judgement that the cluster is the recorded cluster, or a new one."""
+    """Judgement that the cluster is the recorded cluster, or a new cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,11 @@ IdentityJudgement = AcceptedIdentity | WrongCluster | SameCluster | HubItself
 def judge_identity(
     name: ClusterName, *, recorded_uid: str, seen_uid: str, other_uids: Mapping[ClusterName, str]
 ) -> IdentityJudgement:
-    """Judge by the identity of the cluster whether it may be written to.
+    """Judge by the identity of a cluster whether writes to the cluster are permitted.
 
-    `recorded_uid` is empty at the first engagement. `other_uids` are the recorded UIDs of other clusters. The recorded
-    UID itself is always accepted, because a person may have confirmed that the cluster has two names.
+    `recorded_uid` is empty before the first connection to the cluster. `other_uids` are the recorded UIDs of all
+    clusters with different names. The recorded UID itself is always accepted, because a person may have confirmed that
+    the cluster has two names.
     """
     if recorded_uid == seen_uid:
         return AcceptedIdentity()
@@ -124,7 +126,7 @@ def judge_identity(
 def judge_recorded(
     name: ClusterName, seen_uid: str, records: Mapping[ClusterName, StoredClusterRecord], hub_id: str
 ) -> IdentityJudgement:
-    """Judge the identity of a cluster by the records of the hub. The hub's own cluster (`hub_id`) has one name only."""
+    """Judge the identity of a cluster by the hub's records. The hub's own cluster (`hub_id`) has only one name."""
     if seen_uid == hub_id:
         return HubItself(name)
     uids = {known: stored.record.uid for known, stored in records.items()}
@@ -133,7 +135,7 @@ def judge_recorded(
 
 
 async def read_cluster_uid(cluster: Reader) -> str:
-    """Return the UID of a cluster, which never changes. That of the hub's own cluster is the id of the hub.
+    """Return the UID of a cluster, which never changes. The UID of the hub's own cluster is the id of the hub.
 
     Raises: UnknownIdentity, ClusterError.
     """
@@ -146,15 +148,15 @@ async def read_cluster_uid(cluster: Reader) -> str:
 
 
 async def accept_cluster(hub: Cluster, name: ClusterName, seen_uid: str) -> str:
-    """Record `seen_uid` as the UID of the cluster. Return the UID before, or an empty string. Raises: ClusterError."""
+    """Record `seen_uid` as the UID of the cluster. Return the previous UID, or "". Raises: ClusterError."""
     before = await change_cluster_record(hub, name, lambda record: replace(record or NEW_RECORD, uid=seen_uid))
     return before.uid if before else ""
 
 
 async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> bool:
-    """Mark the cluster as belonging to the hub `hub_id`, unless the cluster has that mark already.
+    """Mark the cluster as belonging to the hub `hub_id`, if the cluster does not have this mark already.
 
-    Return whether the cluster held no record of Levelgate before.
+    Return whether the cluster is new: Levelgate's namespace did not exist there.
 
     Raises: ClusterClaimed if the cluster belongs to another hub, ClusterError.
     """
@@ -162,7 +164,7 @@ async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> boo
     is_new = False
     for _ in range(MAX_WRITE_TRIES):
         live = await cluster.get(INSTALLATION)
-        if live is None:  # Created without a hub: if two hubs create it at once, only one of them can set its mark.
+        if live is None:  # Created without a mark. If two hubs do this at once, only one can set a mark.
             is_new = await ensure_namespace(cluster) or is_new
             live = await cluster.apply(record_configmap(INSTALLATION, "installation"), manager=HUB_MANAGER)
         owner = claiming_hub(live)
@@ -179,9 +181,9 @@ async def claim_cluster(cluster: Cluster, name: ClusterName, hub_id: str) -> boo
 
 
 async def release_cluster(cluster: Cluster) -> str:
-    """Remove the mark of the cluster's hub, whichever hub it is, so that another hub may claim the cluster.
+    """Remove the mark of any hub from the cluster, so that another hub may claim the cluster.
 
-    Return the id of the hub before, or an empty string without a mark. Raises: ClusterError.
+    Return the id of the hub whose mark was removed, or an empty string without a mark. Raises: ClusterError.
     """
     lost: ClusterError | None = None
     for _ in range(MAX_WRITE_TRIES):

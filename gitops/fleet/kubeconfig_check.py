@@ -1,7 +1,11 @@
-"""Check of a kubeconfig from an untrusted author: data only, no program, no file of Levelgate's machine.
+"""Check of a kubeconfig from an untrusted author, which may run no program and name no file of Levelgate's machine.
 
-Invariants: a kubeconfig is accepted or rejected as a whole, before any request is sent. An error names place and field,
-and repeats no value, since values are secrets. Source: CVE-2022-24817 (Flux ran the `exec` of kubeconfigs in Secrets).
+Invariants:
+
+- A kubeconfig is accepted or rejected as a whole, before any request is sent.
+- An error names place and field. It repeats no value, because values are secrets.
+
+Source: CVE-2022-24817 (Flux ran the `exec` of kubeconfigs in Secrets).
 """
 
 from __future__ import annotations
@@ -43,20 +47,20 @@ _REFUSED_FIELDS: Final = {
     "client-key": f"{_FILE} `client-key-data`, in base64",
     "certificate-authority": f"{_FILE} `certificate-authority-data`, in base64",
 }
-"""Fields that make a kubeconfig rejected, each with the reason and the remedy."""
+"""Fields because of which a kubeconfig is rejected, each with the reason and the remedy."""
 
 Place = Callable[[str], str]
-"""Function from a path such as `users[0].user` to its name in messages, with the line if that is known."""
+"""Function from a path such as `users[0].user` to the text for messages, with the line if the line is known."""
 
 
 class AccessRefused(ConfigurationError):
-    """Error of credentials that are missing or rejected. No request was sent. A person has to act on the message."""
+    """Failure because credentials are missing or rejected. No request was sent. A person has to act on the message."""
 
 
 def parse_kubeconfig(title: str, data: bytes) -> InlineKubeconfig:
-    """Return the kubeconfig in `data` if it consists of addresses and credentials only.
+    """Return the kubeconfig in `data` if the text contains only addresses and credentials.
 
-    `title` names the place of the text in messages. Raises: AccessRefused.
+    `title` is the name of the place of `data`, for messages. Raises: AccessRefused.
     """
     if len(data) > MAX_KUBECONFIG_BYTES:
         raise AccessRefused(
@@ -64,7 +68,7 @@ def parse_kubeconfig(title: str, data: bytes) -> InlineKubeconfig:
             "write one with this cluster alone"
         )
     found, problems = documents.load(title, data)
-    if problems:  # their messages may quote secrets, so only the line is reported
+    if problems:  # the messages may quote secrets, so only the line is reported
         line = f", line {problems[0].line}" if problems[0].line else ""
         raise AccessRefused(f"{title}{line}: is not YAML that kubectl would read; write a kubeconfig")
     if len(found) != 1:
@@ -74,7 +78,7 @@ def parse_kubeconfig(title: str, data: bytes) -> InlineKubeconfig:
 
 
 def check_kubeconfig(title: str, document: Mapping[str, Any], place: Place) -> InlineKubeconfig:
-    """Return `document` as a kubeconfig. Its unused entries are checked too. Raises: AccessRefused."""
+    """Return `document` as a kubeconfig. Entries that no context uses are checked too. Raises: AccessRefused."""
     for path, cluster in _entries(document, "clusters", "cluster", place):
         check_cluster(cluster, path, place)
     for path, user in _entries(document, "users", "user", place):
@@ -140,7 +144,7 @@ def _check_server(url: str, place: str) -> None:
 
 
 def _split(url: str) -> Any:
-    """Return the parts of `url`. If it is invalid, the parts are empty."""
+    """Return the parts of `url`. If `url` is invalid, the parts are empty."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises ValueError for a port that is not a number

@@ -1,7 +1,8 @@
-"""Value of a `Placement` object in Git, and its reader.
+"""Value and reader of a `Placement` object in Git.
 
-A placement sends objects of its source to clusters, with differences for some clusters. It is read completely or not
-at all. All its mistakes are reported together, each with its line.
+A placement selects objects of a source, and the clusters that get these objects. Overrides patch the objects for some
+clusters. A `Placement` is read completely or not at all. All mistakes of a `Placement` are reported together, each with
+its line.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from renderer.schema.validation import enum_form, object_form
 
 
 class OnUnmatch(StrEnum):
-    """Fate of an object in a cluster to which it no longer goes, while Git still declares it."""
+    """Fate of an object in a cluster that no longer gets the object, while Git still declares the object."""
 
     ORPHAN = "Orphan"
     DELETE = "Delete"
@@ -33,9 +34,9 @@ class OnUnmatch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlainSelector:
-    """Selector of plain objects. An object has to match every field, and one entry of each field.
+    """Selector of plain objects. In every field that is not None, an object has to match at least one entry.
 
-    A field that is None selects all objects. Names may contain `*`.
+    A field that is None matches all objects. Names may contain the wildcard `*`.
 
     A Namespace object counts as being in the namespace of its name. Any other cluster-scoped object is in no namespace,
     so a selector with `namespaces` does not match it.
@@ -51,10 +52,13 @@ class PlainSelector:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSelector:
-    """Selector of instances, by definition and labels, and of plain objects. Names of definitions may contain `*`.
+    """Selector of instances, by definition and labels, and of plain objects. Names of definitions may have wildcards.
 
-    A field that is not given is None. Without any field, all objects match. If only fields for instances are given, no
-    plain object matches. If only fields for plain objects are given, no instance matches.
+    A field that is not set is None. The rules for unset fields:
+
+    - If no field is set, all objects match.
+    - If only fields for instances are set, no plain object matches.
+    - If only fields for plain objects are set, no instance matches.
     """
 
     rgds: tuple[str, ...] | None
@@ -63,16 +67,16 @@ class ObjectSelector:
 
     @property
     def takes_instances(self) -> bool:
-        """Return whether instances can match at all."""
+        """Return whether the selector can match any instance."""
         return self.rgds is not None or self.instances is not None or self.plain is None
 
     @property
     def takes_plain(self) -> bool:
-        """Return whether plain objects can match at all."""
+        """Return whether the selector can match any plain object."""
         return self.plain is not None or (self.rgds is None and self.instances is None)
 
     def matches_definition(self, names: frozenset[str]) -> bool:
-        """Return whether the selector matches a definition. It has several `names` if Git defines its kind twice."""
+        """Return whether the selector matches a definition by its `names`: several if Git defines its kind twice."""
         return self.takes_instances and any(matches_any(self.rgds, name) for name in names)
 
     def matches_instance(self, names: frozenset[str], labels: Mapping[str, str]) -> bool:
@@ -86,7 +90,7 @@ class ObjectSelector:
 class PlacementOverride:
     """Merge patch for instances in the selected clusters.
 
-    It is for instances of the definitions `rgds`, or if `rgds` is None for instances of all definitions.
+    The patch applies to instances of the definitions `rgds`. If `rgds` is None, the patch applies to all instances.
     """
 
     clusters: LabelSelector
@@ -99,7 +103,7 @@ class PlacementOverride:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Placement as a valid `Placement` object in Git declares it.
+    """Declaration of a placement by a valid `Placement` object in Git.
 
     `count` is the number of selected clusters that get the objects. If `count` is None, all selected clusters get them.
     """
@@ -141,16 +145,16 @@ _IDENTITY: Final = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata
 
 
 def read_placement(declared: DeclaredObject) -> Placement | list[Problem]:
-    """Return the placement of one manifest, or all its mistakes."""
+    """Return the placement that a manifest declares, or all mistakes of the manifest."""
     reader = _PlacementReader(declared)
     return reader.value_or_problems(reader.read())
 
 
 class _PlacementReader(FieldProblems):
-    """Reader of one `Placement`. Every method adds the mistakes that it finds to `problems`."""
+    """Reader of one `Placement`. Every method adds a problem to `problems` for each mistake."""
 
     def read(self) -> Placement | None:
-        """Return the placement, or None if there is a mistake."""
+        """Return the placement, or None if the manifest has a mistake."""
         spec = self._read_form()
         objects = spec.get("objects", {})
         instances = self._read_labels("spec.objects.instances", objects.get("instances"))
@@ -175,7 +179,7 @@ class _PlacementReader(FieldProblems):
         )
 
     def _read_form(self) -> dict[str, Any]:
-        """Return the spec without the fields that violate the schema, so that the others can still be checked."""
+        """Return the spec without the fields that violate the schema, so that the remaining fields can be checked."""
         manifest = self.declared.manifest
         if manifest["apiVersion"] != OWN_API_VERSION:
             self.add_problem("apiVersion", f"{manifest['apiVersion']!r} is not known; write {OWN_API_VERSION}")

@@ -1,11 +1,12 @@
-"""Placing of a source: the objects that each cluster gets, and their patches there. Pure.
+"""Placing of a source: the objects that each cluster gets, and the patches for these objects. Pure.
 
 Invariants:
 
-- Uncertainty removes nothing. While a file, a placement or a placed definition cannot be read, every object that was
+- Uncertainty removes no object. While a file, a placement or a placed definition cannot be read, every object that was
   placed and is still declared stays placed.
-- An object brings what it needs: its definition, the CRD of its kind, and its Namespace. A definition brings the
-  definitions of all kinds that it makes. A cluster without a placement of a kind never gets the CRD of that kind.
+- With an object, a cluster also gets the object's definition, the CRD of the object's kind, and the object's Namespace.
+  With a definition, a cluster also gets the definitions of all kinds that the definition creates. A cluster that no
+  placement of a kind selects never gets the CRD of that kind.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def place(
     broken: Collection[str],
     definition_names: Mapping[GroupKind, frozenset[str]],
 ) -> Placed:
-    """Place a source by its placements. Without any placement, all of it goes to `local`.
+    """Assign the objects of a source to clusters by placements. Without placements, `local` gets all objects.
 
     Args:
         previous: Result of the last placing. It matters for objects that are not placed now, or not with certainty.
@@ -64,7 +65,8 @@ def place(
         chosen = {placement.name: choose_clusters(placement, clusters) for placement in ordered}
     shares = placer.share_out(clusters, ordered, chosen)
     is_certain = not broken and not catalog.unreadable_files
-    # A definition whose nodes cannot be read may make kinds of other definitions, which would have to be placed too.
+    # A definition whose nodes cannot be read may create kinds of further definitions, which would have to be placed
+    # too.
     opaque = {outline.group_kind for outline in catalog.broken_outlines if outline.node_kinds is None}
     is_certain &= not any(opaque & share.definitions for share in shares.values())
     declared = frozenset(placer.declared.keys)
@@ -88,8 +90,8 @@ def place(
 def choose_clusters(placement: Placement, clusters: Iterable[ClusterSpec]) -> frozenset[ClusterName]:
     """Return the clusters that get the objects of a placement: the selected clusters, or `count` of them.
 
-    Rendezvous hashing ranks each cluster per placement, independently of the other clusters. So a cluster that joins
-    displaces at most one cluster, and a cluster that leaves is replaced by one.
+    Rendezvous hashing ranks each cluster per placement, independently of all further clusters. So a cluster that is
+    added displaces at most one cluster. A cluster that is removed is replaced by at most one cluster.
     """
     selected = [cluster.name for cluster in clusters if placement.clusters.matches(cluster.labels)]
     ranked = sorted(selected, key=lambda name: (_rank(placement.name, name), name))
@@ -101,7 +103,7 @@ def _rank(placement: str, cluster: ClusterName) -> bytes:
 
 
 def _everything() -> Placement:
-    """Return the implicit placement of a source without placements. It has no name."""
+    """Return the implicit placement for a source without placements. The implicit placement has no name."""
     return Placement(
         name="",
         objects=ObjectSelector(None, None, None),
@@ -115,7 +117,7 @@ def _everything() -> Placement:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedOverride:
-    """Override that applies to a cluster, with the placement that has the override."""
+    """Override that applies to a cluster, with the placement that contains the override."""
 
     placement: Placement
     index: int
@@ -137,7 +139,7 @@ class _Contradiction:
         return f"{self.first} and {self.second} set {self.field_path} differently"
 
     def problem_of(self, keys: Sequence[ObjectKey], cluster: ClusterName) -> Problem:
-        """Return the problem of these instances in a cluster, at the line of the second override."""
+        """Return the problem of the instances `keys` in a cluster, at the line of the second override."""
         message = (
             f"{self}, for {join_names(keys)} in cluster {cluster}; "
             "these objects stay as they are there; make both overrides agree, or remove the field from one"
@@ -151,7 +153,7 @@ class _DeclaredObjects:
     """Objects of one catalog, indexed for placing.
 
     `keys` are in the order of `catalog.objects`. `namespace_objects` are the Namespaces in Git, by name. `crd_objects`
-    are the CRDs in Git, by the kind that each defines.
+    are the CRDs in Git, by the kind that the CRD defines.
     """
 
     keys: Sequence[ObjectKey]
@@ -178,10 +180,10 @@ class _DeclaredObjects:
 
 @dataclass
 class _Placer:
-    """Placing of one catalog. The objects of a placement are selected once, whatever the number of clusters.
+    """Placer of one catalog. The objects of a placement are selected only once for all clusters.
 
-    `names` are the names of all known definitions, by kind. `selected` are the objects of each placement, by its name;
-    `share_out` fills it.
+    `names` are the names of all known definitions, by kind. `selected` are the objects that each placement selects, by
+    the name of the placement. `share_out` fills `selected`.
     """
 
     catalog: Catalog
@@ -198,7 +200,7 @@ class _Placer:
     ) -> dict[ClusterName, ClusterShare]:
         """Return the share of each cluster. Overrides that contradict each other become problems.
 
-        `chosen` are the clusters of each placement, by its name.
+        `chosen` are the clusters of each placement, by the name of the placement.
         """
         keys = tuple(dict.fromkeys(self.declared.keys))
         for placement in placements:
@@ -224,7 +226,7 @@ class _Placer:
         return by_cluster
 
     def find_fates(self, placements: Iterable[Placement]) -> dict[ObjectKey, OnUnmatch]:
-        """Return the fate of each selected object: Delete if all placements that select it say Delete, or Orphan."""
+        """Return the fate of each selected object: Delete if `onUnmatch` of all its placements is Delete, or Orphan."""
         fates: dict[ObjectKey, OnUnmatch] = {}
         for placement in placements:
             for key in self.selected[placement.name]:
@@ -248,7 +250,8 @@ class _Placer:
         objects = self.find_fates(placements)
         kinds: set[GroupKind] = set()
         for placement in placements:
-            # With a label selector, a definition goes along only with an instance that has the labels.
+            # If the placement has a label selector, a cluster gets a definition only with an instance that has the
+            # labels.
             if placement.objects.instances is None:
                 kinds |= {kind for kind, names in self.names.items() if placement.objects.matches_definition(names)}
         definitions = close_definitions(self.catalog, {*kinds, *(key.group_kind for key in objects)})
@@ -258,9 +261,9 @@ class _Placer:
         return ClusterShare(objects, definitions, patches, refused, names)
 
     def _companions(self, objects: Iterable[ObjectKey], definitions: Iterable[GroupKind]) -> Iterator[ObjectKey]:
-        """Yield the objects in Git that others need: their Namespaces, and the CRDs of their kinds.
+        """Yield the objects in Git that `objects` need: the Namespaces of `objects`, and the CRDs of their kinds.
 
-        The kinds that the definitions make count too.
+        CRDs of the kinds that `definitions` create are included.
         """
         kinds = {key.group_kind for key in objects}
         for kind in definitions:
@@ -272,9 +275,9 @@ class _Placer:
     def _patches(
         self, objects: Iterable[ObjectKey], overrides: Sequence[_PlacedOverride], cluster: ClusterName
     ) -> tuple[dict[ObjectKey, tuple[ManifestPatch, ...]], dict[ObjectKey, str]]:
-        """Return the patches of each instance, and the instances whose patches contradict each other, with the reason.
+        """Return the patches of each instance, and each instance whose patches contradict each other, with the reason.
 
-        A contradiction becomes one problem, however many instances it concerns.
+        A contradiction becomes one problem, even if it concerns several instances.
         """
         if not overrides:
             return {}, {}
@@ -309,7 +312,7 @@ class _Placer:
         *,
         is_certain: bool,
     ) -> Iterator[Problem]:
-        """Yield warnings: objects without a placement, selectors without a match, placements with too few clusters."""
+        """Yield warnings about objects without a placement, selectors without a match, and missing clusters."""
         companions = set(self.declared.crd_objects.values())
         for placement in placements:
             taken = self.selected[placement.name]
@@ -347,7 +350,7 @@ class _Placer:
 
 
 def _crd_kind(spec: object) -> GroupKind | None:
-    """Return the kind that `spec`, the `spec` of a CRD, defines, or None if `spec` is not readable."""
+    """Return the kind that a CRD's `spec` defines, or None if `spec` is not readable."""
     match spec:
         case {"group": str(group), "names": {"kind": str(kind)}}:
             return GroupKind(group, kind)

@@ -1,6 +1,7 @@
-"""Projections of the sources: the catalog of each source as each cluster gets it.
+"""Projections of sources: for each cluster, the part of a source's catalog that the cluster gets.
 
-Clusters with equal shares and equal namespace maps share one projection, so that a hundred of them cost as much as one.
+Clusters with equal shares and equal namespace maps share one projection. So a hundred such clusters cost as much as one
+cluster.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ _NO_BRAKE: Final = DeletionBrake(deletions=sys.maxsize)
 
 @dataclass(frozen=True, slots=True)
 class _SourceProjection:
-    """Last projection of one source: its catalogs by cluster.
+    """Last projection of one source: the catalog for each cluster.
 
-    `orphaned` are, by cluster, the objects that Git declares for other clusters and that stay where they exist.
+    `orphaned` are, by cluster, objects that Git declares but the cluster no longer gets. Such an object stays in the
+    cluster if it exists there.
     """
 
     placed: Placed
@@ -42,10 +44,10 @@ class _SourceProjection:
 
 @dataclass
 class FleetProjections:
-    """Sources as each cluster of a fleet gets them. Only `fleet_source` may declare clusters.
+    """Projections of all sources for each cluster of a fleet. Only `fleet_source` may declare clusters.
 
-    `accepted` are the clusters and placements in force, by source, in the form of the record. `definition_digests` are
-    the digests of definitions, by source and kind. The digest of a definition that does not build is empty.
+    `accepted` are the clusters and placements in force, by source, in the form of `FleetRecord`. `definition_digests`
+    are the digests of definitions, by source and kind. The digest of a definition that does not build is empty.
     """
 
     fleet_source: str
@@ -59,7 +61,7 @@ class FleetProjections:
     _projected: dict[str, _SourceProjection] = field(default_factory=dict, init=False)
 
     def update(self, states: Sequence[SourceState], scopes: Mapping[GroupKind, bool]) -> None:
-        """Project the sources. `scopes` maps each served kind to True if it is namespaced."""
+        """Project the sources. `scopes` maps each served kind to True if the kind is namespaced."""
         self._states = {state.catalog.source: state for state in states}
         self._scopes = scopes
         self._placed_earlier = {}
@@ -82,13 +84,14 @@ class FleetProjections:
     def declares_clusters(self) -> bool:
         """Return whether the clusters that Git declares are known.
 
-        They are not while the source of the fleet is unread, or is on hold without any cluster or placement in it.
+        The clusters are unknown while the source of the fleet is unread. They are also unknown while that source is on
+        hold and contains neither a cluster nor a placement.
         """
         state = self._states.get(self.fleet_source)
         return state is not None and not (state.hold and not state.catalog.destinations)
 
     def states_of(self, cluster: ClusterName) -> list[SourceState]:
-        """Return the sources as the cluster gets them, sorted by name."""
+        """Return the projection of each source for the cluster, sorted by name of the source."""
         return [
             replace(
                 state,
@@ -99,7 +102,7 @@ class FleetProjections:
         ]
 
     def project_earlier(self, catalog: Catalog, cluster: ClusterName) -> Catalog:
-        """Project an earlier commit of a source, by the placements of that commit and the clusters of now."""
+        """Project an earlier commit of a source, by the placements of that commit and the present clusters."""
         scopes = {**self._scopes, **scopes_in(catalog)}
         key = catalog.source, catalog.commit
         if key not in self._placed_earlier:  # one placing serves all clusters
@@ -123,10 +126,10 @@ class FleetProjections:
         )
 
     def empty_states(self, sources: Iterable[str]) -> list[SourceState]:
-        """Return the known sources and `sources`, without objects, for a cluster that is to be emptied.
+        """Return all known sources and the named `sources`, without objects, for a cluster that is to be emptied.
 
-        The person who removed the `Cluster` in Git has decided about its objects. So the deletion brake and held
-        commits, which guard against unexpected deletions, do not apply. Windows do.
+        The deletion brake and held commits guard against unexpected deletions. They do not apply, because the person
+        who removed the `Cluster` in Git has decided about the objects. Windows still apply.
         """
         return [
             replace(
@@ -162,7 +165,8 @@ class FleetProjections:
             broken=objects.broken_placements,
             definition_names=definition_names,
         )
-        # The key has the identity of the share, which is cheap: `place` returns equal shares as one value.
+        # The key contains the `id` of the share, which is cheap and enough, because `place` returns equal shares as one
+        # value.
         projected: dict[tuple[int, tuple[tuple[str, str], ...]], Catalog] = {}
         by_cluster: dict[ClusterName, Catalog] = {}
         orphaned: dict[ClusterName, frozenset[ObjectKey]] = {}
@@ -180,7 +184,7 @@ class FleetProjections:
                     previous=before.by_cluster.get(cluster) if before else None,
                 )
             by_cluster[cluster] = projected[key]
-            # The fates of this commit override those of earlier placings, which a restart forgets.
+            # The fates of this commit override the fates of earlier placings. A restart forgets the earlier fates.
             fates = {**placed.unmatched.get(cluster, {}), **placed.fates}
             orphaned[cluster] = frozenset(
                 map_key(declared_key, namespaces, all_scopes)
@@ -202,7 +206,7 @@ def _definition_names(catalogs: Iterable[Catalog]) -> dict[GroupKind, frozenset[
 
 
 def _definition_digests(state: SourceState, before: Mapping[GroupKind, str]) -> dict[GroupKind, str]:
-    """Return the digests of a source's definitions. While a file is unreadable, those of `before` are kept."""
+    """Return the digests of a source's definitions. Keep `before` while the source is held or a file is unreadable."""
     catalog = state.catalog
     current = {
         **dict.fromkeys(catalog.broken, ""),
@@ -212,7 +216,7 @@ def _definition_digests(state: SourceState, before: Mapping[GroupKind, str]) -> 
 
 
 def _without_objects(catalog: Catalog) -> Catalog:
-    """Return the commit with its windows and policies, and without objects and definitions."""
+    """Return the commit with only its windows and policies, without objects and definitions."""
     return Catalog(
         source=catalog.source,
         commit=catalog.commit,
@@ -226,7 +230,8 @@ def _without_objects(catalog: Catalog) -> Catalog:
 def removed_clusters(before: Collection[ClusterName], projections: FleetProjections) -> frozenset[ClusterName]:
     """Return the clusters among `before` that Git no longer declares.
 
-    Return none while the source of the fleet is unread or empty, or has an unreadable file that may declare clusters.
+    The result is empty while the declared clusters are unknown (`declares_clusters`), or while a cluster or a file that
+    may declare clusters is broken.
     """
     if projections.broken_clusters or not projections.declares_clusters:
         return frozenset()

@@ -1,4 +1,7 @@
-"""Reachability of a cluster: a circuit breaker with half-open probes. Pure: times and jitter are arguments.
+"""Reachability of a cluster, by a circuit breaker with half-open probes. Pure: times and jitter are arguments.
+
+While the breaker is closed, calls are sent. After repeated silence, it opens, and calls fail at once. A half-open
+breaker sends one probe. A trouble is a subject, such as a kind, that cannot be read although the cluster answers.
 
 Invariants:
 
@@ -6,7 +9,7 @@ Invariants:
 - While the breaker is open, no call is sent but one probe at a time.
 - Only silence opens the breaker. A refusal by the server is an answer.
 
-Times are seconds of one clock that never goes back.
+Times are seconds of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from applier.backoff import exponential_backoff
 from renderer.frozen import dataclass
 
 MAX_FAILURES: Final = 5
-"""Minimum number of failures in a row that open the breaker."""
+"""Number of failures in a row that are needed to open the breaker."""
 
 MAX_SILENCE_SECONDS: Final = 10.0
 """Minimum time in seconds from the first of these failures until the breaker opens.
@@ -30,17 +33,17 @@ Many requests that fail at the same moment are one event, which must not open th
 
 _FIRST_PROBE_SECONDS: Final = 1.0
 _LAST_PROBE_SECONDS: Final = 30.0
-"""Seconds before the first probe, and longest wait between two. Jitter makes each wait up to twice as long."""
+"""Seconds before the first probe, and longest wait between two probes. Jitter can double each wait."""
 
 SLOW_SECONDS: Final = 10.0
 """Seconds after which the answer to one read is slow, retries and their waits included."""
 
 _MAX_SLOW_ANSWERS: Final = 3
-"""Slow answers in a row that make a cluster slow."""
+"""Number of slow answers in a row after which a cluster counts as slow."""
 
 
 class ReachState(StrEnum):
-    """State of a cluster in the fleet, as people see it."""
+    """State of a cluster in the fleet, in the words that people see."""
 
     ENGAGED = "Engaged"
     DEGRADED = "Degraded"
@@ -51,7 +54,7 @@ class ReachState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Reachability of one cluster, from the calls made so far."""
+    """Reachability of one cluster, derived from all calls so far."""
 
     has_answered: bool
     """True from the first answer on."""
@@ -85,22 +88,22 @@ class Reach:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the breaker is open, so that no call is sent."""
+        """Return whether the breaker is open. While it is open, no call except probes is sent."""
         return self.opened_at is not None
 
     @property
     def is_slow(self) -> bool:
-        """Return whether the last answers were slow, without a fast one in between."""
+        """Return whether the last answers were all slow."""
         return self.slow_answers >= _MAX_SLOW_ANSWERS
 
 
 def begin_reach(now: float, *, max_silence_seconds: float = MAX_SILENCE_SECONDS) -> Reach:
-    """Return the state before the first call. Calls are sent; the cluster counts as unreachable until it answers."""
+    """Return the state before the first call. The breaker is closed, but the cluster counts as unreachable."""
     return Reach(has_answered=False, silent_since=now, max_silence_seconds=max_silence_seconds)
 
 
 def record_answer(reach: Reach, *, seconds: float = 0.0) -> Reach:
-    """Return the state after an answer, a refusal included, which took `seconds`. Troubles remain."""
+    """Return the state after an answer, or a refusal, that took `seconds`. Troubles remain."""
     return Reach(
         has_answered=True,
         silent_since=None,
@@ -113,7 +116,7 @@ def record_answer(reach: Reach, *, seconds: float = 0.0) -> Reach:
 
 def record_failure(reach: Reach, now: float, *, jitter: float) -> Reach:
     """Return the state after a call without an answer. `jitter` is in [0, 1)."""
-    # Such a call was sent before the breaker opened, so it tells nothing new.
+    # A call that fails while the breaker is open was sent before the opening, so its failure adds no information.
     if reach.is_open:
         return reach
     silent_since = now if reach.silent_since is None or not reach.failures else reach.silent_since
@@ -124,14 +127,14 @@ def record_failure(reach: Reach, now: float, *, jitter: float) -> Reach:
 
 
 def begin_probe(reach: Reach, now: float) -> Reach | None:
-    """Return the state with the probe of the half-open breaker in flight, or None if no probe may be sent now."""
+    """Return the state with a probe in flight, or None if no probe may be sent now."""
     if not reach.is_open or reach.is_probing or now < reach.probe_at:
         return None
     return replace(reach, is_probing=True)
 
 
 def end_probe(reach: Reach, now: float, *, is_answered: bool, jitter: float) -> Reach:
-    """Return the state after a probe. If another call has closed the breaker, the probe counts as a call."""
+    """Return the state after a probe. If another call has closed the breaker, the probe counts as an ordinary call."""
     ended = replace(reach, is_probing=False)
     if is_answered:
         return record_answer(ended)
@@ -142,7 +145,7 @@ def end_probe(reach: Reach, now: float, *, is_answered: bool, jitter: float) -> 
 
 
 def probe_wait(failed_probes: int, jitter: float) -> float:
-    """Return the seconds until the next probe: 1 to 2, doubled after each failed probe, at most 30 to 60."""
+    """Return the seconds until the next probe: 1 to 2, doubled after each failed probe up to 30 to 60."""
     return exponential_backoff(failed_probes, _FIRST_PROBE_SECONDS, _LAST_PROBE_SECONDS) * (1.0 + jitter)
 
 
@@ -159,7 +162,7 @@ def clear_trouble(reach: Reach, subject: str) -> Reach:
 
 
 def reach_state(reach: Reach, *, is_paused: bool, is_removed: bool) -> ReachState:
-    """Return the state that people see. A removal or pause in Git overrides what the calls have shown."""
+    """Return the state that people see. A removal or a pause in Git overrides the result of the calls."""
     if is_removed:
         return ReachState.REMOVED
     if is_paused:
@@ -170,7 +173,7 @@ def reach_state(reach: Reach, *, is_paused: bool, is_removed: bool) -> ReachStat
 
 
 def describe_troubles(reach: Reach) -> tuple[str, ...]:
-    """Return why a cluster is degraded, one clause per cause.
+    """Return the causes for which a cluster is degraded, one clause for each cause.
 
     A clause does not change while its cause lasts, because each new text is logged and recorded.
     """

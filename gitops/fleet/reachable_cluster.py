@@ -1,8 +1,11 @@
 """Circuit breaker around a cluster. While the cluster is silent, calls fail at once.
 
-Each call reports whether the cluster answers. A call that fails without an HTTP status had no answer; every other
-failure is an answer. Two outcomes tell nothing. One is an error before a request is sent, such as a write that the
-Lease forbids. The other is a result from memory, such as discovery.
+The outcome of each call shows whether the cluster answers:
+
+- A call that fails as unavailable, or with an unknown outcome, and without an HTTP status had no answer.
+- A failure with an HTTP status is an answer.
+- An error before a request is sent shows nothing, such as a write that the Lease forbids.
+- A result from memory shows nothing, such as cached discovery.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ PROBE_SECONDS: Final = 10.0
 """Timeout of a probe in seconds."""
 
 _DISCOVERY: Final = "discovery"
-"""Subject of the trouble that the API server does not tell the kinds of some groups."""
+"""Name of the trouble "the API server of some groups does not list their kinds"."""
 
 
 @dataclass
@@ -41,7 +44,7 @@ class ReachMonitor:
 
     `probe` sends one request without retries, and raises ClusterError or ConfigurationError if it fails. `on_change` is
     called after each change of the state. `delayed_requests` counts the requests that waited for flow control; the
-    duration of such a call does not tell how slow the server is. `max_silence_seconds`: see `Reach`.
+    duration of a call with such a wait is not the response time of the server. `max_silence_seconds`: see `Reach`.
     """
 
     name: ClusterName
@@ -60,9 +63,9 @@ class ReachMonitor:
 
     @property
     def unreachable_since(self) -> datetime | None:
-        """Return since when the cluster has been silent, or None if it answers.
+        """Return the begin of the silence of the cluster, or None if the cluster answers.
 
-        The time is that of the wall clock as it is set now.
+        The time is relative to the present setting of the wall clock.
         """
         begun = self.reach.silent_since
         is_silent = self.reach.is_open or not self.reach.has_answered
@@ -71,7 +74,7 @@ class ReachMonitor:
         return self.clock.now() - timedelta(seconds=self.elapsed() - begun)
 
     def check(self) -> None:
-        """Check that the breaker is closed. Raises: Unavailable if it is open."""
+        """Check that the breaker is closed. Raises: Unavailable if the breaker is open."""
         if self.reach.is_open and (since := self.unreachable_since):
             raise Unavailable(
                 f"cluster {self.name} has not answered since {timestamp(since)}; Levelgate tries it again by itself, "
@@ -88,7 +91,7 @@ class ReachMonitor:
                 await self.clock.sleep(1.0)  # another caller has a probe in flight
 
     async def probe_if_due(self) -> bool:
-        """Send a probe if one is due and none is in flight. Return whether one was sent."""
+        """Send a probe if it is due and no probe is in flight. Return whether a probe was sent."""
         if (probing := reach.begin_probe(self.reach, self.elapsed())) is None:
             return False
         self._set(probing)
@@ -101,7 +104,7 @@ class ReachMonitor:
             is_answered = not _is_silence(error)
         except (ConfigurationError, TimeoutError):
             pass
-        finally:  # after a cancellation too: otherwise no probe would ever be sent again
+        finally:  # also after a cancellation: otherwise no further probe would be sent
             self._set(reach.end_probe(self.reach, self.elapsed(), is_answered=is_answered, jitter=self.rng()))
         return True
 
@@ -139,7 +142,7 @@ class ReachMonitor:
         self._set(reach.record_failure(self.reach, self.elapsed(), jitter=self.rng()))
 
     def note_discovery(self, discovery: Discovery) -> None:
-        """Record the API groups whose aggregated server does not tell its kinds as a trouble."""
+        """Record a trouble if the aggregated API server of a group does not list its kinds. Otherwise clear it."""
         message = f"the API server of {', '.join(sorted(discovery.stale_groups))} does not answer; check its APIService"
         changed = (
             reach.record_trouble(self.reach, _DISCOVERY, message)
@@ -149,7 +152,7 @@ class ReachMonitor:
         self._set(changed)
 
     def _answer_seconds(self, begun: float, delayed: int) -> float:
-        """Return the seconds since `begun`, or 0 if a request has waited for flow control since the count `delayed`."""
+        """Return the seconds since `begun`, or 0 if a request has been delayed since the count was `delayed`."""
         return self.elapsed() - begun if self.delayed_requests() == delayed else 0.0
 
     def _record_error(self, error: ClusterError, seconds: float, subject: str) -> None:
@@ -159,7 +162,7 @@ class ReachMonitor:
             self.record_answer(seconds)
             if subject == _DISCOVERY or (subject and isinstance(error, Denied | Unavailable)):
                 self._set(reach.record_trouble(self.reach, subject, str(error)))
-            elif subject:  # an answer such as 404 shows that the subject may be read
+            elif subject:  # an answer such as 404 shows that the read is permitted
                 self._set(reach.clear_trouble(self.reach, subject))
 
     def _set(self, changed: Reach) -> None:
@@ -179,8 +182,8 @@ def _is_silence(error: ClusterError) -> bool:
 class ReachableCluster:
     """`applier.cluster.Cluster` behind the breaker of `monitor`: while it is open, every call raises Unavailable.
 
-    With `tells_troubles`, a kind that may not be listed or watched becomes a trouble of the cluster. A cluster that is
-    read as another user goes without, because only that user lacks the permission.
+    With `tells_troubles`, a kind that may not be listed or watched becomes a trouble of the cluster. For reads as
+    another user, `tells_troubles` is False, because only that user lacks the permission.
     """
 
     cluster: Cluster
@@ -263,7 +266,7 @@ class ReachableCluster:
         return self._watch(subject)
 
     async def _observe_events(self, events: AsyncIterator[WatchEvent]) -> AsyncGenerator[WatchEvent, None]:
-        """Yield the events of a watch. Each event counts as an answer. A watch that breaks off counts as silence."""
+        """Yield the events of a watch. Each event counts as an answer. An interrupted watch counts as silence."""
         while True:
             try:
                 event = await anext(events)

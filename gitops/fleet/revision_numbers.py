@@ -1,7 +1,7 @@
-"""Numbers of definition revisions, the same in all clusters of a fleet: one number for one content of a definition.
+"""Numbers of definition revisions. Each content of a definition has the same number in all clusters of a fleet.
 
-Invariant: no number is issued twice. So the numbers in a cluster have gaps: for revisions that never reached it, and
-for contents that Git replaced before any cluster used them.
+Invariant: no number is issued twice. So the numbers in a cluster have gaps: the numbers of revisions that never reached
+the cluster, and of contents that Git replaced before any cluster used them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from renderer.identity import GroupKind
 from renderer.render.model import NewRevision
 
 MAX_CONTENTS: Final = MAX_UNUSED_REVISIONS + 1
-"""Number of contents of one definition whose numbers are kept: the newest, and as many others as a cluster keeps."""
+"""Number of contents of one definition whose numbers are kept: the newest content, and as many old ones as a cluster
+keeps.
+"""
 
 MAX_NUMBER: Final = 1_000_000_000
 """Highest number that the hub learns from a cluster. A definition that changes each second reaches it in thirty years.
@@ -32,21 +34,22 @@ Numbers are shared. Without this limit, a cluster with a number near the largest
 class RevisionNumbers:
     """Numbers of one source's revisions, `{kind: {digest: number}}`.
 
-    A content that came back has its newest number. Per kind, the `MAX_CONTENTS` highest numbers are kept.
+    If a content returned to Git after another content, only its newest number is kept. The `MAX_CONTENTS` highest
+    numbers of each kind are kept.
     """
 
     by_kind: Mapping[GroupKind, Mapping[str, int]] = field(default_factory=dict)
 
     def highest(self, kind: GroupKind) -> int:
-        """Return the highest number of a kind, or 0 if it has no number."""
+        """Return the highest number of a kind, or 0 if the kind has no number."""
         return max(self.by_kind.get(kind, {}).values(), default=0)
 
     def number_of(self, kind: GroupKind, digest: str) -> int:
-        """Return the number of a content, or 0 if it has no number."""
+        """Return the number of a content, or 0 if the content has no number."""
         return self.by_kind.get(kind, {}).get(digest, 0)
 
     def with_number(self, kind: GroupKind, digest: str, issued: int) -> RevisionNumbers:
-        """Return these numbers with `issued` for one more content. A higher number of that content stays."""
+        """Return these numbers with the number `issued` for a content. A higher number of the content stays."""
         contents = {**self.by_kind.get(kind, {}), digest: max(issued, self.number_of(kind, digest))}
         return RevisionNumbers({**self.by_kind, kind: _newest(contents, MAX_CONTENTS)})
 
@@ -60,7 +63,7 @@ class RevisionNumbers:
         return RevisionNumbers(found)
 
     def without_contents_but_of(self, defined: Iterable[GroupKind]) -> RevisionNumbers:
-        """Return these numbers. If a kind is not `defined` any more, only its highest number is kept."""
+        """Return these numbers. For a kind that is no longer `defined`, only the highest number is kept."""
         kept = frozenset(defined)
         return RevisionNumbers(
             {
@@ -70,7 +73,7 @@ class RevisionNumbers:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the form that `parse_numbers` reads."""
+        """Return the numbers as JSON values, in the form that `parse_numbers` reads."""
         return {"/".join(kind): dict(contents) for kind, contents in self.by_kind.items()}
 
 
@@ -80,7 +83,7 @@ NumbersBySource = Mapping[str, RevisionNumbers]
 
 
 def parse_numbers(value: Mapping[str, Any]) -> RevisionNumbers:
-    """Read the form of `as_json`. Skip unreadable entries: the hub learns their numbers from clusters again."""
+    """Parse the form of `as_json`. Skip unreadable entries, because the hub learns the numbers again from clusters."""
     found: dict[GroupKind, Mapping[str, int]] = {}
     for name, contents in value.items():
         kind = name.split("/")
@@ -91,7 +94,7 @@ def parse_numbers(value: Mapping[str, Any]) -> RevisionNumbers:
 
 
 def numbers_in(records: Iterable[Object]) -> dict[str, RevisionNumbers]:
-    """Return the numbers in the metadata of stored revisions, ControllerRevisions of one cluster, by source."""
+    """Return the numbers in the metadata of one cluster's stored revisions (ControllerRevisions), by source."""
     found: dict[str, dict[GroupKind, dict[str, int]]] = {}
     for source, kind, digest, issued in _stored_numbers(records):
         contents = found.setdefault(source, {}).setdefault(kind, {})
@@ -119,10 +122,11 @@ def merge_numbers(first: NumbersBySource, second: NumbersBySource) -> dict[str, 
 
 
 def find_number(numbers: NumbersBySource, revision: NewRevision, *, is_current: bool) -> int:
-    """Return the number of a revision's content, or 0 if the content needs a new number.
+    """Return the number of the content of `revision`, or 0 if the content needs a new number.
 
-    `revision.number` is the lowest number that is free in the revision's cluster, so a lower number does not fit. If a
-    content `is_current` in Git but is not the newest, it has come back. It needs a new number, as in a single cluster.
+    `revision.number` is the lowest number that is free in the revision's cluster, so a lower number cannot be used. If
+    a content `is_current` in Git and its number is not the highest, the content has returned to Git. Then the content
+    needs a new number. A single cluster numbers a returned content in the same way.
     """
     known = max((of_source.number_of(revision.kind, revision.digest) for of_source in numbers.values()), default=0)
     newest = numbers.get(revision.source, NO_NUMBERS).highest(revision.kind)
@@ -130,11 +134,11 @@ def find_number(numbers: NumbersBySource, revision: NewRevision, *, is_current: 
 
 
 def issue_number(numbers: NumbersBySource, revision: NewRevision) -> NumbersBySource:
-    """Return the numbers with one for a revision that is current in Git.
+    """Return the numbers, with a number for `revision`, which is current in Git.
 
-    If the content has a number, that number is used. Otherwise the new number is above all numbers of the kind, and not
-    below `revision.number`. Numbers of all sources count, so a kind continues its numbers when another source defines
-    it.
+    If `find_number` returns a number for the content, that number is used. Otherwise the new number is above all
+    numbers of the kind, and not below `revision.number`. Numbers of all sources count, so the numbers of a kind
+    continue if another source defines the kind.
     """
     issued = find_number(numbers, revision, is_current=True) or max(
         1 + max((of_source.highest(revision.kind) for of_source in numbers.values()), default=0), revision.number

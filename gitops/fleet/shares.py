@@ -15,12 +15,11 @@ from renderer.identity import GroupKind, ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class ClusterShare:
-    """Share of one cluster in a source. Clusters with equal shares have the same value.
+    """Share of one cluster in a source: the objects that the cluster gets, with their patches.
 
-    `objects` are instances and plain objects, each with its fate once the object no longer goes to the cluster. The
-    `patches` of an instance are applied in order. An object in `refused` stays as it is in the cluster, for the reason
-    given there.
-    `placements` are the names of the placements that select the cluster.
+    `objects` are instances and plain objects. The value is the fate of the object for the time when the cluster no
+    longer gets it. The `patches` of an instance are applied in order. An object in `refused` stays unchanged in the
+    cluster. The value in `refused` is the reason. `placements` are the names of the placements that select the cluster.
     """
 
     objects: Mapping[ObjectKey, OnUnmatch]
@@ -42,19 +41,19 @@ NO_SHARE: Final = ClusterShare({}, frozenset(), {}, {}, ())
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Result of placing one source."""
+    """Result of the placing of one source."""
 
     by_cluster: Mapping[ClusterName, ClusterShare]
-    """Share of each declared cluster, which may be empty, and of `local`, even if that is not declared."""
+    """Share of each declared cluster, and of `local` even if it is not declared. A share may be empty."""
 
     fates: Mapping[ObjectKey, OnUnmatch]
-    """Fate of each selected object in clusters to which it does not go."""
+    """Fate of each selected object in a cluster that does not get the object."""
 
     unmatched: Mapping[ClusterName, Mapping[ObjectKey, OnUnmatch]]
-    """Objects in Git that went to a cluster before and no longer do, until they go there again or leave Git."""
+    """Objects in Git that a cluster got before and does not get now, each with its fate, by cluster."""
 
     is_certain: bool
-    """False if an object that a share leaves out may belong to it. Such an object is kept wherever it exists."""
+    """False if an object that a share leaves out may belong to the share. Then the object is kept in each cluster."""
 
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
@@ -67,14 +66,14 @@ NOTHING_PLACED: Final = Placed({}, {}, {}, is_certain=True, problems=(), warning
 def find_unmatched_objects(
     share: ClusterShare, cluster: ClusterName, previous: Placed, declared: Collection[ObjectKey]
 ) -> dict[ObjectKey, OnUnmatch]:
-    """Return the declared objects that went to the cluster before, and do not now."""
+    """Return the declared objects that the cluster got before and does not get now, each with its fate."""
     before = previous.by_cluster.get(cluster, NO_SHARE).objects
     ever_placed = {**previous.unmatched.get(cluster, {}), **before}
     return {key: fate for key, fate in ever_placed.items() if key in declared and key not in share.objects}
 
 
 def keep_previous(share: ClusterShare, before: ClusterShare, declared: Collection[ObjectKey]) -> ClusterShare:
-    """Return `share` with the `declared` objects of the share `before` added, each with its patches in `before`."""
+    """Return `share` with the `declared` objects of the share `before` added. Added objects keep their patches."""
     kept = {key: fate for key, fate in before.objects.items() if key in declared and key not in share.objects}
     if not kept and before.definitions <= share.definitions:
         return share

@@ -1,4 +1,4 @@
-"""Warnings about selectors of placements that match nothing, most often because of a misspelled name."""
+"""Warnings about selectors of placements that match nothing. The most frequent cause is a misspelled name."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from renderer.kinds import PLACEMENT
 class PlacedObjects:
     """Names and labels of a source's objects that a placement could select.
 
-    `labels` are those of instances, each with the names of its definition. `namespaces` and `kinds` are those of plain
-    objects. If `is_certain` is false, unreadable files may contain further objects.
+    `labels` are the labels of instances, each with the names of the instance's definition. `namespaces` and `kinds`
+    belong to plain objects. If `is_certain` is False, unreadable files may contain further objects.
     """
 
     definitions: frozenset[str]
@@ -40,9 +40,9 @@ def find_unmatched_placements(
     held: PlacedObjects,
     clusters: Collection[ClusterSpec],
 ) -> Iterator[UnmatchedSelector]:
-    """Yield the selectors, and entries of selectors, that match no object or no cluster.
+    """Yield each selector, and each entry of a selector, that matches no object or no cluster.
 
-    `documents` are the objects in Git that give each problem its line.
+    `documents` are the declared objects in Git, from which each problem gets its line.
     """
     declared_by_name: Mapping[str, DeclaredObject] = {
         document.manifest["metadata"]["name"]: document

@@ -1,1 +1,1 @@
-"""Forges behind one port: GitHub, GitLab and Gitea, with their pull requests, comments and commit statuses."""
+"""Access to forges (GitHub, GitLab, Gitea) through one port: pull requests, comments and commit statuses."""

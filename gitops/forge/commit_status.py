@@ -1,4 +1,4 @@
-"""Commit statuses: the judgement of a commit, as requests to each forge.
+"""Commit statuses: the verdict on a commit, and the requests that write this verdict to each forge.
 
 Sources: GitHub, REST API, "Create a commit status". Gitea accepts the same request. GitLab, Commits API, "Set commit
 pipeline status".
@@ -14,7 +14,7 @@ from renderer.frozen import dataclass
 
 
 class ReviewVerdict(StrEnum):
-    """Judgement of a commit, in GitHub's words."""
+    """Verdict on a commit. The values are GitHub's states of a commit status."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -24,12 +24,12 @@ class ReviewVerdict(StrEnum):
 
 _GITLAB_STATES = {ReviewVerdict.FAILURE: "failed", ReviewVerdict.ERROR: "failed"}
 _MAX_GITHUB_CHARACTERS, _MAX_GITLAB_CHARACTERS = 140, 255
-"""Largest number of characters in a description."""
+"""Largest number of characters that the forge accepts in the description of a status."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitStatus:
-    """Judgement of a commit under a name that Levelgate owns. `url` leads to details, and may be empty."""
+    """Verdict on a commit, under a name that only Levelgate uses. `url` links to details, and may be empty."""
 
     commit: str
     verdict: ReviewVerdict
@@ -38,7 +38,7 @@ class CommitStatus:
     url: str = ""
 
     def github_request(self, project: str) -> tuple[str, dict[str, str]]:
-        """Return the path and body for GitHub and Gitea. `project` is `owner/name`."""
+        """Return the path and body of the request to GitHub or Gitea. `project` is `owner/name`."""
         return f"/repos/{project}/statuses/{self.commit}", self._with_link(
             {
                 "state": str(self.verdict),
@@ -48,7 +48,7 @@ class CommitStatus:
         )
 
     def gitlab_request(self, project: str) -> tuple[str, dict[str, str]]:
-        """Return the path and body for GitLab. `project` is its full path, groups included."""
+        """Return the path and body of the request to GitLab. `project` is the project's full path, with groups."""
         state = _GITLAB_STATES.get(self.verdict, str(self.verdict))
         body = {"state": state, "name": self.name, "description": truncate(self.text, _MAX_GITLAB_CHARACTERS)}
         return f"/projects/{quote(project, safe='')}/statuses/{self.commit}", self._with_link(body)

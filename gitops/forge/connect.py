@@ -1,4 +1,4 @@
-"""The forge of a repository and the connection to it, from configuration and the repository's URL."""
+"""The forge of a repository, found by configuration and the repository's URL, and the connection to the forge."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ForgeKind(StrEnum):
-    """Forges that have an adapter, by their name in the configuration."""
+    """Kinds of forges that have an adapter. Each value is the name in the configuration."""
 
     GITHUB = "github"
     GITLAB = "gitlab"
@@ -41,21 +41,21 @@ _ADAPTERS: Final[Mapping[ForgeKind, tuple[type[GitHub] | type[GitLab], Callable[
     ForgeKind.GITEA: (Gitea, partial(Rest, scheme="token ")),
     ForgeKind.GITLAB: (GitLab, partial(Rest, header="PRIVATE-TOKEN", scheme="")),
 }
-"""Adapter of each forge, and its HTTP client with the header for the token."""
+"""Adapter of each kind of forge, and the constructor of an HTTP client that sends the token in the right header."""
 
 _API_PATHS: Final = {ForgeKind.GITHUB: "/api/v3", ForgeKind.GITEA: "/api/v1", ForgeKind.GITLAB: "/api/v4"}
 
 
 class UnknownForge(GitopsError):
-    """Failure to find the forge of a repository. Its text says which option to add."""
+    """Failure to find the forge of a repository. The text names the option to add."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForgeProject:
     """Repository at a forge.
 
-    `api` is the URL of the forge's API, `project` the name of the repository there. `login` is the user name of the
-    token. It is needed only for a token that may not ask the forge for that name, and may otherwise be empty.
+    `api` is the URL of the forge's API. `project` is the name of the repository at the forge. `login` is the user name
+    of the token. It is needed only if the token may not request this name from the forge, and may otherwise be empty.
     """
 
     kind: ForgeKind
@@ -70,7 +70,8 @@ class ForgeProject:
     ) -> ForgeProject:
         """Return the project of the repository at `url`. Empty arguments are derived from the URL.
 
-        Raises: UnknownForge if the kind, API or project cannot be derived, or the API is not a safe place for a token.
+        Raises: UnknownForge if the kind, API or project cannot be derived, or if `_check_api_url` rejects the API's
+        URL.
         """
         address = _parse_url(RepositoryAddress.from_url, url)
         if not (kind or address.host in _KINDS_BY_HOST):
@@ -96,7 +97,7 @@ class ForgeProject:
 def _check_api_url(api: str) -> str:
     """Return the URL `api` if a token may be sent there.
 
-    It has to begin with https, or with http for this machine, and must not contain a credential.
+    The URL has to begin with https, or with http for this machine. It must not contain a credential.
 
     Raises: UnknownForge if the URL is rejected.
     """

@@ -1,7 +1,7 @@
 """Adapters for GitHub and Gitea. Gitea's interface equals GitHub's except for a few names.
 
-Sources: the REST reference of GitHub ("Pulls", "Issue comments", "Commit statuses", "Best practices"); the OpenAPI
-description of Gitea.
+Sources: REST reference of GitHub ("Pulls", "Issue comments", "Commit statuses", "Best practices"); OpenAPI description
+of Gitea.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from renderer.frozen import dataclass
 class GitHub:
     """Repository at GitHub. `project` is `owner/name`.
 
-    `configured_login` is the user name of the token. If it is empty, the forge is asked for that name.
+    `configured_login` is the user name of the token. If it is empty, the adapter requests the name from the forge.
     """
 
     rest: Rest
@@ -78,7 +78,7 @@ class GitHub:
                 head=f"{self.project.partition('/')[0]}:{branch}",
                 **self.page_parameters,
             )
-        except TooManyItems as cut:  # the newest pull requests come first, and only these matter
+        except TooManyItems as cut:  # the list begins with the newest pull requests: only these matter
             pulls = list(cut.items)
         return [pull for pull in pulls if pull]
 
@@ -93,7 +93,7 @@ class GitHub:
 
 @dataclass(frozen=True, slots=True)
 class Gitea(GitHub):
-    """Repository at Gitea or Forgejo. Their lists ignore the filter `head`, so that every item is checked."""
+    """Repository at Gitea or Forgejo. Both forges ignore the list filter `head`, so every item is checked."""
 
     max_comment_bytes: ClassVar[int] = 262_144
     page_parameters: ClassVar[Mapping[str, int]] = {"limit": 50}
@@ -112,6 +112,6 @@ def _parse_comment(data: Mapping[str, Any]) -> Comment:
 
 
 def _is_from(data: Mapping[str, Any], project: str, branch: str) -> bool:
-    """Return whether a pull request comes from a branch of the project itself: a fork may have the same branch name."""
+    """Return whether a pull request is from `branch` of the project itself, and not from the same name in a fork."""
     head = data["head"]
     return head.get("ref") == branch and ((head.get("repo") or {}).get("full_name") or "").lower() == project.lower()

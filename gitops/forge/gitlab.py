@@ -1,4 +1,4 @@
-"""Adapter for GitLab, where a pull request is called a merge request, and a comment a note.
+"""Adapter for GitLab, which calls a pull request a merge request, and a comment a note.
 
 Source: GitLab's REST reference ("Merge requests", "Notes", "Commits", "Rate limits").
 """
@@ -21,9 +21,9 @@ _STATES = {"opened": PullState.OPEN, "merged": PullState.MERGED}
 
 @dataclass(frozen=True, slots=True)
 class GitLab:
-    """Project at GitLab. `project` is its full path, groups included.
+    """Project at GitLab. `project` is the full path of the project, with its groups.
 
-    `configured_login` is the user name of the token. If it is empty, the forge is asked for that name.
+    `configured_login` is the user name of the token. If it is empty, the adapter requests the name from the forge.
     """
 
     rest: Rest
@@ -97,14 +97,14 @@ class GitLab:
 
 
 def _parse_pull(data: Mapping[str, Any]) -> PullRequest:
-    """Return the pull request of a merge request, which lacks its `sha` while its branch has no commit."""
+    """Return the pull request for a merge request. The field `sha` is null while the branch has no commit."""
     state = _STATES.get(data["state"], PullState.CLOSED)
     head, base = str(data["sha"] or ""), str(data["target_branch"])
     return PullRequest(int(data["iid"]), head, base, state, str(data.get("web_url") or ""))
 
 
 def _parse_own_pull(data: Mapping[str, Any]) -> PullRequest | None:
-    """Return the pull request, or None for that of a fork, which may have a branch of the same name."""
+    """Return the pull request, or None if it is from a fork. A fork may have a branch of the same name."""
     return _parse_pull(data) if data["source_project_id"] == data["target_project_id"] else None
 
 

@@ -1,4 +1,4 @@
-"""Port to a forge, with its values and errors, as reviews and proposed reverts need it."""
+"""Port to a forge: the operations that reviews and proposed reverts need, with their values and errors."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from renderer.frozen import dataclass
 
 
 class ForgeError(GitopsError):
-    """Failure of a request to a forge. Its text names the request and the reason. A later attempt may succeed."""
+    """Failure of a request to a forge. The text names the request and the reason. A later attempt may succeed."""
 
 
 class ForgeRefused(ForgeError):
-    """A request that fails every time, until a person changes the token, a permission or the configuration."""
+    """Failure of a request that will fail again until a person changes the token, a permission or the configuration."""
 
 
 class ForgeNotFound(ForgeRefused):
-    """A request for something that does not exist or that the token may not see."""
+    """Failure of a request for an object of the forge that does not exist or that the token may not read."""
 
 
 class CommentTooLong(ForgeRefused):
-    """A comment that the forge refuses for its form or length."""
+    """Refusal of a comment by the forge because of the form or length of the comment."""
 
 
 class TooManyItems(ForgeRefused):
-    """List with more pages than are read. `items` are those of the pages that were read."""
+    """Failure to read a list with too many pages. `items` are the items of the pages that were read."""
 
     def __init__(self, text: str, items: Sequence[Any]) -> None:
         super().__init__(text)
@@ -37,7 +37,7 @@ class TooManyItems(ForgeRefused):
 
 
 class RateLimited(ForgeError):
-    """A forge that permits no request before `until`."""
+    """Refusal of a request because of a rate limit. The forge permits the next request at `until`."""
 
     def __init__(self, text: str, until: datetime) -> None:
         super().__init__(text)
@@ -45,7 +45,7 @@ class RateLimited(ForgeError):
 
 
 class PullState(StrEnum):
-    """States of a pull request, as all forges tell them apart."""
+    """State of a pull request. All forges distinguish these states."""
 
     OPEN = "open"
     MERGED = "merged"
@@ -54,7 +54,7 @@ class PullState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """Pull request, without its text. `head` is the id of its newest commit, `base` the name of its target branch."""
+    """Pull request, without the text. `head` is the id of the newest commit, `base` the name of the target branch."""
 
     number: int
     head: str
@@ -65,7 +65,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """Comment on a pull request. `author` is the user name, `body` Markdown."""
+    """Comment on a pull request. `author` is the user name of the author. `body` is Markdown."""
 
     id: int
     author: str
@@ -78,7 +78,7 @@ class Forge(Protocol):
 
     @property
     def max_comment_bytes(self) -> int:
-        """Return the length of the longest comment, in bytes of UTF-8."""
+        """Return the length of the longest comment that the forge accepts, in bytes of UTF-8."""
 
     def head_ref(self, number: int) -> str:
         """Return the Git ref of the head of a pull request."""
@@ -103,12 +103,12 @@ class Forge(Protocol):
     async def delete_comment(self, number: int, comment: Comment) -> None: ...
 
     async def set_status(self, status: CommitStatus) -> None:
-        """Write a commit status. A commit for which the forge keeps none is skipped."""
+        """Write a commit status. If the forge stores no status for the commit, do nothing."""
 
     async def get_default_branch(self) -> str: ...
 
     async def list_pulls_from(self, branch: str) -> Sequence[PullRequest]:
-        """Return the pull requests from `branch` of this repository, in any state. Those of forks are omitted."""
+        """Return the pull requests from `branch` of this repository, in any state. Branches of forks do not count."""
 
     async def create_pull(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
         """Open a pull request from an existing branch into the branch `base`."""

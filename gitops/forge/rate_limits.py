@@ -1,7 +1,8 @@
 """Rate limits of a forge, learned from its responses.
 
-Sources: RFC 9110, 10.2.3 (Retry-After). GitHub, "Rate limits for the REST API": refusals are 403 or 429, and may lack a
-time. GitLab, "User and IP rate limits".
+GitHub refuses with status 403 or 429, and a refusal may lack the time of the next permitted request.
+
+Sources: RFC 9110, 10.2.3 (Retry-After); GitHub, "Rate limits for the REST API"; GitLab, "User and IP rate limits".
 """
 
 from __future__ import annotations
@@ -15,33 +16,33 @@ from applier.backoff import exponential_backoff, is_waiting
 from renderer.frozen import dataclass
 
 _DEFAULT_DELAY: Final = timedelta(minutes=1)
-"""First delay after a refusal without a time. The delay doubles with each further refusal."""
+"""First delay after a refusal that contains no time. The delay doubles with each further refusal."""
 
 _MAX_DELAY: Final = timedelta(hours=1)
-"""Longest delay: a later time in a response means that one of the two clocks is wrong."""
+"""Longest delay. A later time in a response means that the clock of the forge or of this machine is wrong."""
 
 _LIMIT_PHRASES: Final = ("rate limit", "abuse detection")
-"""Phrases in GitHub's message for a limit without a header."""
+"""Phrases of GitHub's messages by which a refusal without a rate-limit header is recognized."""
 
 
 @dataclass
 class RateLimits:
     """Limits of one forge, learned from its responses.
 
-    `resumes_at` is the time of the next permitted request, or None for at once.
+    `resumes_at` is the time of the next permitted request, or None if a request is permitted at once.
     """
 
     resumes_at: datetime | None = None
     _early_attempts: int = 0
 
     def is_limited(self, now: datetime) -> bool:
-        """Return whether no request may be sent now."""
+        """Return whether the limits forbid a request at the time `now`."""
         return self.resumes_at is not None and is_waiting(self.resumes_at, _MAX_DELAY, now)
 
     def note(self, status: int, headers: Mapping[str, str], message: str, now: datetime) -> bool:
         """Update the limits from a response, and return whether the response is a refusal by a limit.
 
-        A successful response may use up the last permitted request, which delays the next one.
+        A successful response may report that no request is left. Then the next request is delayed too.
         """
         is_refusal = _is_limit(status, headers, message)
         if is_refusal or _is_exhausted(headers):
@@ -74,7 +75,7 @@ def _is_exhausted(headers: Mapping[str, str]) -> bool:
 
 
 def _parse_reset_time(headers: Mapping[str, str], now: datetime) -> datetime | None:
-    """Return the time of the next permitted request according to the headers, or None if they tell none."""
+    """Return the time of the next permitted request, or None if the response headers contain no such time."""
     wait = headers.get("Retry-After", "")
     moment = _first_header(headers, "X-RateLimit-Reset", "RateLimit-Reset")
     if wait.isdecimal():

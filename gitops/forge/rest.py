@@ -1,7 +1,7 @@
-"""HTTP client for the API of a forge: pages, conditional requests, rate limits, and errors in words.
+"""HTTP client for the API of a forge: pages, conditional requests, rate limits, and errors for people.
 
-The token is read from its file for each request. It is sent only to the configured server and never stands in a
-message. Redirects are not followed. The caller passes a function that parses the JSON of a response. If this function
+The token is read from its file for each request. It is sent only to the configured server, and no message contains the
+token. Redirects are not followed. The caller passes a function that parses the JSON of a response. If this function
 fails, a ForgeError is raised.
 """
 
@@ -31,14 +31,14 @@ _MAX_RESPONSE_BYTES: Final = 32 << 20
 _MAX_PAGES: Final = 50
 _TIMEOUT_SECONDS: Final = 30.0
 _MAX_CACHE_BYTES: Final = 64 << 20
-"""Bytes of responses kept for conditional requests. People may write any number of long comments."""
+"""Limit in bytes of the cached responses for conditional requests. People may write any number of long comments."""
 
 _Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """Response of the forge: `result` was parsed from `size` bytes."""
+    """Response of the forge. `result` is the value that was parsed from `size` bytes of the body."""
 
     status: int
     headers: Mapping[str, str]
@@ -49,7 +49,7 @@ class _Answer:
 
 @dataclass
 class Rest:
-    """HTTP client of one forge. `header` and `scheme` say how the token is sent. The owner calls `close` at the end."""
+    """HTTP client of one forge. The token is sent after `scheme` in the field `header`. The owner calls `close`."""
 
     api: str
     token_file: Path
@@ -67,7 +67,7 @@ class Rest:
             self._session = None
 
     async def get(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> _Read:
-        """Return the parsed resource at `path`. An unchanged resource is taken from memory. Raises: ForgeError."""
+        """Return the parsed resource at `path`. The cache returns an unchanged resource. Raises: ForgeError."""
         result: _Read = (await self._get_cached(self._url(path, query), read)).result
         return result
 
@@ -79,7 +79,8 @@ class Rest:
             answer = await self._get_cached(url, lambda document: _parse_items(document, read))
             items += answer.result
             if not answer.next_url and len(answer.result) >= page_size:
-                # A full last page stays unchanged when a next page is added, and its cached copy has no link to it.
+                # If a page is added after a full last page, the full page stays unchanged. Its cached response would
+                # lack the link to the added page.
                 self._etag_cache.pop(url, None)
             if not answer.next_url:
                 return items
@@ -87,7 +88,7 @@ class Rest:
         raise TooManyItems(f"{self.api}{path}: more than {_MAX_PAGES} pages; read are the first {len(items)}", items)
 
     async def send(self, method: str, path: str, body: Mapping[str, Any] | None, read: Callable[[Any], _Read]) -> _Read:
-        """Send a write and return its parsed response. Raises: ForgeError."""
+        """Send a write, and return the parsed response. Raises: ForgeError."""
         result: _Read = (await self._request(method, self._url(path, {}), body, read)).result
         return result
 
@@ -99,7 +100,10 @@ class Rest:
         return f"{self.api}{path}" + (f"?{urlencode(query)}" if query else "")
 
     def _rebase_url(self, url: str, path: str) -> str:
-        """Return the URL of a page at the configured server, as a forge behind a proxy links to its public name."""
+        """Return the URL of a page at the configured server.
+
+        If the forge is behind a proxy, its links contain the public name of the forge instead of the configured server.
+        """
         if urlsplit(url)[:2] == urlsplit(self.api)[:2]:
             return url
         return f"{self.api}{path}?{urlsplit(url).query}"
@@ -201,7 +205,7 @@ class Rest:
 
 
 def ignore_response(_: Any) -> None:
-    """Parse nothing: for responses without information."""
+    """Ignore the JSON of a response that contains no needed information."""
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes:
@@ -214,7 +218,10 @@ async def _read_body(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _next_page_url(response: aiohttp.ClientResponse) -> str:
-    """Return the URL of the next page, or an empty string after the last. Sources: RFC 8288, GitLab's X-Next-Page."""
+    """Return the URL of the next page, or an empty string after the last page.
+
+    Sources: RFC 8288; header X-Next-Page of GitLab.
+    """
     if link := response.links.get("next"):
         return str(link["url"])
     number = response.headers.get("X-Next-Page", "")

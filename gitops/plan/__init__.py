@@ -1,1 +1,1 @@
-"""Plans of a commit for people: its changes, when they start, what they wait for, and what deserves a warning."""
+"""Plans of a commit for people: the changes, their start times, their obstacles, and warnings."""

@@ -1,8 +1,8 @@
 """Restriction of two commits to the objects that the second commit can affect.
 
-Most commits change little of a large source, and only that part needs a plan. Invariant: the plan of the part says the
-same as a plan of the whole source. If a commit deletes more objects than the deletion brake permits, the whole source
-is planned, because the brake counts all live objects.
+Most commits change few objects of a large source. Only those objects, and the objects connected to them, need a plan.
+Invariant: the plan of this part reports the same changes as a plan of the whole source. If a commit deletes more
+objects than the deletion brake permits, the whole source is planned, because the brake counts all live objects.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ def restrict_to_affected(
 ) -> tuple[Catalog, Catalog] | None:
     """Return both catalogs without the objects that the commit cannot affect, or None to plan the whole source.
 
-    Both renderings are made with one `RenderCache`, so that equal nodes are identical and compared at no cost.
+    Both renderings come from one `RenderCache`. So equal nodes are the same value, and their comparison costs nothing.
     """
     if len(_node_keys(base_rendering) - _node_keys(head_rendering)) > brake.deletions:
         return None
     source = source_parent(head.source)
-    # Members that differ are kept, and instances that read an external object or contain a difference. Objects that
-    # instances refer to are kept. So are the direct dependencies and dependents of all these.
+    # Four groups of objects are kept: members that differ; instances that read an external object or contain a
+    # difference; objects that instances refer to; direct dependencies and dependents of the objects in the first three
+    # groups.
     affected_keys = set(_differing_members(base_rendering, head_rendering, source))
     with_descendants = affected_keys.union(*(_descendants(owner, head_rendering) for owner in affected_keys))
     for rendering in (base_rendering, head_rendering):
@@ -50,7 +51,7 @@ def _node_keys(rendering: Rendering) -> set[ObjectKey]:
 
 
 def _differing_members(base_rendering: Rendering, head_rendering: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
-    """Yield the members of the source's set that differ, have another definition, or contain a difference."""
+    """Yield members of the source's set that differ, whose definition differs, or that contain a differing node."""
     old, new = (
         {node.key: node for applyset in side.sources.values() for node in applyset.nodes}
         for side in (base_rendering, head_rendering)
@@ -89,14 +90,14 @@ def _is_same(applyset: RenderedApplySet, other: RenderedApplySet) -> bool:
 
 
 def _outermost_instance(key: ObjectKey, rendering: Rendering, source: ObjectKey) -> ObjectKey:
-    """Return the instance in the source's set that contains a nested instance."""
+    """Return the member of the source's set that contains the nested instance `key`, at any depth."""
     while (rendered := rendering.instances.get(key)) and rendered.owner and rendered.owner != source:
         key = rendered.owner
     return key
 
 
 def _descendants(key: ObjectKey, rendering: Rendering) -> Iterator[ObjectKey]:
-    """Yield the members of an instance and of the instances nested in it."""
+    """Yield the members of an instance, and the members of its nested instances."""
     if rendered := rendering.instances.get(key):
         for node in rendered.nodes:
             if node.key and not node.external:
@@ -105,7 +106,7 @@ def _descendants(key: ObjectKey, rendering: Rendering) -> Iterator[ObjectKey]:
 
 
 def _referenced_members(rendering: Rendering, source: ObjectKey) -> Iterator[ObjectKey]:
-    """Yield the members that instances refer to. A node of an instance stands for its outermost instance."""
+    """Yield the members that instances refer to. For a node of an instance, yield the outermost instance."""
     referenced = {
         node.key for applyset in rendering.instances.values() for node in applyset.nodes if node.external and node.key
     }
@@ -131,8 +132,8 @@ def _adjacent_members(affected_keys: set[ObjectKey], source: RenderedApplySet) -
 def _restrict_catalog(catalog: Catalog, affected_keys: set[ObjectKey]) -> Catalog:
     """Return the catalog with only the objects whose kind and name occur in `affected_keys`.
 
-    Namespaces are not compared, because an object without a namespace gets one later. An object that is kept without
-    need does not change the plan.
+    Namespaces are not compared, because an object that names no namespace gets its namespace later. An unaffected
+    object with the kind and name of an affected one is kept too, which does not change the plan.
     """
     names = {(key.group_kind, key.name) for key in affected_keys}
     return replace(

@@ -1,7 +1,8 @@
-"""Objects that a cluster would hold after a commit was applied, with the records that Levelgate keeps on them.
+"""Objects that a cluster would hold after a commit was applied, with Levelgate's records on these objects.
 
-A plan against these objects tells what the next commit changes, without a cluster. They are exactly the objects of the
-commit. If an object waits for values of a cluster and its name is known, it is included with its known fields.
+A plan against these objects reports the changes of the next commit without a cluster. No object outside of the commit
+is included. If an object waits for values of a cluster and its name is known, the object is included with its known
+fields.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ASSUMED_CREATION_TIME = "2000-01-01T00:00:00Z"
 def assume_applied(
     catalog: Catalog, rendering: Rendering, version: str, rollouts: Iterable[Object]
 ) -> Mapping[ObjectKey, Object]:
-    """Return the objects by key. `rendering` is that of `catalog` alone, `rollouts` are from `completed_rollouts`."""
+    """Return the objects by key. `rendering` renders only `catalog`. `rollouts` come from `completed_rollouts`."""
     records = RevisionArchive().with_pending_revisions(rendering.issued).records.values()
     rules = RevisionArchive().new_rules({catalog.source: resolve_rules(catalog, {}).accepted})
     packs = AppliedPacks()
@@ -47,7 +48,7 @@ def assume_applied(
 
 
 def completed_rollouts(catalog: Catalog, rendering: Rendering) -> Sequence[Object]:
-    """Return the record of each rollout, completed: every instance is at the only revision of its definition."""
+    """Return a record of each rollout, completed, with every instance at the only revision of its definition."""
     policies = tuple(read_policies(catalog).rules.values())
     numbers = {new_revision.kind: new_revision.number for new_revision in rendering.issued}
     records: dict[str, Object] = {}
@@ -99,7 +100,7 @@ def _with_server_metadata(body: Object) -> Object:
 def _managed_fields_entry(body: Object) -> Object:
     """Return the `managedFields` entry of a field manager that applied the whole object.
 
-    Owning a field without subfields owns everything below it, so that top-level fields are enough.
+    Top-level fields are enough, because a manager that owns a field without subfields owns every field below it.
     """
     metadata: Object = {
         f"f:{name}": {f"f:{key}": {} for key in value} if name in {"labels", "annotations"} else {}

@@ -1,6 +1,6 @@
 """Plans in Git alone, for a source that is placed on the clusters of a fleet.
 
-Such a plan asks no cluster. It shows changes before placements, overrides and namespace maps are applied.
+Such a plan sends no request to a cluster. It shows changes before placements, overrides and namespace maps are applied.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ BEFORE_PLACEMENT: Final = PlanWarning(
     "the configuration has a fleet, and no cluster was asked: this is what changes in Git, before placements, "
     "overrides and namespace maps; to plan each cluster: levelgate plan PATH --config FILE --cluster all",
 )
-"""Warning of every plan that asks no cluster although the configuration has a fleet."""
+"""Warning of every plan without a request to a cluster, if the configuration has a fleet."""
 
 
 def warn_before_placement(report: Report) -> Report:
-    """Return the report with the warning that placements are not in it.
+    """Return the report with the warning that the report leaves out placements.
 
     An empty report gets the warning too, because a commit may change nothing but placements.
     """

@@ -1,4 +1,8 @@
-"""Planned changes of a preview, each with its masked field diff, its obstacles and the reason for its action."""
+"""Planned changes of a preview, each with its masked field diff, its obstacles and the reason for its action.
+
+A preview has up to two prospects: the state after all moves to a new revision, and the state before these moves. A
+handover is the transfer of an object from a set to the set of another source.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +51,14 @@ _PRUNE_ACTIONS = {
 
 @dataclass
 class ChangeCollector:
-    """Changes of one prospect of a preview: all changes, or only those made before instances move."""
+    """Collector of a preview's changes: all changes, or only the changes before instances move to a new revision."""
 
     eventual_plan: EventualPlan
     masks: SecretMasks
     neighbours: ForeignSources
     comparison: ComparisonBase
     barriers: Mapping[ObjectKey, Barrier]
-    """Barriers of instances that wait for more than their dependencies."""
+    """Barrier of each instance whose nodes wait for more than their dependencies."""
 
     files: Collection[str]
     """Files of the commit."""
@@ -63,14 +67,14 @@ class ChangeCollector:
     """Causes for which objects with a `deletionTimestamp` still exist."""
 
     refused: Mapping[ObjectKey, ClusterError]
-    """Errors of the objects that the schemas of the commit itself refuse."""
+    """Error of each object that the schemas of the commit itself refuse."""
 
     turn: FindTurn = lambda _, __: None
     frozen: Collection[ObjectKey] = ()
-    """Instances whose drift is healed and that do not change otherwise."""
+    """Instances that receive no change except the healing of drift."""
 
     hidden: Collection[ObjectKey] = ()
-    """Objects whose `data` is unknown and does not count as a difference."""
+    """Objects whose `data` is unknown. A difference in this `data` does not count."""
 
     unchanged: int = 0
     """Number of objects without a change, complete once `collect` has returned."""
@@ -104,7 +108,8 @@ class ChangeCollector:
     def collect(self) -> tuple[PlannedChange, ...]:
         """Return the changes: first the source's own objects, then each instance with its nodes.
 
-        If an instance is written, its object comes before its nodes. If it is deleted, its object comes after them.
+        The object of a written instance precedes the nodes of the instance. The object of a deleted instance follows
+        the nodes.
         """
         return tuple(
             add_dependency_waits(
@@ -118,7 +123,7 @@ class ChangeCollector:
         )
 
     def _ordered_changes(self) -> list[PlannedChange]:
-        """Return all changes in the order of `collect`, without what they wait for."""
+        """Return all changes in the order of `collect`, without obstacles from waits for other objects."""
         source_changes: list[PlannedChange] = []
         by_instance: dict[ObjectKey, tuple[list[PlannedChange], list[PlannedChange], list[PlannedChange]]] = {}
         for set_plan in self.eventual_plan.plan.sets:
@@ -133,7 +138,7 @@ class ChangeCollector:
         return [*source_changes, *(change for parts in by_instance.values() for part in parts for change in part)]
 
     def _set_changes(self, set_plan: ApplySetPlan) -> Iterator[PlannedChange]:
-        """Yield the changes of one set: its failure if it has no nodes, then nodes, prune candidates and handovers."""
+        """Yield a set's changes: the failure of a set without nodes, then nodes, prune candidates and handovers."""
         if set_plan.error and set_plan.error.reason.is_failure and not set_plan.nodes:
             key, message = set_plan.rendered.parent, self.masks.mask_text(set_plan.error.message)
             if key.group_kind not in self.neighbours.hidden_kinds and key not in self._failing:
@@ -193,14 +198,14 @@ class ChangeCollector:
         )
 
     def _base_manifest(self, set_plan: ApplySetPlan, node: RenderedNode) -> Manifest | None:
-        """Return the manifest of a node in the base commit if it waits for values there too, otherwise None."""
+        """Return the base commit's manifest of a node if the node waits for values in the base too, otherwise None."""
         return (self.comparison.unresolved or {}).get((set_plan.rendered.parent, node.id))
 
     def _source_location(self, set_plan: ApplySetPlan, node: RenderedNode) -> SourceLocation:
         """Return the file and line of the commit that declare a node.
 
-        If the commit lacks the definition of the node, return the location of the outermost instance. Definitions of
-        other sources and earlier revisions are not in the commit.
+        If the definition of the node belongs to another source or is an earlier revision, the commit does not contain
+        it. Then return the location of the outermost instance.
         """
         if set_plan.rendered.is_source or node.origin.file in self.files:
             return node.origin
@@ -212,15 +217,15 @@ class ChangeCollector:
     def _is_recorded_only(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> bool:
         """Return whether an update without a difference changes only the records of Levelgate on the object.
 
-        A dry run proves it for a member of this set. For an object with masked values no dry run is possible, and
-        the result is True.
+        For a member of this set, the answer comes from a dry run. For an object with masked values no dry run is
+        possible, so the result is True.
         """
         return has_snapshot_masks(node_plan.live) or (
             node_plan.node.key in self.eventual_plan.answers and node_plan.live_set_id == set_plan.rendered.id
         )
 
     def _action(self, set_plan: ApplySetPlan, node_plan: NodePlan) -> tuple[PlannedAction, str]:
-        """Return the action on a node, and a reason, which is empty if the action explains itself."""
+        """Return the action on a node and the reason for it. The reason is empty if the action needs none."""
         if owner := self.neighbours.hidden_kinds.get(node_plan.node.group_kind):
             gap = f"its definition is in source {owner}, and no revision of it that this version can read is recorded"
             return PlannedAction.UNKNOWN, f"{gap} in the cluster; run levelgate explain source/{owner}"
@@ -245,7 +250,7 @@ class ChangeCollector:
         return _ACTIONS[node_plan.action], lost
 
     def _describe_unknown_children(self, node: RenderedNode) -> str:
-        """Return a phrase that names the nodes of a nested instance without a rendering, or an empty string."""
+        """Return a phrase with the ids of the nodes of a nested instance that is not rendered, or an empty string."""
         definition = self.eventual_plan.bundle.definitions.get(node.group_kind)
         if definition is None:
             return ""
@@ -253,7 +258,7 @@ class ChangeCollector:
         return f"; the outcome for its {names} is known only then"
 
     def _diff(self, set_plan: ApplySetPlan, node_plan: NodePlan, action: PlannedAction) -> tuple[FieldDiff, ...]:
-        """Return the masked field diff of a node, from a dry run if one was made, otherwise from its manifest."""
+        """Return the masked field diff of a node: from its dry run, or without a dry run from the node's manifest."""
         key, manifest = node_plan.node.key, node_plan.node.manifest
         match action:
             case PlannedAction.CREATE:
@@ -270,7 +275,7 @@ class ChangeCollector:
         diff = diff_objects(*map(self.masks.mask_object, answer))
         if action is not PlannedAction.ADOPT:
             return diff
-        # Adoption also removes fields of the previous owner, and no dry run shows that.
+        # Adoption also removes fields of the previous owner. A dry run does not show this removal.
         removed_paths = {
             path.removeprefix(".")
             for path in adoption.undeclared_fields(live, manifest, node_plan.adoption.manager_prefixes)
@@ -279,7 +284,7 @@ class ChangeCollector:
         return (*diff, *removal_diff(masked_live, removed_paths.difference(field_diff.path for field_diff in diff)))
 
     def _handovers(self, set_plan: ApplySetPlan) -> Iterator[PlannedChange]:
-        """Yield the members of `set_plan` that its set no longer wants and another source waits for."""
+        """Yield changes for members that the set of `set_plan` no longer wants and that another source claims."""
         wanted_keys, live = {node_plan.node.key for node_plan in set_plan.nodes}, self._observed.objects
         for key, name in self.neighbours.claims.items():
             if key not in wanted_keys and label(live.get(key, {}), well_known.PART_OF) == set_plan.rendered.id:
@@ -323,7 +328,7 @@ class ChangeCollector:
         )
 
     def _describe_deleted_children(self, key: ObjectKey) -> str:
-        """Return a phrase that names the nodes deleted with an instance, or an empty string if the plan lists them."""
+        """Return a phrase with the nodes that are deleted with an instance, or "" if the plan lists these nodes."""
         definition = self.eventual_plan.bundle.definitions.get(key.group_kind)
         if definition is None or key in self.eventual_plan.situation.plans:
             return ""
@@ -340,7 +345,7 @@ class ChangeCollector:
         readers: tuple[ObjectKey, ...] = (),
         message: str = "",
     ) -> PlannedChange:
-        """Return the change of a live member that its set no longer wants."""
+        """Return the change of a live member that `set_plan` deletes, releases, keeps or hands over."""
         file, line = _recorded_location(self._observed.objects.get(member.key))
         return PlannedChange(
             action,
@@ -364,7 +369,7 @@ class ChangeCollector:
         return self.comparison.levels.get(key, level) if set_plan.rendered.is_source and key else level
 
     def _instance(self, set_plan: ApplySetPlan, key: ObjectKey | None) -> ObjectKey | None:
-        """Return the instance under which a change is shown. The object of an instance is shown under that instance."""
+        """Return the instance under which people see a change. An instance's object is shown under that instance."""
         if not set_plan.rendered.is_source:
             return set_plan.rendered.parent
         return key if key in self.eventual_plan.situation.plans else None
@@ -391,7 +396,7 @@ def _join_notes(*notes: str) -> str:
 
 
 def _describe_lost_fields(node_plan: NodePlan) -> str:
-    """Return a phrase that names the healed fields, and the fields still in conflict with another field manager."""
+    """Return a phrase with the names of healed fields, and of fields that still conflict with another field manager."""
     healed = join_names(node_plan.lost_fields, limit=3, separator="; ")
     contested = join_names(node_plan.contested_fields, limit=3, separator="; ")
     return f"{healed}; {Reason.CONFLICT}: {contested}, and stays so" if contested else healed

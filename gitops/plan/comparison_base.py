@@ -1,7 +1,7 @@
-"""Knowledge about the compared state that the planned cluster does not hold itself.
+"""Facts about the state that a plan compares with, where the planned cluster does not hold these facts.
 
-A plan between two commits asks no cluster and may cover only the affected part of a source. A plan against a snapshot
-does not know values of Secrets. `ComparisonBase` holds the knowledge that is missing there.
+A plan between two commits sends no request to a cluster, and may cover only the affected part of a source. A plan
+against a snapshot does not know values of Secrets. `ComparisonBase` holds the facts that these two plans lack.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from renderer.identity import Manifest, ObjectKey
 from renderer.render.model import Rendering
 
 BaseManifests = Mapping[tuple[ObjectKey, str], Manifest]
-"""Manifests of the base's nodes that wait for values of a cluster, by the parent of the set and the id of the node."""
+"""Manifest of each node of the base that waits for values of a cluster, by parent of the set and id of the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedObjects:
-    """Objects of a source before and after a commit, as windows and policies select them."""
+    """Objects of a source before and after a commit, in the form that windows and policies select from."""
 
     before: SelectableObjects
     after: SelectableObjects
@@ -44,7 +44,7 @@ class ComparisonBase:
     """Facts about the compared state that the planned cluster does not hold. All are empty for a real cluster."""
 
     unresolved: BaseManifests | None = None
-    """Nodes of the base that wait for values. An equal node of the head is unchanged. None if a cluster is known."""
+    """Nodes of the base that wait for values. An equal node of the head is unchanged. None in a plan with a cluster."""
 
     levels: Mapping[ObjectKey, int] = field(default_factory=dict)
     """Levels of the source's own objects in the whole commit. Empty if the plan covers the whole commit itself."""
@@ -53,11 +53,11 @@ class ComparisonBase:
     """Objects of both whole commits. None if the preview covers the whole source."""
 
     hidden: frozenset[ObjectKey] = frozenset()
-    """Secrets with masked values. Until its instance moves, the data of such a Secret is assumed to stay equal."""
+    """Secrets with masked values. Until its instance moves, the data of a masked Secret counts as unchanged."""
 
 
 def waiting_manifests(rendering: Rendering) -> BaseManifests:
-    """Return the manifests of all nodes that wait for values of a cluster."""
+    """Return the manifest of each node that waits for values of a cluster, by parent and id."""
     return {
         (applyset.parent, node.id): node.manifest
         for applyset in rendering.sets
@@ -67,7 +67,7 @@ def waiting_manifests(rendering: Rendering) -> BaseManifests:
 
 
 def own_levels(rendering: Rendering) -> Mapping[ObjectKey, int]:
-    """Return the levels of the objects that sources declare themselves."""
+    """Return the level of each object that a source declares itself, by key."""
     return {node.key: node.level for applyset in rendering.sources.values() for node in applyset.nodes if node.key}
 
 

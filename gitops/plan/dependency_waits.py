@@ -1,8 +1,11 @@
-"""Waits of a change for other objects: its dependencies come first, and its dependents are deleted first.
+"""Waits of a change for other objects: a write waits for dependencies, and a deletion waits for dependents.
 
-A held node also holds its descendants (S0-9), and so does a live node that does not change and is not ready. In the
-other direction, an object stays while another object depends on it whose deletion is held. A member is not pruned while
-a held node could turn out to be the same object. A policy may require further waits (`Barrier`).
+The rules for waits:
+
+- A held node also holds its descendants (S0-9). A live node that does not change and is not ready holds them too.
+- An object stays while the deletion of one of its dependents is held.
+- A member is not pruned while a held node could turn out to be the same object.
+- A policy may require further waits (`Barrier`).
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from renderer.identity import ObjectKey
 from renderer.render.model import RenderedNode
 
 FindUsers = Callable[[ObjectKey], Collection[ObjectKey]]
-"""Return the live objects that record a dependency on an object."""
+"""Function that returns the live objects with a recorded dependency on an object."""
 
 
 def add_dependency_waits(
@@ -34,11 +37,12 @@ def add_dependency_waits(
     unresolved: Container[tuple[ObjectKey, str]] | None,
     mask_text: Callable[[str], str],
 ) -> Iterator[PlannedChange]:
-    """Yield the changes, with one more obstacle for each change that waits for another object.
+    """Yield the changes. Add an obstacle to each change that waits for another object.
 
-    `barriers` are those of instances that wait for more than their dependencies. If a cluster is known, `unresolved` is
-    None. Otherwise it names the nodes, by parent and id, that wait for values in the base commit too. Such nodes hold
-    nothing, since all objects of the base are assumed to be ready.
+    `barriers` has the barrier of each instance whose nodes wait for more than their dependencies. If the plan compares
+    with a cluster, `unresolved` is None. If the plan compares with a base commit, `unresolved` contains the parent and
+    id of each node that waits for values in the base too. Such a node holds no dependent, because all objects of the
+    base are assumed to be ready.
     """
     held_changes = _held_changes(changes, full_plan, unresolved, mask_text)
     if not held_changes:
@@ -74,7 +78,7 @@ def _held_changes(
     unresolved: Container[tuple[ObjectKey, str]] | None,
     mask_text: Callable[[str], str],
 ) -> dict[ObjectKey, PlannedChange]:
-    """Return the changes that hold their dependents: with obstacles, impossible, waiting for values or not ready."""
+    """Return the changes that hold dependents: changes with obstacles, and failed, unresolved or unready changes."""
     stuck_actions = {PlannedAction.FAILED, PlannedAction.KEEP}
     held = dict(_waiting_for_data(full_plan, unresolved or ()))
     if unresolved is None:
@@ -96,14 +100,14 @@ def _repair_keys(full_plan: Plan) -> Iterator[ObjectKey | None]:
 
 
 def _is_later(change: PlannedChange, obstacle: Obstacle) -> bool:
-    """Return whether the change has no obstacle, or `obstacle` ends later. An unknown end counts as the earliest."""
+    """Return whether `obstacle` ends after all obstacles of the change. An unknown end counts as the earliest."""
     return not change.obstacles or (
         obstacle.until is not None and (change.until is None or obstacle.until > change.until)
     )
 
 
 def _is_same_turn(change: PlannedChange, other: PlannedChange) -> bool:
-    """Return whether both changes wait for the same turn: all nodes of an instance move together."""
+    """Return whether both changes belong to one instance, and `other` waits only for that instance's turn to move."""
     is_same_instance = change.instance is not None and change.instance == other.instance
     return is_same_instance and bool(other.obstacles) and all(obstacle.is_turn for obstacle in other.obstacles)
 
@@ -127,7 +131,7 @@ def _waiting_for_data(
 
 
 def _unready_nodes(full_plan: Plan, mask_text: Callable[[str], str]) -> Iterator[tuple[ObjectKey, PlannedChange]]:
-    """Yield the live nodes that do not change and are not ready, as held changes with the reason."""
+    """Yield each live node that does not change and is not ready, as a held change whose message is the reason."""
     for set_plan in full_plan.sets:
         for node_plan in set_plan.nodes:
             if node_plan.live and node_plan.is_applied and not (node_plan.ready or is_terminating(node_plan.live)):
@@ -140,12 +144,12 @@ def _unready_nodes(full_plan: Plan, mask_text: Callable[[str], str]) -> Iterator
 
 
 def _object_key(set_plan: ApplySetPlan, node: RenderedNode) -> ObjectKey:
-    """Return the key of a node. If its name is unknown, the key has a space in its name, as no object can have."""
+    """Return the key of a node. If its name is unknown, the name in the key has a space, so no object has this key."""
     return node.key or set_plan.rendered.parent._replace(name=f"{set_plan.rendered.parent.name} {node.id}")
 
 
 def _independent_nodes(full_plan: Plan) -> Iterator[ObjectKey]:
-    """Yield the nodes annotated with `wait-for: none`, for which dependents do not wait."""
+    """Yield the nodes with the annotation `wait-for: none`. Dependents do not wait for such a node."""
     for set_plan in full_plan.sets:
         for node_plan in set_plan.nodes:
             if annotation(node_plan.node.manifest, well_known.WAIT_FOR) == "none":
@@ -153,10 +157,10 @@ def _independent_nodes(full_plan: Plan) -> Iterator[ObjectKey]:
 
 
 def _all_waits(full_plan: Plan, users_of: FindUsers) -> dict[ObjectKey, list[ObjectKey]]:
-    """Return, for each object, the objects that have to be written or deleted before it.
+    """Return for each object the objects that have to be written or deleted earlier.
 
-    The deletion of an instance begins before that of its members and ends after it. So the members wait for the
-    same objects as the instance. The instance waits for its members and for those that other sets take over.
+    The deletion of an instance begins before the deletion of its members, and ends later. So the members wait for the
+    same objects as the instance. The instance waits for its members, and for members that other sets take over.
     """
     handed_over: dict[str, list[ObjectKey]] = {}
     for set_plan in full_plan.sets:
@@ -174,7 +178,7 @@ def _all_waits(full_plan: Plan, users_of: FindUsers) -> dict[ObjectKey, list[Obj
 
 
 def _deleted_owners(full_plan: Plan) -> Iterator[tuple[ObjectKey, ObjectKey]]:
-    """Yield the members of pruned instances, each with its instance: a held instance holds its members."""
+    """Yield each member of a pruned instance with that instance, because a held instance holds its members."""
     pruned_keys = {candidate.member.key for set_plan in full_plan.sets for candidate in set_plan.prune_candidates}
     for set_plan in full_plan.sets:
         if set_plan.rendered.parent in pruned_keys:
@@ -188,7 +192,7 @@ def _enclosing_instances(key: ObjectKey, owners: Mapping[ObjectKey, ObjectKey]) 
 
 
 def _set_waits(set_plan: ApplySetPlan, users_of: FindUsers) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:
-    """Yield each object of a set with the objects that have to be written or deleted before it."""
+    """Yield each object of a set with the objects that have to be written or deleted earlier."""
     by_id = {node_plan.node.id: _object_key(set_plan, node_plan.node) for node_plan in set_plan.nodes}
     for node_plan in set_plan.nodes:
         dependencies = [key for name in node_plan.node.depends_on if (key := by_id.get(name))]
@@ -220,17 +224,17 @@ def _set_waits(set_plan: ApplySetPlan, users_of: FindUsers) -> Iterator[tuple[Ob
 
 
 def _is_existing_parent(set_plan: ApplySetPlan) -> bool:
-    """Return whether the instance exists and is a parent: then its nodes do not wait for its own object."""
+    """Return whether the live instance already is a parent, so that the nodes do not wait for the instance's object."""
     return set_plan.parent is not None and bool(label(set_plan.parent, well_known.PARENT_ID))
 
 
 def _barrier_waits(
     full_plan: Plan, barriers: Mapping[ObjectKey, Barrier], stopped: Collection[ObjectKey]
 ) -> Iterator[tuple[ObjectKey, list[ObjectKey]]]:
-    """Yield the nodes behind a barrier, each with the nodes of earlier levels that hold it.
+    """Yield each node behind a barrier with the nodes of earlier levels that hold the node.
 
-    `Barrier.ALL` waits for all nodes of earlier levels, other barriers for nodes that failed or wait for values. A node
-    at a gate holds only its own descendants (S0-26).
+    With `Barrier.ALL`, a node waits for all nodes of earlier levels. With any other barrier, a node waits only for
+    earlier nodes that failed or wait for values. A node at a closed gate holds only its own descendants (S0-26).
     """
     for set_plan in full_plan.sets:
         barrier, earlier_keys = barriers.get(set_plan.rendered.parent), list[ObjectKey]()
@@ -243,7 +247,7 @@ def _barrier_waits(
 
 
 def _dependency_obstacle(blockers: Sequence[PlannedChange]) -> Obstacle:
-    """Return the obstacle for the blocker that ends last. A blocker without a known end counts as the earliest."""
+    """Return the obstacle for the blocker with the latest end. A blocker without a known end counts as the earliest."""
     latest = max(blockers, key=lambda blocker: blocker.until.timestamp() if blocker.until else 0.0)
     name = latest.node or latest.ref
     is_unplanned = latest.action is PlannedAction.UNKNOWN

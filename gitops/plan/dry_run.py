@@ -1,8 +1,8 @@
-"""A recorded cluster that also answers dry runs: the objects of a commit, or of a snapshot.
+"""A cluster of recorded objects that also answers dry runs. The objects come from a commit or from a snapshot.
 
-An embedded API server judges each dry run by the recorded kinds, and new kinds by the schemas of the commit. For a
-commit the result is the manifest itself, since the defaults of a server are unknown. For a snapshot it is the live
-object with the manifest applied. Nothing can be written.
+An embedded API server validates each dry run against the recorded kinds, and for new kinds against the schemas of the
+commit. For a commit the result is the manifest itself, because the defaults of a server are unknown. For a snapshot the
+result is the live object with the manifest applied. Every write is refused.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _CLIENT_METADATA = ("name", "namespace", "labels", "annotations", "finalizers")
 class DryRunCluster(RecordedCluster):
     """Read-only cluster of recorded objects, with dry runs.
 
-    `crds` are the definitions whose schemas judge custom objects.
+    `crds` are the CRDs whose schemas validate custom objects.
     """
 
     discovery: Discovery = NOTHING_SERVED
     crds: Mapping[GroupKind, Object] = field(default_factory=dict)
     is_whole: bool = False
-    """True for the record of a cluster: `discovery` has all its kinds, and objects hold defaults and foreign fields."""
+    """True for the record of a cluster, whose `discovery` has all kinds. Objects hold defaults and foreign fields."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,7 +46,7 @@ class DryRunCluster(RecordedCluster):
 
     @cached_property
     def _api_server(self) -> Cluster:
-        """Return the embedded API server, created at its first use: many plans need none, and loading it takes time."""
+        """Return the embedded API server. It is created at its first use, because many plans need no dry run."""
         from applier.sandbox.endpoints.transport import cluster_of
         from gitops.sandbox import create_sandbox
 
@@ -69,7 +69,7 @@ class DryRunCluster(RecordedCluster):
         return await self.apply_dry_run(manifest, self.objects.get(ObjectKey.from_manifest(manifest)), force=force)
 
     async def apply_dry_run(self, manifest: Object, live: Object | None = None, *, force: bool = True) -> Object:
-        """Return the object after `manifest` is applied to `live`, or created. A kind without a schema is not judged.
+        """Return the object after `manifest` is applied to `live`, or created. A kind without a schema passes.
 
         A server refuses an invalid manifest. Without `force`, it also refuses a conflict with another field manager. If
         `live` is None, the defaults of the server are unknown, and `manifest` itself is returned.
@@ -96,7 +96,8 @@ class DryRunCluster(RecordedCluster):
     async def _load(self, obj: Object) -> bool:
         """Store an object in the embedded server, and return whether the server accepts it.
 
-        Masked values may be invalid, and another version of Kubernetes may have accepted more.
+        The server may reject a recorded object, because masked values may be invalid. A different version of Kubernetes
+        may also have accepted more than this server.
         """
         self._loaded_keys.add(ObjectKey.from_manifest(obj))
         try:
@@ -124,16 +125,16 @@ def _namespace_object(key: ObjectKey) -> Object | None:
 
 
 def _without_server_fields(obj: Object) -> Object:
-    """Return an object with the fields that a client sends."""
+    """Return an object without the fields that only a server sets."""
     metadata = {name: value for name, value in obj["metadata"].items() if name in _CLIENT_METADATA}
     return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": metadata}
 
 
 async def find_refusals(plan: Plan, head: Catalog, schema_cluster: DryRunCluster) -> Mapping[ObjectKey, ClusterError]:
-    """Return, by object, why the schemas of the commit refuse a custom object.
+    """Return the refusals of custom objects by the schemas of the commit, by object.
 
-    New objects are judged. Changed objects are judged if the schema of their kind changes, because the live cluster
-    has the old schema.
+    New objects are validated. Changed objects are validated only if the commit changes the schema of their kind,
+    because the live cluster still has the old schema.
     """
     described_kinds = head.types.described
     changed_kinds = set(redefined_kinds(plan))

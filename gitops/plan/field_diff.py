@@ -1,4 +1,4 @@
-"""Field diffs of objects, and the text in which people see a field."""
+"""Field diffs of objects, and the formatting of field values as text."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _RECORD_KEYS = frozenset(
     {well_known.PART_OF, well_known.NODE, well_known.INSTANCE, well_known.COMMIT, well_known.FILE, well_known.REVISION}
 )
 _RECORD_KEY_PREFIXES = ("internal.levelgate.dev/", "applyset.kubernetes.io/")
-"""Levelgate's own records on members: they change with every commit and say nothing of the deployed content."""
+"""Prefixes of Levelgate's records on members. The records change with every commit, even if the content does not."""
 
 _ITEM_NAME_FIELDS = ("name", "containerPort", "mountPath", "port", "key", "type", "ip")
-"""Fields that may name the items of a list, in order of preference. A path has such a name instead of an index."""
+"""Fields that may name the items of a list, in order of preference. A path contains the name instead of an index."""
 
 MAX_SHOWN_CHARACTERS = 300
-"""Characters of a value or message that people see. JSON output is not cut."""
+"""Largest number of characters of a value or message that people see. JSON output is not cut."""
 
 
 def diff_objects(old: Any, new: Any) -> tuple[FieldDiff, ...]:
-    """Return the differences of two objects by path. Status, server fields and Levelgate's records do not count."""
+    """Return the differing fields of two objects by path, without status, server fields and Levelgate's records."""
     return tuple(
         diff_values(strip_recorded_fields(old), strip_recorded_fields(new), is_equal=_is_equal, pair_items=_pair_items)
     )
 
 
 def intended_diff(live: Object, manifest: Manifest, masks: SecretMasks) -> tuple[FieldDiff, ...]:
-    """Return the fields of a manifest that the live object lacks or has with another value.
+    """Return the fields of a manifest that the live object lacks, or that have another value in the live object.
 
-    It replaces a dry run that was not possible. Removed fields are missing in the result, because only the server knows
-    which fields its own defaults filled.
+    The result replaces the diff of a dry run that was not possible. Removed fields are missing in the result, because
+    only the server knows which fields its own defaults filled.
     """
     return tuple(
         field_diff
@@ -58,16 +58,16 @@ def creation_diff(obj: Mapping[str, Any]) -> tuple[FieldDiff, ...]:
 
 
 def removal_diff(masked_live: Any, paths: Iterable[str]) -> Iterator[FieldDiff]:
-    """Yield the removal of fields that adoption takes from the previous owner of an object."""
+    """Yield a removal for each field of the previous owner that the adoption of an object removes."""
     for path in sorted(paths):
         old = field_value(masked_live, path)
         yield FieldDiff(path, "(set by its previous owner)" if old is None else old)
 
 
 def field_value(obj: Any, path: str) -> Any:
-    """Return the value in `obj` at `path`, which leads through maps only, or None if `path` is absent.
+    """Return the value in `obj` at `path`, or None if the path is absent. All steps of the path are fields of maps.
 
-    An example is `metadata.labels.app.kubernetes.io/name`. Field names may contain dots, so that every prefix of the
+    An example is `metadata.labels.app.kubernetes.io/name`. Because field names may contain dots, every prefix of the
     path is tried as a name.
     """
     if not path or not isinstance(obj, dict):
@@ -98,14 +98,14 @@ def diff_lines(difference: FieldDiff) -> Iterator[str]:
 
 
 def format_value(value: Any) -> str:
-    """Return `value` on one line. Printable text stays as it is, other values become JSON, and long text is cut."""
+    """Return `value` on one line: printable text unchanged, any other value as JSON. Long text is cut."""
     is_printable = isinstance(value, str) and value.isprintable()
     text = value if is_printable else orjson.dumps(value).decode()
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}... ({len(text)} characters)"
 
 
 def shorten(text: str) -> str:
-    """Return a message, cut in its middle if long, because it begins with the fault and ends with the advice."""
+    """Return a message. A long message is cut in the middle, between the fault and the advice."""
     half = MAX_SHOWN_CHARACTERS // 2
     return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
@@ -121,7 +121,7 @@ def _is_equal(old: Any, new: Any) -> bool:
 def _pair_items(old: Sequence[Any], new: Sequence[Any]) -> ItemPairs:
     """Pair the items of two lists by name, or by index if no field names them.
 
-    Return None for lists of plain values, and for lists that cannot be paired. Such lists are shown whole.
+    For lists of plain values, and for lists that cannot be paired, return None. The diff shows such lists whole.
     """
     for field in _ITEM_NAME_FIELDS:
         old_by_name, new_by_name = _items_by_field(field, old), _items_by_field(field, new)

@@ -1,8 +1,8 @@
 """Plans of a commit against the clusters of a fleet.
 
-The clusters and placements of the commit say which objects each cluster gets. If the commit's own cannot be read, those
-that the hub has accepted count, as for the daemon. Each plan compares with the live state of its own cluster. Nothing
-is written, neither to the hub nor to a cluster.
+The clusters and placements of the commit decide which objects each cluster gets. If a cluster or placement of the
+commit cannot be read, its version that the hub has accepted counts, as in the daemon. Each plan compares with the live
+state of its own cluster. Neither the hub nor a cluster is written to.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from renderer.render.model import NewRevision
 
 MAX_CLUSTERS_AT_ONCE: Final = 8
 CONCURRENCY: Final = 16
-"""Requests to one cluster at the same time."""
+"""Largest number of requests to one cluster at the same time."""
 
 UNREACHABLE_SECONDS: Final = 5.0
-"""Seconds for which a call to an unreachable cluster is repeated."""
+"""Seconds for which a failing call to an unreachable cluster is retried."""
 
 ANSWER_SECONDS: Final = 10.0
 """Seconds within which a cluster has to answer with its identity."""
@@ -59,7 +59,7 @@ class UnknownPlanTarget(GitopsError):
 
 
 class NotPlanned(GitopsError):
-    """Failure to plan a cluster that does not answer, or has another identity than the hub has recorded."""
+    """Failure to plan a cluster that does not answer, or whose identity differs from the one recorded on the hub."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,11 @@ class PlacedSource:
         return removed_clusters(self.in_force.keys(), self.projections)
 
     def describe_removal(self, cluster: ClusterName) -> str:
-        """Return what happens to the objects of a cluster that the commit removes."""
+        """Return a sentence about the fate of the objects in a cluster that the commit removes."""
         return f"removed by this commit; {self.in_force[cluster].on_remove.outcome}"
 
     def state_of(self, cluster: ClusterName) -> SourceState:
-        """Return the source with only the objects that `cluster` gets, in their form for `cluster`."""
+        """Return the source with only the objects that `cluster` gets, patched for `cluster`."""
         states = self.projections.states_of(cluster)
         return next(state for state in states if state.catalog.source == self.source)
 
@@ -94,8 +94,9 @@ def place_source(
 ) -> PlacedSource:
     """Assign the objects of a source to the clusters of the fleet.
 
-    `accepted` are the rules that the hub has accepted, by source. `scopes` is True for a namespaced kind. If another
-    source declares the clusters, its accepted clusters count, because a plan does not read that source.
+    `accepted` are the clusters and placements that the hub has accepted, by source. `scopes` maps each kind to True if
+    the kind is namespaced. If another source declares the clusters, the accepted clusters of that source count, because
+    a plan does not read that source.
     """
     projections = FleetProjections(fleet_source, dict(accepted))
     states = [state]
@@ -109,7 +110,7 @@ def place_source(
 
 
 async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> PlacedSource:
-    """Assign the objects of a source to clusters, with the rules that the hub has accepted. Raises: ClusterError."""
+    """Assign the objects of a source to clusters, with what the hub has accepted. Raises: ClusterError."""
     accepted, discovery = await asyncio.gather(read_accepted(hub), hub.discover())
     scopes = {kind: resource.namespaced for kind, resource in discovery.resources.items()}
     return place_source(state, fleet_source=fleet_source, accepted=accepted, scopes=scopes)
@@ -117,7 +118,7 @@ async def place_as_hub(hub: Cluster, state: SourceState, fleet_source: str) -> P
 
 @dataclass(frozen=True, slots=True)
 class _StillClock:
-    """Clock that always shows `moment`, so that equal plans of several clusters have equal times."""
+    """Clock that always shows `moment`. With it, equal plans of several clusters have equal times."""
 
     moment: datetime
 
@@ -130,9 +131,9 @@ class _StillClock:
 
 @dataclass
 class FleetPlanner:
-    """Planning of one commit against the live state of each cluster of a fleet.
+    """Planner of one commit against the live state of each cluster of a fleet.
 
-    Windows select the hub's own cluster by `hub_name`, other clusters by their own names.
+    Windows select the hub's own cluster by `hub_name`. Windows select any other cluster by the name of its `Cluster`.
     """
 
     hub: Cluster
@@ -141,7 +142,7 @@ class FleetPlanner:
     clock: Clock
     facts: planner.Facts | None
     knows_deletions: bool
-    """False if the plans do not know which source of the cluster this is, as in `Report`."""
+    """False if the plans do not know which source of the cluster the commit belongs to, as in `Report`."""
 
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CLUSTERS_AT_ONCE), init=False)
     _records: Mapping[ClusterName, StoredClusterRecord] = field(default_factory=dict, init=False)
@@ -212,7 +213,7 @@ class FleetPlanner:
         return replace(report, moves=tuple(_numbered_moves(report.moves, state.catalog, self._numbers)))
 
     async def _identify(self, cluster: Cluster, name: ClusterName) -> None:
-        """Check the identity of a cluster. Raises: NotPlanned if it differs from the record, or no answer comes."""
+        """Check the identity of a cluster. Raises: NotPlanned for an unread identity, or one that is not on record."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 seen_uid = await read_cluster_uid(cluster)
@@ -230,7 +231,7 @@ class FleetPlanner:
 def _numbered_moves(
     moves: Iterable[RevisionMove], catalog: Catalog, numbers: NumbersBySource
 ) -> Iterator[RevisionMove]:
-    """Yield the moves with the revision numbers that the hub would issue: a cluster knows only its own numbers."""
+    """Yield the moves with the revision numbers that the hub would issue. A cluster knows only its own numbers."""
     definitions = {definition.name: definition for definition in catalog.definitions.values()}
     for move in moves:
         if (definition := definitions.get(move.name)) is None:
@@ -259,7 +260,7 @@ def _choose(placed: PlacedSource, wanted: str) -> Sequence[ClusterName]:
 
 
 def _notes(placed: PlacedSource, other_sources: Collection[str]) -> Iterator[str]:
-    """Yield a note if placements may select by definitions of other sources, which the plan does not read."""
+    """Yield a note if placements may select by definitions of other sources. The plan does not read those sources."""
     catalog = placed.catalog
     known = catalog.definitions.keys() | catalog.broken.keys() | scopes_in(catalog).keys()
     foreign = [kind for kind in catalog.kinds - known if "." in kind.group and not kind.group.endswith("k8s.io")]

@@ -1,4 +1,4 @@
-"""Report of a commit's changes in each cluster of a fleet. Clusters with equal differences form one block."""
+"""Report of a commit's changes in each cluster of a fleet. Clusters with equal changes form one block."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _MAX_NAMES: Final = 20
 
 
 class PlanOutcome(StrEnum):
-    """Outcome for a cluster: planned, or the reason why it is not planned."""
+    """Outcome for a cluster: planned, or the reason why the cluster is not planned."""
 
     PLANNED = "Planned"
     UNKNOWN = "Unknown"
-    """The hub does not reach the cluster, or the plan failed. `ClusterPlan.message` tells the reason."""
+    """The hub does not reach the cluster, or the plan failed. `ClusterPlan.message` contains the reason."""
 
     PAUSED = "Paused"
-    """The commit pauses the cluster, so that nothing is written there."""
+    """The commit pauses the cluster, so that Levelgate writes nothing to the cluster."""
 
     REMOVED = "Removed"
     """The commit no longer declares the cluster."""
@@ -37,7 +37,7 @@ class PlanOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """Plan of one cluster, or the reason why there is none."""
+    """Plan of one cluster, or the reason why the cluster has no plan."""
 
     cluster: ClusterName
     outcome: PlanOutcome
@@ -64,7 +64,7 @@ class FleetReport:
     """Problems of the source. Empty if the cluster `local` is planned, because the report of `local` lists them."""
 
     notes: tuple[str, ...]
-    """Statements of what the plans do not cover."""
+    """Statements about objects that the plans do not cover."""
 
     @property
     def has_unknown(self) -> bool:
@@ -80,7 +80,7 @@ class FleetReport:
 
 
 def group_clusters(plans: Iterable[ClusterPlan]) -> list[list[ClusterPlan]]:
-    """Group the clusters whose plans have equal differences.
+    """Group the clusters whose plans have equal changes.
 
     The groups are in the order of their first cluster. A cluster without a report forms a group of its own.
     """
@@ -95,8 +95,8 @@ def group_clusters(plans: Iterable[ClusterPlan]) -> list[list[ClusterPlan]]:
 
 
 def _is_alike(first: Report | None, second: Report) -> bool:
-    # Plans of equal hash may still differ, because the hash leaves out times, steps and the progress of rollouts. The
-    # hash is compared first, because that is cheap and tells most plans apart.
+    # The hash is compared first, because this comparison is cheap and distinguishes most plans. Plans of equal hash may
+    # still differ, because the hash leaves out times, steps and the progress of rollouts.
     return first is not None and first.hash == second.hash and _without_cluster(first) == _without_cluster(second)
 
 
@@ -108,7 +108,7 @@ def _without_cluster(report: Report) -> Report:
 def block_title(group: list[ClusterPlan], since_text: str = "") -> str:
     """Return the title of a block, such as `eu-1, eu-2: the same`.
 
-    `since_text` is `since` of the first plan in `group`, formatted for people.
+    `since_text` is the field `since` of the first plan in `group`, formatted for people.
     """
     first, added = group[0], [plan.cluster for plan in group if plan.is_added]
     if first.outcome is PlanOutcome.UNKNOWN:
@@ -129,8 +129,8 @@ def block_title(group: list[ClusterPlan], since_text: str = "") -> str:
 def fleet_as_json(report: FleetReport) -> dict[str, Any]:
     """Return the report as JSON values.
 
-    `sameAs` names the first cluster with equal differences. Each cluster has its full plan all the same, so that a
-    program can read one cluster without looking up another.
+    `sameAs` names the first cluster with equal changes. Each cluster still has its full plan, so that a program can
+    read one cluster without the cluster in `sameAs`.
     """
     same_as = {plan.cluster: group[0].cluster for group in group_clusters(report.clusters) for plan in group[1:]}
     return {

@@ -1,7 +1,7 @@
-"""Sources outside of a plan, as far as their records in the cluster mention objects of the plan.
+"""Claims and reads of a plan's objects by other sources, from the records of those sources in the cluster.
 
-A claim of another source is known once a reconciliation has recorded it. A record has room for a limited number of
-claims.
+A claim is an object that a source declares while a set of another source still owns the object. A claim is known after
+a reconciliation has recorded it. A record has room for a limited number of claims.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class ForeignSources:
     """Statements about the objects of a plan in the records of other sources."""
 
     hidden_kinds: Mapping[GroupKind, str]
-    """Kinds that another source defines without a readable recorded revision, with the name of that source."""
+    """Kinds that another source defines without a readable recorded revision, each with the name of that source."""
 
     claims: Mapping[ObjectKey, str]
-    """Objects that another source waits to take over, with the name of that source."""
+    """Claimed objects, each with the name of the source that waits to take the object over."""
 
     incomplete_sources: tuple[str, ...]
     """Sources whose records had no room for all claims."""
 
     @classmethod
     def from_preview(cls, preview: Preview) -> ForeignSources:
-        """Return the statements of all records that the preview read."""
+        """Return the claims and definitions from the records of all other sources that the preview read."""
         records, rendering = preview.neighbours, preview.due.bundle
         return cls(
             {

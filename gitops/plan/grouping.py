@@ -1,4 +1,4 @@
-"""Groups of changes for people: by instance, in their order, with equal changes shown once."""
+"""Groups of changes for people: one group for each instance, where equal changes are shown once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from renderer.render.model import id_in_definition
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Instances whose changes differ only in their own names. `changes` are those of the first instance.
+    """Instances whose changes differ only in the names of the instances. `changes` belong to the first instance.
 
     `instances` is empty for objects that the source declares itself.
     """
@@ -23,7 +23,7 @@ class ChangeGroup:
 
     @property
     def is_instance_deleted(self) -> bool:
-        """Return whether the object of an instance is deleted, and not only nodes of it."""
+        """Return whether the changes delete the object of an instance, and not only nodes of the instance."""
         return any(change.action is PlannedAction.DELETE and change.key in self.instances for change in self.changes)
 
 
@@ -47,7 +47,7 @@ def group_changes(report: Report) -> Iterator[ChangeGroup]:
 
 @dataclass(frozen=True, slots=True)
 class FoldedChange:
-    """Changes of a group that differ only in the names of their objects: the first change, and all objects."""
+    """Fold of a group's changes that differ only in the names of their objects: the first change, and all objects."""
 
     change: PlannedChange
     keys: tuple[ObjectKey, ...]
@@ -59,7 +59,7 @@ class FoldedChange:
 
 
 def fold_changes(changes: Iterable[PlannedChange]) -> Iterator[FoldedChange]:
-    """Merge changes that differ only in the names of their objects, and yield them in the order of `changes`.
+    """Merge changes that differ only in the names of their objects. Yield the merged changes in the order of `changes`.
 
     Changes of instances, and of objects without a name, are not merged.
     """
@@ -73,7 +73,7 @@ def fold_changes(changes: Iterable[PlannedChange]) -> Iterator[FoldedChange]:
 
 
 def _object_likeness(key: ObjectKey, change: PlannedChange) -> tuple[object, ...]:
-    """Return a value that is equal for changes which differ only in the name of their object."""
+    """Return a value for comparison. Changes that differ only in the name of their object have equal values."""
     return (
         *(change.action, id_in_definition(change.node), change.level, change.kind),
         *(_describe_parts(key, change), change.immutable, change.users),
@@ -81,7 +81,7 @@ def _object_likeness(key: ObjectKey, change: PlannedChange) -> tuple[object, ...
 
 
 def _instance_likeness(instance: ObjectKey, changes: Iterable[PlannedChange]) -> tuple[object, ...]:
-    """Return a value that is equal for instances whose changes differ only in the instance's own name."""
+    """Return a value for comparison. Instances whose changes differ only in the instance's name have equal values."""
     return tuple(
         (
             *(
@@ -107,7 +107,7 @@ def _describe_parts(subject: ObjectKey, change: PlannedChange) -> str:
 
 
 def _without_name(subject: ObjectKey, text: str) -> str:
-    """Return `text` with `*` for the name of `subject`. A name of one or two letters stays: other words contain it."""
+    """Return `text` with `*` for the name of `subject`. A name of one or two letters stays: many words contain it."""
     return text.replace(subject.name, "*") if len(subject.name) > 2 else text
 
 

@@ -1,9 +1,9 @@
-"""Changes in two steps: at once, and later when an instance moves to another revision of its definition.
+"""Changes in two steps: a step at once, and a step when an instance moves to another revision of its definition.
 
-An instance that waits for its turn is still changed at its present revision: its own new values are applied, and drift
-is healed. A new instance may start at the revision that completed last. The move to the new revision comes later. So a
-preview has two prospects, before and after instances move. An object that is equal in both is changed at once.
-Any other object is changed in two steps.
+An instance that waits for its turn in a rollout is still changed at its present revision: new values of the instance
+are applied, and drift is healed. A new instance may start at the revision that completed last. The move to the new
+revision follows later. So a preview has two prospects: the state before instances move, and the state after they move.
+An object that is equal in both prospects is changed at once. An object that differs is changed in two steps.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SetObjectKey = tuple[ObjectKey, ObjectKey]
 
 @dataclass
 class InterimChanges:
-    """Division of changes into those at once and those in the turn of an instance. All object keys are masked."""
+    """Division of changes into changes at once and changes in the turn of an instance. All object keys are masked."""
 
     preview: Preview
     unmoved_plan: EventualPlan
@@ -75,7 +75,7 @@ class InterimChanges:
     def _outcomes(
         self, eventual_plan: EventualPlan, *, excluded: Collection[ObjectKey] = ()
     ) -> Iterator[tuple[SetObjectKey, object]]:
-        """Yield a comparable outcome for each object, except in the sets whose parents are in `excluded`."""
+        """Yield a comparable outcome for each object. Sets whose parents are in `excluded` are left out."""
         for set_plan in eventual_plan.plan.sets:
             if set_plan.rendered.parent not in excluded:
                 for node in (node_plan.node for node_plan in set_plan.nodes):
@@ -86,14 +86,14 @@ class InterimChanges:
                     yield (set_plan.rendered.parent, self.masks.mask_key(candidate.member.key)), candidate.outcome
 
     def _expected_objects(self, eventual_plan: EventualPlan) -> Iterator[tuple[ObjectKey, Object]]:
-        """Yield the desired objects, with the server's defaults if a dry run was made, otherwise as manifests."""
+        """Yield the desired objects: with the server's defaults after a dry run, otherwise as in their manifests."""
         for node in (node_plan.node for set_plan in eventual_plan.plan.sets for node_plan in set_plan.nodes):
             if node.key and node.writable:
                 _, expected_object = eventual_plan.answers.get(node.key, (None, node.manifest))
                 yield self.masks.mask_key(node.key), expected_object
 
     def find_turn(self, set_plan: ApplySetPlan, key: ObjectKey) -> Cause | None:
-        """Return why an object is not changed before its instance moves, or None if it is changed at once."""
+        """Return the cause that delays a change until the instance moves, or None if the change starts at once."""
         parent = set_plan.rendered.parent
         if not self._waits_for_move(parent, self.masks.mask_key(key)):
             return None
@@ -104,7 +104,7 @@ class InterimChanges:
         return self._outcomes_before_move.get((parent, key)) != self._outcomes_after_move.get((parent, key))
 
     def _waiting_instance(self, key: ObjectKey | None) -> ObjectKey | None:
-        """Return the instance or its nearest enclosing instance that waits for its turn to move, or None."""
+        """Return the instance `key` or its nearest enclosing instance that waits for the turn to move, or None."""
         while key and not (key in self._stays and (key in self._frozen or self._is_moving(key))):
             rendered = self._instances.get(key)
             key = rendered.owner if rendered else None
@@ -115,7 +115,7 @@ class InterimChanges:
     ) -> Iterator[PlannedChange]:
         """Yield the changes of both prospects, merged, in the order of `final_changes`.
 
-        Early changes to objects that the final state leaves as they are come last.
+        Early changes follow last if the final state leaves their objects unchanged.
         """
         final_places = {(change.key, change.instance) for change in final_changes}
         early_by_place = {(change.key, change.instance): change for change in early_changes}
@@ -129,18 +129,19 @@ class InterimChanges:
         yield from filter(None, map(self._undone_change, early_by_place.values()))
 
     def _split_into_steps(self, change: PlannedChange, early_change: PlannedChange | None) -> PlannedChange:
-        """Return the change with its early part as interim change if both parts differ."""
+        """Return the change. An early part that differs from the final change becomes its interim change."""
         key, instance = change.key, change.instance
         waiting_key = self._waiting_instance(instance or key)
         if key is None:
             return change
         if not self._waits_for_move(instance if change.node and instance else self._source, key):
-            # Equal before and after the move: nothing is left for the turn, so that obstacles of the turn do not count.
+            # The object is equal before and after the move. Nothing is left for the turn, so obstacles of the turn do
+            # not count.
             change = replace(change, obstacles=early_change.obstacles) if early_change else change
             return self._with_interim(change, change, key) if key == instance and self._is_moving(key) else change
         if waiting_key is None or early_change is None or _is_no_change(early_change):
             return change
-        later_action = change.action  # counts from the present state, and below from the state after the early change
+        later_action = change.action  # from the present state; below: from the state after the early change
         if early_change.action in _REMOVING_ACTIONS:
             later_action = PlannedAction.CREATE
         elif later_action in _CREATING_ACTIONS and early_change.action.is_change:
@@ -148,14 +149,14 @@ class InterimChanges:
         return self._with_interim(change, early_change, waiting_key, later_action)
 
     def _is_moving(self, instance: ObjectKey) -> bool:
-        """Return whether the instance has another revision than its target."""
+        """Return whether the revision of the instance differs from its target."""
         rendered = self._instances.get(instance)
         return rendered is not None and rendered.revision != rendered.target_revision
 
     def _undone_change(self, early_change: PlannedChange) -> PlannedChange | None:
-        """Return an early change that the move takes back, as a change in two steps, or None if there is none to show.
+        """Return an early change that the move reverts, as a change in two steps, or None if there is nothing to show.
 
-        The object ends as it is now, or is deleted by the move without having been a member before.
+        After the move, the object has its present content again, or it is deleted and was not a member before.
         """
         waiting_key = self._waiting_instance(early_change.instance or early_change.key)
         is_wanted = early_change.key in self._objects_after_move
@@ -215,9 +216,9 @@ class InterimChanges:
 
 
 def add_repairs(changes: Sequence[PlannedChange], preview: Preview, masks: SecretMasks) -> Iterator[PlannedChange]:
-    """Yield the changes, with the healing of held objects as interim changes.
+    """Yield the changes. The healing of a held object is added to its change as an interim change.
 
-    While an object waits at a gate or for its deletion, drift is healed to the applied snapshot.
+    While an object waits at a gate or for its own deletion, its drift is healed to the applied snapshot.
     """
     repairs = {
         masks.mask_key(node_plan.node.key): (set_plan.rendered.applied_rendering, node_plan)
@@ -257,9 +258,9 @@ def add_repairs(changes: Sequence[PlannedChange], preview: Preview, masks: Secre
 def _with_deleted_members(
     changes: Sequence[PlannedChange], repairs: Mapping[ObjectKey, tuple[RenderedApplySet, NodePlan]]
 ) -> Iterator[PlannedChange]:
-    """Yield the changes, and before a held deletion of an instance the members that are missing in the cluster.
+    """Yield the changes. Before the held deletion of an instance, yield deletions of its missing members.
 
-    They are created again by healing, and deleted with the instance.
+    A missing member does not exist in the cluster. Healing creates this member again until the instance is deleted.
     """
     changed_keys, deleted_members = (
         {change.key for change in changes},
@@ -287,5 +288,5 @@ def _with_deleted_members(
 
 
 def _is_no_change(change: PlannedChange) -> bool:
-    """Return whether the change leaves the object's content as it is."""
+    """Return whether the change leaves the content of the object unchanged."""
     return change.action is PlannedAction.KEEP or (change.action is PlannedAction.UPDATE and not change.diff)

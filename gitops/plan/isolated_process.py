@@ -1,7 +1,7 @@
-"""Plans of untrusted commits in a process of their own, with limited time and memory.
+"""Plans of untrusted commits, each in a separate process with limited time and memory.
 
-The author of a pull request decides how costly its plan is: thousands of instances may each stay below every limit of
-the renderer. The process limits confine the cost to the plan of that pull request.
+The author of a pull request decides the cost of the plan. Thousands of instances may each stay below every limit of the
+renderer. The limits of the separate process stop a costly plan before it can delay the plans of other pull requests.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from renderer.frozen import dataclass
 
 MAX_CPU_SECONDS: Final = 120
 TIMEOUT_SECONDS: Final = 600
-"""Seconds of wall-clock time: a process that waits uses no CPU time."""
+"""Limit in seconds of wall-clock time. A limit of CPU time would not stop a process that waits."""
 MAX_MEMORY_BYTES: Final = 4 << 30
 """Bytes of address space that a plan may use."""
 OUT_OF_MEMORY: Final = 77
-"""Exit code of a process without memory, which cannot send a message."""
+"""Exit code of a process that has too little memory to send a message."""
 RESERVE_BYTES: Final = 64 << 20
 """Bytes of address space beyond the limit, for reporting a failure."""
 RESERVE_SECONDS: Final = 5
-"""Seconds of CPU time between SIGXCPU, which tells the reason, and SIGKILL, which does not."""
+"""Seconds of CPU time between SIGXCPU, by which the parent recognizes a timeout, and SIGKILL."""
 SAMPLE_SECONDS: Final = 0.1
-"""Seconds between two samples of the process memory: the kernel drops the peak when the process ends."""
+"""Seconds between two samples of the process memory. The kernel drops the peak when the process ends."""
 
 
 class PlanError(GitopsError):
@@ -52,14 +52,14 @@ class PlanError(GitopsError):
 
 
 class Defect(PlanError):
-    """A plan that failed by a fault of Levelgate or for lack of memory."""
+    """Failure of a plan by a fault of Levelgate or for lack of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     """Request to plan `head` against `base`.
 
-    `fleet_source` is the name of the source that declares clusters. It is empty if there is no fleet.
+    `fleet_source` is the name of the source that declares clusters, or an empty string without a fleet.
     """
 
     source: str
@@ -92,14 +92,14 @@ async def compute_plan(request: PlanRequest) -> Report:
         return warn_before_placement(report) if request.fleet_source else report
     except (GitopsError, ApplierError, RendererError, RecursionError) as error:
         raise PlanError(str(error) or type(error).__name__) from None
-    except Exception as error:  # a commit may trigger a fault of Levelgate: only its own plan fails
+    except Exception as error:  # a fault that a commit triggers fails only the plan of that commit
         if lacks_memory(error):
             raise Defect("the plan needs more memory than it may use; make smaller pull requests") from error
         raise _defect_of(error) from error
 
 
 def _defect_of(error: BaseException) -> Defect:
-    """Return the failure for an unexpected error. The text of `error` is left out, as it may quote a secret."""
+    """Return the failure for an unexpected error. The text of `error` may quote a secret, so it is left out."""
     return Defect(f"Levelgate itself failed ({type(error).__name__}): please report it")
 
 
@@ -110,7 +110,7 @@ async def compute_plan_isolated(
     seconds: float = TIMEOUT_SECONDS,
     memory: int = MAX_MEMORY_BYTES,
 ) -> Report:
-    """Plan in a process of its own.
+    """Plan in a separate process.
 
     `seconds` limits wall-clock time, and `memory` the address space in bytes.
 
@@ -133,11 +133,11 @@ async def compute_plan_isolated(
     except TimeoutError:
         raise PlanError(f"the plan takes more than {seconds:g} s; make smaller pull requests") from None
     except (EOFError, OSError):
-        await asyncio.to_thread(child.join)  # before it is killed below: its own exit code tells the reason
+        await asyncio.to_thread(child.join)  # before the kill below: the child's own exit code is the reason
         raise PlanError(describe_exit(child.exitcode, watched.peak, cpu_seconds=cpu_seconds, memory=memory)) from None
     finally:
         if child.pid:
-            child.kill()  # also ends the thread that waits for the answer
+            child.kill()  # the end of the child also ends the thread that waits for the answer
             child.join()
     if isinstance(answer, PlanError):
         raise answer
@@ -145,7 +145,7 @@ async def compute_plan_isolated(
 
 
 class WatchedProcess:
-    """A planning process, with the peak of its address space in bytes, as sampled."""
+    """A planning process, with the highest sample of its address space in bytes."""
 
     def __init__(self, child: BaseProcess, receiver: Connection) -> None:
         self.child, self.receiver, self.peak = child, receiver, 0
@@ -156,7 +156,7 @@ class WatchedProcess:
             self.peak = max(self.peak, peak_of(self.child.pid or 0))
         sent = self.receiver.recv_bytes()
         try:
-            answer: Report | PlanError = pickle.loads(sent)  # trusted: a child of this process sends it
+            answer: Report | PlanError = pickle.loads(sent)  # trusted: a child of this process sends these bytes
         except Exception as error:
             return Defect(
                 f"Levelgate itself failed (its answer cannot be read: {type(error).__name__}): please report it"
@@ -171,14 +171,14 @@ def describe_exit(code: int | None, peak: int, *, cpu_seconds: int, memory: int)
         return f"the plan needs more than the {cpu_seconds} s of CPU time that it may use; make smaller pull requests"
     if code == OUT_OF_MEMORY or (code != -signal.SIGKILL and is_near_limit(peak, memory)):
         return f"the plan needs more than the {memory >> 20} MiB of memory that it may use; make smaller pull requests"
-    if code == -signal.SIGKILL:  # Levelgate itself kills the process only later
+    if code == -signal.SIGKILL:  # Levelgate's own kill at the timeout happens after this check
         why = "its process was killed (SIGKILL), as happens where the machine has no memory left"
         return f"{why}; make smaller pull requests or give Levelgate more memory"
     return f"Levelgate itself failed (its process ended with {died}): please report it"
 
 
 def is_near_limit(peak: int, memory: int) -> bool:
-    """Return whether a memory peak is so close to the limit that a failure is most likely caused by it."""
+    """Return whether a memory peak is so close to the limit that the limit most likely caused the failure."""
     return peak >= memory // 8 * 7
 
 
@@ -217,14 +217,15 @@ def _signal(number: int) -> str:
 
 
 def _make_picklable(snapshot: SourceSnapshot) -> SourceSnapshot:
-    """Return the snapshot with its files in a plain dict: a mapping proxy cannot be pickled."""
+    """Return the snapshot with its files in a plain dict, because a mapping proxy cannot be pickled."""
     return replace(snapshot, files=dict(snapshot.files))
 
 
 def _run_in_child(sender: Connection, request: PlanRequest, cpu_seconds: int, memory: int) -> None:
-    """Plan in the child process and send the answer. If none can be sent, the exit code or signal tells the reason.
+    """Plan in the child process and send the answer. Without an answer, the exit code or signal is the reason.
 
-    The soft limit of memory applies to the plan. To report a failure, the process raises it to the hard limit.
+    The soft limit of memory applies to the plan. To report a failure, the process raises the soft limit to the hard
+    limit.
     """
     reserve = _reduced_to_hard_limit(resource.RLIMIT_AS, max(memory, peak_of("self")) + RESERVE_BYTES)
     reserve_limits = (reserve, reserve)
@@ -243,7 +244,7 @@ def _run_in_child(sender: Connection, request: PlanRequest, cpu_seconds: int, me
 
 
 async def _send_answer(sender: Connection, request: PlanRequest, reserve_limits: tuple[int, int], memory: int) -> None:
-    """Send the answer. A failure ends the process at once: without memory, asyncio could not clean up."""
+    """Send the answer. If that fails, end the process at once, because asyncio cannot clean up without memory."""
     try:
         sender.send(await compute_plan(request))
     except BaseException as error:
@@ -251,7 +252,7 @@ async def _send_answer(sender: Connection, request: PlanRequest, reserve_limits:
 
 
 def _end_process(sender: Connection, error: BaseException, reserve_limits: tuple[int, int], memory: int) -> NoReturn:
-    """End the process with a message or exit code, without cleaning up: there may be no memory for it."""
+    """End the process with a message or exit code, without cleaning up, because a cleanup may lack memory."""
     code = OUT_OF_MEMORY
     try:
         resource.setrlimit(resource.RLIMIT_AS, reserve_limits)
@@ -266,6 +267,6 @@ def _end_process(sender: Connection, error: BaseException, reserve_limits: tuple
 
 
 def _reduced_to_hard_limit(limit: int, wanted: int) -> int:
-    """Return the wanted limit of a resource, reduced to the present hard limit."""
+    """Return the wanted limit of a process resource, or the present hard limit if that is lower."""
     most = resource.getrlimit(limit)[1]
     return wanted if most == resource.RLIM_INFINITY else min(wanted, most)

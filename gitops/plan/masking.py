@@ -1,8 +1,8 @@
-"""Masks for values of Secrets: a number instead of each value, the same number for the same value.
+"""Masks for values of Secrets. A number replaces each value, so that equal values have equal numbers.
 
-So a plan shows that a value changes, and not the value. A value is masked in encoded and decoded form. It is
-masked in its Secret, in other objects, in errors of the server and in last-applied annotations. A keyed hash finds
-equal values. The key of the hash is random for each plan and never stored.
+So a plan shows that a value changes, and does not show the value. A value is masked in encoded and decoded form. Masks
+apply to the Secret itself, other objects, errors of the server and last-applied annotations. A keyed hash finds equal
+values. The key of the hash is random for each plan and never stored.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from renderer.kinds import SECRET
 from renderer.secret_redaction import MIN_EMBEDDED_CHARACTERS, secret_entries, text_forms, without_secret_data
 
 SNAPSHOT_LABEL = "secret of the cluster"
-"""Word for masked values in a snapshot. The numbers of these masks are unrelated to those in a plan."""
+"""Word for masked values in a snapshot. The numbers of masks in a snapshot are unrelated to the numbers in a plan."""
 
 _MASK_PATTERN = re.compile(rf"\((?:{SNAPSHOT_LABEL}|secret) #\d+\)")
 
 
 def may_be_equal(old: object, new: object) -> bool:
-    """Return whether two masked texts differ only in masked values, and `old` has masks of a snapshot."""
+    """Return whether two masked texts could be equal: `old` has masks of a snapshot, and only masked values differ."""
     if not isinstance(old, str) or not isinstance(new, str) or not has_snapshot_masks(old):
         return False
     return _MASK_PATTERN.sub("", old) == _MASK_PATTERN.sub("", new)
@@ -43,7 +43,7 @@ def has_snapshot_masks(obj: object) -> bool:
 
 
 class SecretMasks:
-    """Masks of one plan, numbered in the order in which values occur."""
+    """Masks of one plan or snapshot, numbered in the order in which values occur."""
 
     def __init__(self, label: str = "secret") -> None:
         self._label = label
@@ -80,7 +80,7 @@ class SecretMasks:
         return ObjectKey(*map(self.mask_text, key))
 
     def mask_value(self, value: Any) -> Any:
-        """Return a JSON value with known values masked, also in field names."""
+        """Return a JSON value with known values of Secrets masked, in field names too."""
         if not self._secret_values:
             return value
         if isinstance(value, str):
@@ -90,7 +90,7 @@ class SecretMasks:
         return [self.mask_value(item) for item in value] if isinstance(value, list) else value
 
     def mask_object(self, obj: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an object with known values masked. In a Secret, all entries are masked and stand in `data`."""
+        """Return an object with known values of Secrets masked. For a Secret, `data` holds all entries, masked."""
         if group_kind(obj) != SECRET:
             return {name: self.mask_value(item) for name, item in obj.items()}
         masked_data = {name: self._mask(plain) for name, plain in secret_entries(obj)}

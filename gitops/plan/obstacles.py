@@ -1,4 +1,7 @@
-"""Obstacles of planned changes: holds, unfinished deletions, the turn of an instance, gates and windows."""
+"""Obstacles of planned changes: holds, unfinished deletions, the turn of an instance, gates and windows.
+
+The turn of an instance is the moment when a rollout grants its move to another revision.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,14 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 FindTurn = Callable[[ApplySetPlan, ObjectKey], Cause | None]
-"""Return why an object of a set is not changed before its instance moves, or None if it does not wait for the move."""
+"""Function that returns the cause that delays an object's change until its instance moves, or None without a delay."""
 
 
 @dataclass
 class ObstacleFinder:
     """Obstacles of the changes in one plan.
 
-    `deletions` are the causes for which objects with a `deletionTimestamp` still exist, from `blocked_deletions`.
+    `deletions` are the causes that block the deletion of terminating objects, from `blocked_deletions`.
     """
 
     eventual_plan: EventualPlan
@@ -35,7 +38,7 @@ class ObstacleFinder:
         hold_obstacles = [obstacle_of(node_plan.blocked)] if node_plan.blocked and node_plan.is_held else []
         if deletion := self.deletions.get(candidate_change.key):
             hold_obstacles.append(obstacle_of(deletion))
-        # A replacement deletes and creates: windows and gates have to permit both operations.
+        # A replacement deletes and creates the object, so windows and gates have to permit both operations.
         judged_changes = (
             (candidate_change, candidate_change._replace(operation=Operation.CREATE))
             if action is PlannedAction.REPLACE
@@ -64,31 +67,31 @@ class ObstacleFinder:
         )
 
     def of_turn(self, set_plan: ApplySetPlan, key: ObjectKey) -> tuple[Obstacle, ...]:
-        """Return the obstacle of an object that waits until its instance moves to another revision."""
+        """Return the obstacle of an object whose change waits until its instance moves to another revision."""
         cause = self.turn(set_plan, key)
         return (obstacle_of(cause),) if cause else ()
 
     def describe_override(self, candidate_change: CandidateChange | None) -> str:
-        """Return a phrase about the break-glass that lets a change pass closed windows, or an empty string."""
+        """Return a phrase about the break-glass that overrides closed windows for a change, or an empty string."""
         entry = self.eventual_plan.overrides(candidate_change) if candidate_change else None
         return f"passes closed windows by the break-glass of {entry.by}: {entry.why}" if entry else ""
 
 
 def hold_obstacles(candidate: PruneCandidate) -> tuple[Obstacle, ...]:
-    """Return the hold that keeps a prune candidate."""
+    """Return the obstacles of a prune candidate: the hold that keeps the object, if any."""
     return (obstacle_of(candidate.blocked),) if candidate.blocked and candidate.is_held else ()
 
 
 def obstacle_of(cause: Cause) -> Obstacle:
-    """Return a cause in the form in which reports show it."""
+    """Return the obstacle in a report that stands for a cause."""
     name = cause.references[0].name if cause.references else ""
-    # Only the pace of a collection's items has a queue position without a wave.
+    # Only the pace of a collection's items causes a queue position without a wave.
     is_of_items = not (cause.details.get("position") or {"wave": "any"})["wave"]
     return Obstacle(cause.reason, cause.message, name, cause.until, is_of_items)
 
 
 def blocked_deletions(plan: Plan) -> Mapping[ObjectKey, Cause]:
-    """Return the causes for which objects with a `deletionTimestamp` still exist and will not go with time alone."""
+    """Return the causes that block the deletion of terminating objects, where waiting alone does not help."""
     nodes = ((node.node.key, node.blocked) for set_plan in plan.sets for node in set_plan.nodes)
     candidates = (
         (candidate.member.key, candidate.blocked)

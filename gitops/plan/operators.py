@@ -1,7 +1,7 @@
-"""Warnings of operators that are deleted before their custom objects.
+"""Warnings about operators that a commit deletes before their custom objects.
 
-An operator is a workload whose service account may change objects of a custom group. Such an object may have a
-finalizer that only the operator removes, so that the operator has to be deleted last.
+An operator is a workload whose service account may change objects of a custom API group. A custom object may have a
+finalizer that only the operator removes. So the operator has to be deleted after the custom objects.
 """
 
 from __future__ import annotations

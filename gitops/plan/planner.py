@@ -41,7 +41,7 @@ Facts = Mapping[str, ExternalFact]
 async def plan_commits(
     base: Catalog, head: SourceState, *, clock: Clock, version: str, cluster_name: str, facts: Facts | None = None
 ) -> Report:
-    """Plan a commit against a base commit that is assumed to be applied and healthy. No cluster is asked.
+    """Plan a commit against a base commit, which is assumed to be applied and healthy. Send no request to a cluster.
 
     Both catalogs carry the name of the source and their commits::
 
@@ -52,7 +52,7 @@ async def plan_commits(
     cache = RenderCache()
     base_rendering, head_rendering = _render_applied(base, cache), render([head.catalog], memo=cache)
     masks = SecretMasks()
-    # The Secrets of the whole commit, not only of the affected part: a shown object may copy the value of any Secret.
+    # Learn the Secrets of the whole commit, not only of the affected part, because a shown object may copy any value.
     masks.learn(rendered_manifests(head_rendering))
     rollouts, levels = completed_rollouts(base, base_rendering), own_levels(head_rendering)
     selectable = ComparedObjects.from_commits(base, base_rendering, head.catalog, head_rendering, cluster_name)
@@ -78,7 +78,7 @@ async def plan_commits(
 async def plan_against_snapshot(
     snapshot: ClusterSnapshot, head: SourceState, *, clock: Clock, cluster_name: str, facts: Facts | None = None
 ) -> Report:
-    """Plan a commit against the recorded state of a cluster, at the time of the snapshot. No cluster is asked."""
+    """Plan a commit against a snapshot of a cluster, as of the snapshot's time. Send no request to the cluster."""
     cache = RenderCache()
     secrets = [
         node.manifest
@@ -110,9 +110,9 @@ async def plan_against_cluster(
     facts: Facts | None = None,
     own_configmaps: Sequence[Object] | None = None,
 ) -> Report:
-    """Plan a commit against a cluster, which is asked by reads and dry runs.
+    """Plan a commit against a cluster, by reads and dry runs.
 
-    `own_configmaps` are the ConfigMaps of Levelgate's namespace. If it is None, they are read.
+    `own_configmaps` are the ConfigMaps of Levelgate's namespace. If `own_configmaps` is None, the plan reads them.
 
     Raises: ClusterError if the cluster cannot be read at all.
     """
@@ -130,12 +130,12 @@ async def plan_against_cluster(
 
 
 def _constant_facts(facts: Facts | None) -> FactsAt | None:
-    """Return the facts as a function of time, as a preview asks for them."""
+    """Return the external facts in the form that a preview needs: a function of time, here a constant one."""
     return (lambda _: facts) if facts is not None else None
 
 
 def _render_applied(base: Catalog, cache: RenderCache) -> Rendering:
-    """Render a commit as it would be once applied: references to objects of the commit itself are resolved."""
+    """Render a commit as after its own application: references to objects of the commit are resolved."""
     rendering, live = render([base], memo=cache), ClusterView().live
     for _ in range(MOST_ROUNDS):
         if (expected_live := foretold(rendering, {})) == live:
@@ -149,7 +149,7 @@ def _count_members(rendering: Rendering) -> int:
 
 
 def _describe_gaps(snapshot: ClusterSnapshot, secret_count: int) -> Iterator[str]:
-    """Yield the reasons for which the plan may differ from one against the cluster itself."""
+    """Yield the reasons for which a plan against the snapshot may differ from a plan against the cluster itself."""
     if secret_count:
         yield f"values of {secret_count} Secrets are not compared: a snapshot does not hold them"
     bundled_version = builtin_kinds.load_builtin_schemas().version
@@ -162,5 +162,5 @@ def _describe_gaps(snapshot: ClusterSnapshot, secret_count: int) -> Iterator[str
 
 
 def _minor_version(version: str) -> list[str]:
-    """Return `v1.33` of `v1.33.5-gke.1` in parts: schemas change with the minor version only."""
+    """Return the parts of the minor version `v1.33` of `v1.33.5-gke.1`: only with it do schemas change."""
     return version.split(".")[:2]

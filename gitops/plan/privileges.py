@@ -1,4 +1,4 @@
-"""Growing privileges: permissions that a role or binding of RBAC gives after a change and did not give before it."""
+"""Growing privileges: permissions that an RBAC role or binding grants after a change and did not grant before."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _AGGREGATES: Final = f"{RBAC}/aggregate-to-"
 """Prefix of labels by which the roles `admin`, `edit` and `view` of Kubernetes aggregate rules of other roles."""
 
 Rule = tuple[str, str, str, str]
-"""API group, resource (or URL), name or `*` for all, verb."""
+"""API group, resource (or URL), name (`*` for all objects), and verb."""
 
 
 def describe_growth(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Iterator[str]:
-    """Yield in words each permission of a role or binding that its old version did not give."""
+    """Yield a phrase for each permission that the new version of a role or binding grants and the old did not."""
     kind = group_kind(new)
     if kind in ROLES:
         old_rules = set(_rules(old)) if old else set()
@@ -46,7 +46,7 @@ def describe_growth(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> It
 
 
 def _rules(role: Mapping[str, Any]) -> Iterator[Rule]:
-    """Yield each combination of group, resource, name and verb that a role permits."""
+    """Yield each combination of API group, resource, name and verb that a role permits."""
     for rule in _dicts(role.get("rules")):
         names = _texts(rule.get("resourceNames")) or ["*"]
         for verb in _texts(rule.get("verbs")):
@@ -74,7 +74,7 @@ def _describe_selector(selector: Mapping[str, Any]) -> str:
 
 
 def _aggregation_targets(role: Mapping[str, Any] | None) -> set[str]:
-    """Return the roles of Kubernetes that aggregate the rules of `role`."""
+    """Return the names of the built-in roles of Kubernetes that aggregate the rules of `role`."""
     labels = ((role or {}).get("metadata") or {}).get("labels")
     label_items = labels.items() if isinstance(labels, dict) else ()
     return {

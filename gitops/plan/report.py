@@ -1,11 +1,11 @@
 """The report of a plan, its hash, and its restriction to named objects.
 
-A report may be public: values of Secrets are masked in it. Invariant: two plans of equal content against equal state
-differ in times only, and have the same `hash`.
+A report may be public: values of Secrets are masked in it. Invariant: two reports of equal content against equal state
+differ only in times, so their `hash` is equal.
 
 The hash covers the changes, their order and the rules in force. It leaves out times, requests of people and the
-progress of rollouts, which change while a plan waits for approval. A mask does not tell its value. So the hash also
-covers the files that declare changed Secrets.
+progress of rollouts, which change while a plan waits for approval. A mask does not identify the masked value. So the
+hash also covers the files that declare changed Secrets.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from renderer.schema.plurals import plural
 
 
 class PlannedAction(StrEnum):
-    """Outcome for an object.
+    """Planned outcome for one object.
 
-    `release` removes Levelgate's marks and leaves the object. `keep` leaves an object that is no longer in Git.
-    `unknown` depends on values of an earlier level. `failed` stands for an object that cannot be applied as declared.
+    `release` removes Levelgate's marks and leaves the object. `keep` leaves an object that is no longer in Git. The
+    outcome is `unknown` if the object depends on values of an earlier level. It is `failed` if the object cannot be
+    applied as declared.
     """
 
     CREATE = "create"
@@ -51,7 +52,7 @@ class PlannedAction(StrEnum):
 
     @property
     def is_change(self) -> bool:
-        """Return whether the action changes the cluster, as far as known."""
+        """Return whether the action is known to change the cluster."""
         return self not in {PlannedAction.KEEP, PlannedAction.UNKNOWN, PlannedAction.FAILED}
 
 
@@ -68,20 +69,20 @@ class Obstacle:
     """Earliest time at which the obstacle can end, if known."""
 
     is_of_items: bool = False
-    """True if the pace of the items of a collection is the obstacle, not the pace of instances."""
+    """True if the obstacle is the pace of a collection's items, and not the pace of instances."""
 
     is_unplanned: bool = False
-    """True if the obstacle ends with a state of the cluster that no change of the plan causes."""
+    """True if only a state of the cluster that no change of the plan causes ends the obstacle."""
 
     @property
     def is_turn(self) -> bool:
-        """Return whether the instance waits for its turn to move, with all of its nodes."""
+        """Return whether the obstacle is the turn to move, for which an instance waits with all of its nodes."""
         return self.reason.is_queued or self.reason in {Reason.PROGRESSING, Reason.BAKING}
 
 
 @dataclass(frozen=True, slots=True)
 class InterimChange:
-    """Change of an object before its final change, at the revision that its instance has now.
+    """Change of an object before the final change, at the present revision of the object's instance.
 
     The interim state lasts until the instance moves. A healed state lasts until nothing holds the final change.
     """
@@ -91,7 +92,7 @@ class InterimChange:
     diff: tuple[FieldDiff, ...]
     obstacles: tuple[Obstacle, ...] = ()
     message: str = ""
-    """As in `PlannedChange`."""
+    """Reason for the action, or a note on it, as in `PlannedChange.message`."""
 
     is_heal: bool = False
 
@@ -102,32 +103,32 @@ class InterimChange:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """Outcome for one object, with its obstacles and, if it changes in several steps, the earlier steps."""
+    """Planned outcome for one object, with obstacles, and with the earlier steps of a change in several steps."""
 
     action: PlannedAction
-    """Final outcome. In a change of two steps, the outcome after both steps."""
+    """Final outcome. If the object changes in two steps, this is the outcome of both steps together."""
 
     key: ObjectKey | None
-    """None while the name is unknown."""
+    """Key of the object. None while the name of the object is unknown."""
 
     kind: str
     instance: ObjectKey | None = None
-    """Instance under which the change is shown. None for other objects of the source."""
+    """Instance under which people see the change. None for an object that belongs to no instance."""
 
     node: str = ""
     """Id of the node in the definition."""
 
     level: int | None = None
-    """None for a live object without a recorded level."""
+    """Level of the node. None for a live object without a recorded level."""
 
     file: str = ""
-    """File and `line` that declare the object, or its definition."""
+    """File that declares the object, or the definition with the node. `line` is the line in this file."""
 
     line: int = 0
     diff: tuple[FieldDiff, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     immutable: tuple[str, ...] = ()
-    """Paths that the server refuses to change, so that the object is replaced."""
+    """Paths of fields that the server refuses to change. The object is replaced because of these fields."""
 
     users: tuple[str, ...] = ()
     """Live objects that are deleted before this deletion."""
@@ -136,7 +137,7 @@ class PlannedChange:
     """Reason for `keep`, `unknown` or `failed`, or a note on another action."""
 
     interim: tuple[InterimChange, ...] = ()
-    """Earlier changes of the object, in order. They do not count in the summary."""
+    """Earlier changes of the object, in order. Earlier changes do not count in the summary."""
 
     later_action: PlannedAction | None = None
     """Remaining action after the interim changes. None if nothing remains."""
@@ -145,23 +146,23 @@ class PlannedChange:
     """Remaining diff after the interim changes."""
 
     is_undone: bool = False
-    """True if the later action restores the present state."""
+    """True if the later action reverts the interim change."""
 
     readers: tuple[ObjectKey, ...] = ()
-    """Users that exist because an instance reads this object by `externalRef`."""
+    """The objects among the users that count only because of a read by `externalRef`."""
 
     @property
     def is_change(self) -> bool:
-        """Return whether the cluster changes, by the final or by an interim change.
+        """Return whether the final change or an interim change modifies the cluster.
 
-        An unknown object counts if the commit changes its template.
+        An object whose outcome is unknown counts if the commit changes its template.
         """
         changes = self.action.is_change or (self.action is PlannedAction.UNKNOWN and bool(self.diff))
         return changes or any(interim_change.action.is_change for interim_change in self.interim)
 
     @property
     def parts(self) -> tuple[PlannedChange, ...]:
-        """Return the interim changes and the remaining change as changes of their own, in order."""
+        """Return each interim change, and then the remaining change, as a separate `PlannedChange`."""
         if not self.interim:
             return (self,)
         interim_parts = tuple(
@@ -189,12 +190,12 @@ class PlannedChange:
 
     @property
     def until(self) -> datetime | None:
-        """Return the earliest time at which all obstacles can have ended, as far as known."""
+        """Return the earliest time at which all obstacles with a known end can have ended."""
         return max((obstacle.until for obstacle in self.obstacles if obstacle.until), default=None)
 
 
 class WarningKind(StrEnum):
-    """Hazard of which a reviewer is warned."""
+    """Kind of a hazard that a plan reports to its reviewer."""
 
     OPERATOR_FIRST = "OperatorGoesFirst"
     MASS_DELETION = "MassDeletion"
@@ -212,7 +213,7 @@ class WarningKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class PlanWarning:
-    """Hazard in a sentence, with the file and line that cause it."""
+    """Warning of a hazard in a sentence, with the file and line that cause the hazard."""
 
     hazard: WarningKind
     message: str
@@ -223,7 +224,7 @@ class PlanWarning:
 
 @dataclass(frozen=True, slots=True)
 class RevisionMove:
-    """New revision of a definition, with its number of instances and the policies that pace them.
+    """New revision of a definition, with the number of instances and the policies that set the pace of their move.
 
     `old` is 0 for a new definition.
     """
@@ -247,7 +248,7 @@ class WindowCapacity:
     """Time from the start of the step to the last start that a window permits."""
 
     needs: timedelta
-    """Duration of the last run of the step, or the longest duration that its policies permit."""
+    """Duration of the last run of the step, or without a record the longest duration that the policies permit."""
 
     is_recorded: bool = False
     """True if `needs` is a recorded duration."""
@@ -268,7 +269,7 @@ class WindowCapacity:
 
 @dataclass(frozen=True, slots=True)
 class HalfwayEnd:
-    """Instances or objects that may stay with old and new levels when a window with this `drain` closes."""
+    """Instances or objects that a window with this `drain` may leave with both old and new levels when it closes."""
 
     drain: str
     refs: tuple[str, ...]
@@ -291,10 +292,10 @@ class PlanStep:
     """Earliest start. None if the step starts at once, or if its start is unknown."""
 
     prerequisite: str = ""
-    """Condition of the start, for people."""
+    """Condition for the start, as text for people."""
 
     window_capacity: WindowCapacity | None = None
-    """None if no window closes after the start, or the start is unknown."""
+    """Capacity of the window for the step. None if no window closes after the start, or if the start is unknown."""
 
     halfway: HalfwayEnd | None = None
     """Instances that a closing window may stop between two levels. None if the window lets all finish."""
@@ -325,17 +326,17 @@ class Report:
     """Number of objects without a change."""
 
     knows_deletions: bool = True
-    """False if the plan does not know which source of the cluster this is."""
+    """False if the plan does not know which source of the cluster the commit belongs to."""
 
     @property
     def summary(self) -> Mapping[str, int]:
-        """Return the number of changes by action, and that of unchanged objects."""
+        """Return the number of changes by action, and the number of unchanged objects."""
         counts = Counter(str(change.action) for change in self.changes)
         return {**{str(action): counts[action] for action in PlannedAction}, "unchanged": self.unchanged}
 
     @property
     def problem_count(self) -> int:
-        """Return the number of problems in the repository and of changes that are impossible."""
+        """Return the sum of the problems in the repository and the impossible changes."""
         return len(self.problems) + self.summary["failed"]
 
     @property
@@ -344,7 +345,7 @@ class Report:
 
 
 HASH_DIGITS = 16
-"""Hexadecimal digits of a hash."""
+"""Number of hexadecimal digits of a plan hash."""
 
 
 def plan_hash(
@@ -360,7 +361,7 @@ def plan_hash(
 
 
 def is_same(expected: str, actual: str) -> bool:
-    """Return whether two hashes are equal in all digits, since a prefix would be easy to forge."""
+    """Return whether two hashes are equal in all digits. A prefix does not count, because it is easy to forge."""
     return expected.strip().lower() == actual
 
 
@@ -370,17 +371,17 @@ def _change_row(change: PlannedChange) -> list[Any]:
 
 
 def _secret_file_digests(head: Catalog, changes: Iterable[PlannedChange]) -> Iterator[str]:
-    """Yield the digests of the files that declare changed Secrets. A digest covers the content, not the path."""
+    """Yield the digest of each file that declares a changed Secret. The digest covers the content, not the path."""
     for change in changes:
         if change.kind == str(SECRET) and (content := head.contents.get(change.file)):
             yield hashlib.sha256(content.data).hexdigest()
 
 
 def filter_report(report: Report, refs: Sequence[Ref], namespace: str = "") -> Report:
-    """Return the report with only the changes of the instances, nodes or objects that `refs` name.
+    """Return the report, restricted to the changes of the instances, nodes or objects that `refs` name.
 
-    If `refs` is empty, nothing is removed. The hash stays that of the whole plan. An empty `namespace` matches every
-    namespace.
+    If `refs` is empty, all changes stay. The hash remains the hash of the whole plan. An empty `namespace` matches
+    every namespace.
     """
     if not refs:
         return report

@@ -1,4 +1,4 @@
-"""The report of a plan, made from the preview of a reconciliation."""
+"""Construction of a plan's report from the preview of a reconciliation."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from renderer.identity import ObjectKey
 async def make_report(
     preview: Preview, head: SourceState, masks: SecretMasks, comparison: ComparisonBase, *, against: str, at: datetime
 ) -> Report:
-    """Return the report of a preview of `head`. `against` names the compared state for people.
+    """Return the report of a preview of `head`. `against` names, for people, the state that the plan compares with.
 
-    `masks` learns the Secrets of the preview, and may already know other Secrets.
+    `masks` learns the Secrets of the preview. It may already know further Secrets.
     """
     _learn_secrets(preview, masks)
     neighbours = ForeignSources.from_preview(preview)
@@ -61,7 +61,7 @@ async def make_report(
 
 
 def _learn_secrets(preview: Preview, masks: SecretMasks) -> None:
-    """Learn the Secrets of the cluster, and the Secrets that the commit renders before and after instances move."""
+    """Add to `masks` the Secrets of the cluster, and of the commit's renderings before and after instances move."""
     masks.learn(preview.due.situation.observed.objects.values())
     for eventual_plan in filter(None, (preview.due, preview.staying)):
         masks.learn(rendered_manifests(eventual_plan.bundle))
@@ -75,9 +75,9 @@ def _masked_problems(preview: Preview, masks: SecretMasks) -> tuple[Problem, ...
 def _left_behind_changes(
     preview: Preview, masks: SecretMasks, changes: Sequence[PlannedChange]
 ) -> Iterator[PlannedChange]:
-    """Yield the members that stay because they lost their label, except those that an instance takes back.
+    """Yield a `keep` for each member that stays because it lost its label, unless a change adopts it again.
 
-    The hash leaves these members out, because a person who plans may lack the rights to find them.
+    The plan hash leaves these members out, because a person who plans may lack the permission to find them.
     """
     changed_keys = {change.key for change in changes}
     for member in preview.left_behind:
@@ -90,7 +90,7 @@ async def _collect_changes(
 ) -> tuple[tuple[PlannedChange, ...], int]:
     """Return all changes, and the number of objects without a change.
 
-    Where instances wait for their turn to move, the changes before and after the move are merged.
+    If instances wait for their turn to move, the changes before and after the move are merged.
     """
     schema_cluster, decision = create_schema_cluster(head), preview.first.propagation
     new_collector = partial(
@@ -121,13 +121,13 @@ async def _collect_changes(
         changes = tuple(interim_changes.merge(final.collect(), unmoved.collect()))
     finally:
         await schema_cluster.close()
-    # `final` counted these objects as unchanged: they change now, and change back when the instance moves.
+    # `final` counted these objects as unchanged, although they change now and change back when the instance moves.
     undone = sum(change.is_undone and change.action is not PlannedAction.DELETE for change in changes)
     return changes, final.unchanged - undone
 
 
 def _revision_moves(preview: Preview) -> Iterator[RevisionMove]:
-    """Yield the definitions to which the commit gives a new revision."""
+    """Yield a move for each definition whose content gets a new revision by the commit."""
     names = {kind: definition.name for kind, definition in preview.due.bundle.definitions.items()}
     for new_revision in preview.due.bundle.issued:
         instances = [key for key in preview.due.bundle.instances if key.group_kind == new_revision.kind]

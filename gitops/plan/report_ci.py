@@ -74,7 +74,7 @@ _RULES: Final[Mapping[str, tuple[str, str]]] = {
         "otherwise the reader waits for the object from then on.",
     ),
 }
-"""Meaning of each finding, and what to do about it."""
+"""Description of each rule: the meaning of a finding, and the action that the reader should take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class CiFinding:
     """Finding of a plan at a line of a file.
 
     `rule` is `Problem`, `Failed` or a `WarningKind`. `message` is one line of visible characters: XML forbids some
-    control characters, and others reverse the text around them.
+    control characters, and some further characters reverse the direction of the text.
     """
 
     rule: str
@@ -93,7 +93,7 @@ class CiFinding:
 
     @property
     def level(self) -> str:
-        """Return the severity in SARIF's words."""
+        """Return the severity as a `level` of SARIF."""
         return "warning" if self.is_warning else "error"
 
 
@@ -112,8 +112,8 @@ def findings(report: Report) -> Iterator[CiFinding]:
 def as_sarif(report: Report, version: str, *, path: str = "") -> dict[str, Any]:
     """Return SARIF 2.1.0 (OASIS) for GitHub's code scanning.
 
-    `path` is that of the source in its repository: SARIF names files from the root. The id of the run has the name of
-    the source, so that several sources of a repository do not replace each other's results.
+    `path` is the path of the source in its repository, because SARIF names files from the root. The id of the run
+    contains the name of the source. So sources of one repository do not replace each other's results.
     """
     ci_findings = list(findings(report))
     rules = [_rule(finding) for finding in {finding.rule: finding for finding in ci_findings}.values()]
@@ -154,15 +154,15 @@ def _result(finding: CiFinding, path: str) -> dict[str, Any]:
 
 
 def _escape_links(message: str) -> str:
-    """Escape square brackets, which would make a link (SARIF 2.1.0, 3.11.6)."""
+    """Escape square brackets, which SARIF reads as a link. Source: SARIF 2.1.0, 3.11.6."""
     return re.sub(r"([\\\[\]])", r"\\\1", message)
 
 
 def as_junit(report: Report) -> str:
-    """Return JUnit XML: one failed test for each problem and impossible change, or one passed test if it has none.
+    """Return JUnit XML with a failed test per problem or impossible change, or with one passed test without these.
 
-    Warnings are the output of the suite. Elements and attributes follow the schemas of Jenkins (junit-10.xsd) and
-    Apache Ant (JUnit.xsd), including their order.
+    Warnings are the output of the test suite. Names and order of elements and attributes obey the schemas of Jenkins
+    (junit-10.xsd) and Apache Ant (JUnit.xsd).
     """
     ci_findings = list(findings(report))
     failures = [finding for finding in ci_findings if not finding.is_warning]
@@ -182,7 +182,7 @@ def as_junit(report: Report) -> str:
 
 
 def _case_names(ci_findings: Iterable[CiFinding]) -> Iterator[str]:
-    """Yield a name for each finding, unique in its file: GitLab shows only the first of equal names."""
+    """Yield a name for each finding. Names are unique in a file, because GitLab shows only the first of equal names."""
     counts = Counter[tuple[str, str]]()
     for finding in ci_findings:
         name = finding.message[:200]

@@ -88,7 +88,7 @@ def _step(step: PlanStep) -> dict[str, Any]:
 
 
 def _window_capacity(capacity: WindowCapacity) -> dict[str, Any]:
-    """Return a window capacity, with durations in seconds."""
+    """Return a window capacity as JSON values, with durations in seconds."""
     return {
         "open": int(capacity.open_for.total_seconds()),
         "needs": int(capacity.needs.total_seconds()),

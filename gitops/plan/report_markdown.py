@@ -1,7 +1,8 @@
 """A report as a Markdown comment on a pull request, within the limit of the forge.
 
 Text from a repository or a cluster is untrusted. It is written as code, where HTML, links and mentions have no effect.
-Limits of a comment: GitHub 65,536 characters, GitLab 1,000,000, Gitea none. A comment says how much it leaves out.
+Limits of a comment: GitHub 65,536 characters, GitLab 1,000,000, Gitea none. A shortened comment contains the number of
+changes that it leaves out.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ _MAX_NAMES = 12
 """Largest number of names in a row. Further names are counted."""
 
 _MAX_TEXT_CHARACTERS = 1_000
-"""Largest number of characters in one text, because names and messages have no limit of their own."""
+"""Largest number of characters in one text. Without it, names and messages have no limit."""
 
 _MAX_SECTION_CHANGES = 40
-"""Largest number of changes in one section. Larger groups need several sections, as each is shown whole or not."""
+"""Largest number of changes in one section. A larger group has several sections, because a section is never cut."""
 
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Invisible characters: Default_Ignorable_Code_Point of Unicode, and the empty Braille cell."""
+"""Pattern of invisible characters: Default_Ignorable_Code_Point of Unicode, and the empty Braille cell."""
 
 _HARMLESS = re.compile(r"[A-Za-z0-9 ,:()-]*")
 _REFERENCE = re.compile(r"\bgh-\d|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
-"""Text that forges turn into links: names of issues and commits."""
+"""Pattern of text that forges turn into links: names of issues and commits."""
 
 _MARKS = {
     PlannedAction.CREATE: "+",
@@ -52,7 +53,7 @@ _MARKS = {
 
 
 def marker(source: str) -> str:
-    """Return the first line of a comment, by which it is found again."""
+    """Return the first line of a comment. A later run finds the comment by this line."""
     return f"<!-- levelgate:plan source={re.sub(r'[^A-Za-z0-9.-]', '', source)} -->"
 
 
@@ -61,14 +62,14 @@ def format_comment(
 ) -> str:
     """Return the comment, of at most `limit` bytes of UTF-8.
 
-    Some forges count characters, which are never more than the bytes. `update_note` says in Markdown how the comment is
-    kept up to date. It is empty for a comment that is written once.
+    Some forges count characters instead. A text never has more characters than bytes. `update_note` is a sentence in
+    Markdown about updates of the comment. It is empty for a comment that is written once.
     """
     head = list(_header(report))
     if not (report.has_changes or report.moves or report.warnings or report.problem_count):
         return "\n".join((marker(report.source), f"### Levelgate plan: no changes · `{_sanitize(report.source)}`"))
     foot = ["", _footer(report, version, update_note or _validity(report))]
-    budget = limit - _byte_length("\n".join((*head, *foot))) - 200  # bytes for the line that says what is left out
+    budget = limit - _byte_length("\n".join((*head, *foot))) - 200  # bytes for the notice of omitted changes
     lead_sections = ((text, 0) for text in (*_problems(report), *_warnings(report), *_steps(report)))
     body, omitted = _fit_sections((*lead_sections, *_details(report)), budget)
     if omitted:
@@ -78,7 +79,7 @@ def format_comment(
 
 
 def _fit_sections(sections: Iterable[tuple[str, int]], budget: int) -> tuple[list[str], list[int]]:
-    """Return the sections that fit, in order, and the number of changes in each section that does not.
+    """Return the sections that fit, in order, and the number of changes in each section that does not fit.
 
     If a section does not fit, it is skipped, so that smaller sections after it are still shown.
     """
@@ -164,7 +165,7 @@ def _format_summary(step: PlanStep) -> str:
 
 
 def _format_prose(text: str) -> str:
-    """Return `text` as it is if no part has a meaning in Markdown, otherwise as code."""
+    """Return `text` unchanged if no part of the text has a meaning in Markdown, otherwise as code."""
     return text if _HARMLESS.fullmatch(text) and not _REFERENCE.search(text) else _table_cell(text)
 
 
@@ -173,12 +174,12 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def format_minute(moment: datetime) -> str:
-    """Return text such as `Mon 2026-11-23 08:00Z`, in UTC: a comment does not know its reader's zone."""
+    """Return text such as `Mon 2026-11-23 08:00Z`. The time is in UTC, because the reader's time zone is unknown."""
     return f"{moment:%a %Y-%m-%d %H:%MZ}"
 
 
 def _details(report: Report) -> Iterator[tuple[str, int]]:
-    """Yield sections with the number of their changes."""
+    """Yield the sections with diffs, each with the number of its changes."""
     for group in group_changes(report):
         changes = iter(fold_changes(group.changes))
         while section := list(islice(changes, _MAX_SECTION_CHANGES)):
@@ -241,7 +242,7 @@ def _footer(report: Report, version: str, validity: str) -> str:
 
 
 def _validity(report: Report) -> str:
-    """Return a sentence that says for which state a comment holds, if it is not updated later."""
+    """Return a sentence about the state for which the plan in a comment holds. A comment may stay without an update."""
     if report.against == "git":
         return "True of these two commits."
     return "True of Git and the cluster as they were then: `--require-plan` refuses it once either has moved."

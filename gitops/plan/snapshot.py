@@ -1,7 +1,8 @@
 """State of a cluster in a file, for plans without credentials.
 
 A snapshot holds the objects that Levelgate manages, its records, the CRDs and the served kinds. Values of Secrets are
-replaced by numbers, so that a plan cannot tell whether such a value changes. All other objects are missing.
+replaced by numbers. So a plan against a snapshot does not know whether such a value changes. The snapshot contains no
+other object of the cluster.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from renderer.kinds import CRD, SECRET, defined_kind
 
 FORMAT_VERSION: Final = 1
 MAX_SNAPSHOT_BYTES: Final = 64 * 1024 * 1024
-"""Limit of a file in bytes. A larger file is neither written nor read."""
+"""Largest size of a snapshot file in bytes. A larger file is neither written nor read."""
 
 _RESOURCE_FIELDS = ("group", "version", "kind", "plural", "namespaced")
 
 
 class SnapshotError(GitopsError):
-    """A file that is not a snapshot of this version, or a cluster that is too large for a snapshot."""
+    """Failure to read a file that is not a snapshot of this version, or to record a cluster that is too large."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """Recorded state of a cluster. `kubernetes` is the version of its server, such as `v1.36.4`."""
+    """Recorded state of a cluster. `kubernetes` is the version of the cluster's API server, such as `v1.36.4`."""
 
     cluster: str
     taken_at: datetime
@@ -52,7 +53,7 @@ class ClusterSnapshot:
     resources: tuple[Resource, ...]
 
     def as_cluster(self, desired_secrets: Iterable[Object] = ()) -> DryRunCluster:
-        """Return the recorded cluster. Each unknown value of a Secret is assumed to be the one in `desired_secrets`."""
+        """Return the recorded cluster. Unknown values of Secrets are assumed to be those in `desired_secrets`."""
         objects = {ObjectKey.from_manifest(obj): obj for obj in self.objects}
         for obj in desired_secrets:
             key = ObjectKey.from_manifest(obj)
@@ -68,7 +69,7 @@ class ClusterSnapshot:
 
 
 async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -> ClusterSnapshot:
-    """Read the state of a cluster. `kubernetes` is the version of its server. Raises: ClusterError."""
+    """Read the state of a cluster. `kubernetes` is the version of the API server. Raises: ClusterError."""
     sources = [name for name, _ in await read_records(cluster)]
     crds = await cluster.list(CRD)
     defined_kinds = [defined_kind(crd) for crd in crds if annotation(crd, well_known.DEFINITION)]
@@ -92,7 +93,7 @@ async def take_snapshot(cluster: Cluster, taken_at: datetime, kubernetes: str) -
 
 
 def serialize(snapshot: ClusterSnapshot) -> bytes:
-    """Return the content of the file. Raises: SnapshotError if the content has more than `MAX_SNAPSHOT_BYTES`."""
+    """Return the content of the snapshot file. Raises: SnapshotError above `MAX_SNAPSHOT_BYTES`."""
     document = {
         "format": FORMAT_VERSION,
         "cluster": snapshot.cluster,
@@ -157,10 +158,10 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 def _mask_object(obj: Object, masks: SecretMasks) -> Object:
-    """Return the object without values of Secrets. Masks in a Secret are base64, since other values are invalid there.
+    """Return the object without values of Secrets. Masks in a Secret are base64, the only valid form of its data.
 
-    If any other object contains a value of a Secret, its annotation with the hash of its content is removed. A reader
-    who knows the rest of the object could try values until this hash matches, and so find a short value.
+    If an object of another kind contains a value of a Secret, the annotation with the object's content hash is removed.
+    Otherwise a reader who knows the rest of the object could guess a short value by comparing hashes.
     """
     masked, kind = masks.mask_object(obj), ObjectKey.from_manifest(obj).group_kind
     if kind == SECRET and "data" in masked:

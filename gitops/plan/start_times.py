@@ -1,4 +1,4 @@
-"""Start times of the changes of a plan if it is merged now: at once, after other changes, or when a window opens."""
+"""Start times of a plan's changes, if its commit is merged now. A change starts at once, later, or in a window."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REMOVAL_WORDS = {PlannedAction.DELETE: "deleted", PlannedAction.RELEASE: "relea
 
 
 class _WaveTurn(NamedTuple):
-    """Turn of an instance that moves to another revision. `wave` is the index of its wave in the policy."""
+    """Turn of an instance that moves to another revision. `wave` is the index of the instance's wave in the policy."""
 
     rollout: str
     policy: Policy
@@ -38,7 +38,8 @@ class _WaveTurn(NamedTuple):
 class _StartGroup(NamedTuple):
     """Key of changes that start together.
 
-    `rank` is 0 for changes that start at once, 1 for those in their turn, and 2 for those behind other obstacles.
+    `rank` is 0 for changes that start at once, 1 for changes that wait only for their turn, and 2 for changes behind
+    any other obstacle.
     """
 
     rank: int
@@ -51,7 +52,8 @@ class _StartGroup(NamedTuple):
 def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterator[PlanStep]:
     """Yield the steps in the order in which they can start.
 
-    A change is listed once, with the step of the obstacle that decides its start.
+    The final change of an object is in one step only: the step of the obstacle that decides the start. Interim changes
+    may be in further steps.
     """
     changes_by_start: dict[_StartGroup, list[PlannedChange]] = {}
     capacities = WindowCapacities(preview)
@@ -67,7 +69,7 @@ def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
             if interim_change.action.is_change:
                 changes_by_start.setdefault(_interim_start(interim_change), []).append(change)
         if not change.action.is_change or (not change.obstacles and instance in turn_instances):
-            continue  # waits only for the turn of its instance, and is listed with the instance
+            continue  # waits only for the turn of its instance: listed with the instance
         if own_obstacles and all(
             obstacle.reason is Reason.DEPENDENCY_NOT_READY and not obstacle.is_unplanned for obstacle in own_obstacles
         ):
@@ -86,7 +88,7 @@ def schedule_steps(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
 def _make_step(
     start: _StartGroup, changes: Sequence[PlannedChange], capacities: WindowCapacities, now: datetime
 ) -> PlanStep:
-    """Return the step of changes that start together. Without a known start, windows are not compared with it."""
+    """Return the step of changes that start together. If the start is unknown, windows are not compared with it."""
     begins_at = start.at or (None if start.rank else now)
     names = dict.fromkeys(change.instance.qualified_name if change.instance else change.ref for change in changes)
     return PlanStep(
@@ -100,7 +102,7 @@ def _make_step(
 
 
 def _interim_start(interim_change: InterimChange) -> _StartGroup:
-    """Return the start of a change at the present revision of its instance."""
+    """Return the start of an interim change, which is made at the present revision of the instance."""
     obstacle = max(
         interim_change.obstacles,
         key=lambda candidate: candidate.until.timestamp() if candidate.until else 0.0,
@@ -119,19 +121,19 @@ def _interim_start(interim_change: InterimChange) -> _StartGroup:
 
 
 def _sort_key(start: _StartGroup) -> tuple[float, int, int, int, str, str]:
-    """Order starts by time, then by wave. Blocked changes without a known start come last."""
+    """Return the key that orders starts by time, then by wave. A blocked change without a known start is last."""
     unknown = 0.0 if start.rank < 2 else inf
     begins_at, rank = (start.at.timestamp(), 0) if start.at else (unknown, start.rank)
     return begins_at, rank, start.wave, start.rank, start.prerequisite, start.summary
 
 
 def _own_obstacles(change: PlannedChange) -> list[Obstacle]:
-    """Return the obstacles of a change other than the turn of its instance."""
+    """Return the obstacles of a change, without the turn of its instance."""
     return [obstacle for obstacle in change.obstacles if not obstacle.is_turn]
 
 
 def _is_later_item(change: PlannedChange) -> bool:
-    """Return whether a change waits only for other items of its collection."""
+    """Return whether a change waits only for earlier items of its collection."""
     return bool(change.obstacles) and all(obstacle.is_of_items for obstacle in change.obstacles)
 
 
@@ -154,7 +156,7 @@ class _StartTimes:
 
     @cached_property
     def _hold_ends(self) -> Mapping[_WaveTurn, list[datetime | None]]:
-        """Return the ends of the obstacles in each wave. A held or suspended instance does not delay the others."""
+        """Return the ends of the obstacles in each wave. A held or suspended instance does not delay its wave."""
         ends: dict[_WaveTurn, list[datetime | None]] = {}
         for change in self.changes:
             if change.instance and (turn := self._turns[change.instance]):
@@ -168,7 +170,7 @@ class _StartTimes:
     def start_of(self, change: PlannedChange, *, is_deleted: bool, has_free_siblings: bool) -> _StartGroup:
         """Return the start of a change.
 
-        `is_deleted` is True if the instance of `change` is deleted. `has_free_siblings` is True if other nodes of that
+        `is_deleted` is True if the instance of `change` is deleted. `has_free_siblings` is True if further nodes of the
         instance start at once.
         """
         turn = self._turns.get(change.instance) if change.instance else None
@@ -205,7 +207,7 @@ class _StartTimes:
     def _earliest_start(self, change: PlannedChange, turn: _WaveTurn | None) -> datetime | None:
         """Return the earliest time at which all obstacles can have ended, or None if that is unknown.
 
-        Obstacles of earlier waves delay the wave of `turn` by the same time.
+        The latest end of the obstacles in earlier waves delays the wave of `turn`.
         """
         earlier_ends = self._ends_before(turn)
         known_ends = [end for end in earlier_ends if end]
@@ -221,7 +223,7 @@ class _StartTimes:
         return max([*openings, *known_ends], default=None)
 
     def _prerequisites(self, change: PlannedChange, turn: _WaveTurn | None) -> list[str]:
-        """Return the conditions for the wave of a change to begin: earlier waves, and missing approvals."""
+        """Return the conditions for the start of a change's wave: earlier waves, and missing approvals."""
         if turn is None or not turn.wave:
             return []
         state = self.preview.first.propagation.states.get(turn.rollout, RolloutState())
@@ -251,7 +253,7 @@ class _StartTimes:
 
 
 def _earlier_deletions(changes: Sequence[PlannedChange]) -> dict[ObjectKey | None, tuple[str, ...]]:
-    """Return, for each deleted instance or plain object, the names of its readers that are deleted first."""
+    """Return, for each instance or plain object, the names of the readers that are deleted before it."""
     roots = {change.key: change.instance or change.key for change in changes}
     earlier: dict[ObjectKey | None, dict[str, None]] = {}
     for change in changes:
@@ -264,7 +266,7 @@ def _earlier_deletions(changes: Sequence[PlannedChange]) -> dict[ObjectKey | Non
 
 
 def _wave_turn(preview: Preview, capacities: WindowCapacities, instance: ObjectKey) -> _WaveTurn | None:
-    """Return the turn of an instance, or None if it does not move to another revision."""
+    """Return the turn of an instance, or None if the instance does not move to another revision."""
     rendered = preview.first.bundle.instances.get(instance)
     if rendered is None or not rendered.definition or rendered.applied == rendered.target_revision:
         return None
@@ -285,7 +287,7 @@ def _format_prerequisites(prerequisites: Sequence[str]) -> str:
 
 
 def _describe_obstacle(obstacle: Obstacle) -> str:
-    """Return a text about an obstacle that is equal for all instances with that obstacle."""
+    """Return a text about an obstacle. The text is equal for all instances with this obstacle."""
     if obstacle.is_unplanned:
         return f"after {obstacle.name}"
     words = {

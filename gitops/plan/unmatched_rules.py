@@ -1,7 +1,7 @@
-"""Warnings of selectors that match nothing after a commit, if they are new, changed or matched before it.
+"""Warnings about selectors that match nothing after a commit, and are new, changed or matched before the commit.
 
-The selectors are those of windows, policies and waves. If an unchanged rule selected nothing before
-the commit either, only `levelgate lint` reports it.
+The selectors belong to windows, policies and waves. If an unchanged selector already matched nothing before the commit,
+only `levelgate lint` reports the selector.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def find_newly_unmatched(
     selectable: ComparedObjects | None,
     masks: SecretMasks,
 ) -> Iterator[PlanWarning]:
-    """Yield a warning for each selector that matches nothing after the commit, and is new, changed or matched before.
+    """Yield a warning for each selector without a match after the commit that is new, changed or matched before.
 
-    `selectable` are the objects of the whole source. It is None if the preview covers the whole source itself.
+    `selectable` has the objects of the whole source. It is None if the preview itself covers the whole source.
     """
     source = head.catalog.source
     if not head.catalog.rules:
@@ -63,9 +63,10 @@ def find_newly_unmatched(
 
 
 def _compare_objects(preview: Preview, head: SourceState, changes: Sequence[PlannedChange]) -> ComparedObjects:
-    """Return the objects of the source after the commit, as rendered, and before it.
+    """Return the source's objects before the commit, and the rendered objects after the commit.
 
-    The objects before the commit include those that it removes. Instances before the commit have their live labels.
+    The objects before the commit include the objects that the commit removes. Instances before the commit have their
+    live labels.
     """
     cluster = preview.due.situation.conditions.cluster
     after = SelectableObjects.from_rendering(head.catalog, _own_sets(preview.due.bundle, head), cluster)
@@ -102,7 +103,7 @@ def _own_sets(rendering: Rendering, head: SourceState) -> Rendering:
 def _leaving_target(
     change: PlannedChange, preview: Preview, live: Mapping[ObjectKey, Object], cluster: str
 ) -> WindowTarget:
-    """Return a removed object as windows select it."""
+    """Return a removed object in the form that windows select from."""
     assert change.key
     owner = change.instance or change.key
     definition = preview.due.bundle.definitions.get(owner.group_kind)

@@ -1,7 +1,7 @@
-"""Warnings of a plan for reviewers, collected from its preview and its changes.
+"""Warnings of a plan for reviewers, collected from the preview and the changes of the plan.
 
-Warnings about roles are in `privileges`, those about operators in `operators`. Rules that select nothing, and claims of
-other sources, are warned of in `unmatched_rules` and `foreign_sources`.
+The module `privileges` has the warnings about roles, and `operators` those about operators. `unmatched_rules` warns
+about selectors without a match, and `foreign_sources` about claims of other sources.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_LISTED_FIELDS = 5
 
 
 def find_rule_changes(base_rules: StoredRules, head_rules: StoredRules) -> Iterator[PlanWarning]:
-    """Yield a warning for each rule and iCalendar file that is new, changed or removed between accepted rules."""
+    """Yield a warning for each new, changed or removed rule, and each new, changed or removed iCalendar file."""
     old, new = _rules_by_name(base_rules), _rules_by_name(head_rules)
     for name in sorted(old.keys() | new.keys()):
         old_value, new_value = old.get(name), new.get(name)
@@ -62,7 +62,7 @@ def _describe_change(old_rule: Mapping[str, Any] | None, new_rule: Mapping[str, 
 
 
 def _describe_field(field_diff: FieldDiff) -> str:
-    """Return `path old -> new`. YAML 1.1 reads the key `n` of a linear pace as false, which is undone here."""
+    """Return `path old -> new`. YAML 1.1 reads the key `n` of a linear pace as false, so the text restores `n`."""
     old, new = ("none" if value is None else format_value(value) for value in (field_diff.old, field_diff.new))
     return f"{field_diff.path} {old} -> {new}".replace("linear.false", "linear.n").replace(
         '"linear":{"false"', '"linear":{"n"'
@@ -70,7 +70,7 @@ def _describe_field(field_diff: FieldDiff) -> str:
 
 
 def collect_warnings(preview: Preview, changes: Sequence[PlannedChange], masks: SecretMasks) -> Iterator[PlanWarning]:
-    """Yield all warnings of a preview, except warnings from a comparison with other sources or the base commit."""
+    """Yield all warnings of a preview, except warnings from a comparison with another source or the base commit."""
     return chain(
         _mass_deletions(changes),
         _deleted_namespaces(changes),
@@ -134,7 +134,7 @@ def _foreign_objects(changes: Sequence[PlannedChange]) -> Iterator[PlanWarning]:
 
 
 def _held_rollouts(preview: Preview, changes: Sequence[PlannedChange]) -> Iterator[PlanWarning]:
-    """Yield a warning for each instance that starts and stops at a node while other instances of its rollout wait."""
+    """Yield a warning for each instance that starts, stops at a held node, and so holds back waiting instances."""
     rollouts: dict[str, list[ObjectKey]] = {}
     waiting: set[ObjectKey] = set()
     stopped: dict[ObjectKey, tuple[PlannedChange, Obstacle]] = {}
@@ -163,7 +163,7 @@ def _held_rollouts(preview: Preview, changes: Sequence[PlannedChange]) -> Iterat
 
 
 def _breaking_schemas(preview: Preview, masks: SecretMasks) -> Iterator[PlanWarning]:
-    """Yield a warning for each definition that keeps its revision since the new one would break stored instances."""
+    """Yield a warning for each definition whose new revision is rejected because it would break stored instances."""
     for rendered in preview.due.bundle.sources.values():
         for problem in rendered.problems:
             kinds = [
@@ -191,7 +191,7 @@ def _changed_rules(preview: Preview, masks: SecretMasks) -> Iterator[PlanWarning
 
 
 def _written_nodes(preview: Preview) -> Iterator[tuple[ObjectKey, RenderedNode, Mapping[str, object] | None]]:
-    """Yield the nodes whose content is written, with the live object."""
+    """Yield the nodes whose content is written, each with its key and its live object."""
     for set_plan in preview.due.plan.sets:
         for node_plan in set_plan.nodes:
             if (

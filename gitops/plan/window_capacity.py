@@ -1,8 +1,11 @@
-"""Comparison of the time that a window leaves for the changes of a plan with the time that they need.
+"""Comparison of two times: the time that a window leaves for a plan's changes, and the time that the changes need.
 
-An instance needs the time that its last change took, from the first write to being healthy. Without such a record it
-needs the progress deadline of its policy for each level. Moves to another revision take place in the batches of their
-rollout, wave after wave, each batch with its bake. All other changes run in parallel.
+The needed time is estimated by these rules:
+
+- If an instance has a record of its last change, it needs the time from the first write of that change until healthy.
+- Without such a record, an instance needs the progress deadline of its policy for each level.
+- Moves to another revision run in the batches of their rollout, wave after wave. Each batch is followed by its bake.
+- All changes outside of rollouts run in parallel.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ class WindowCapacities:
         return WindowCapacity(closes_at - begins_at, needs, is_recorded)
 
     def halfway_end(self, changes: Sequence[PlannedChange], begins_at: datetime) -> HalfwayEnd | None:
-        """Return the changes that a closing window may stop between two levels, or None if it lets all finish."""
+        """Return the changes that a closing window may stop between two levels, or None if no change can stop there."""
         drains = self._drains(changes, begins_at)
         if not (refs := _halfway_refs(changes, drains)):
             return None
@@ -61,7 +64,7 @@ class WindowCapacities:
     def _closings(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Iterator[datetime]:
         """Yield the next closing times of the windows that are open at the start.
 
-        These windows govern the changes or the waves of the changes.
+        Only windows that govern the changes, or the waves of the changes, count.
         """
         situation = self.preview.due.situation
         verdicts = self._verdicts_at(begins_at)
@@ -85,7 +88,10 @@ class WindowCapacities:
         return {}
 
     def _verdicts_at(self, moment: datetime) -> WindowVerdicts:
-        """Return the verdicts of windows at `moment`, shared by all changes because making them reads all requests."""
+        """Return the verdicts of windows at `moment`.
+
+        All changes share one result, because each computation reads all requests of people.
+        """
         if moment not in self._verdicts:
             situation = self.preview.due.situation
             reading = situation.conditions.reading._replace(now=moment)
@@ -95,7 +101,7 @@ class WindowCapacities:
         return self._verdicts[moment]
 
     def _drains(self, changes: Sequence[PlannedChange], begins_at: datetime) -> Mapping[ObjectKey | None, Drain]:
-        """Return the strictest drain of windows that close after the start, by instance or None for plain objects."""
+        """Return the strictest drain of windows that close after the start, by instance (None for plain objects)."""
         drains: dict[ObjectKey | None, Drain] = {}
         opening = self._verdicts_at(begins_at)
         for change in changes:
@@ -109,7 +115,7 @@ class WindowCapacities:
         return drains
 
     def _candidate_change(self, change: PlannedChange) -> CandidateChange | None:
-        """Return a change in the form that windows judge, or None for an object without a set or name."""
+        """Return a change in the form that windows judge, or None if the set or the name of its object is unknown."""
         owner_plan = (
             self._sets.get(change.instance)
             if change.node and change.instance
@@ -132,7 +138,7 @@ class WindowCapacities:
         return policy if isinstance(policy, Policy) else DEFAULT_POLICY
 
     def _required_time(self, changes: Sequence[PlannedChange]) -> tuple[timedelta, bool]:
-        """Return the time that the changes need, and whether all of it is recorded."""
+        """Return the time that the changes need, and whether every duration in it is recorded."""
         levels: dict[ObjectKey | None, set[int]] = {}
         for change in changes:
             levels.setdefault(change.instance, set()).update(
@@ -144,7 +150,7 @@ class WindowCapacities:
             policy, recorded = self.policy_of(instance), self._recorded_duration(instance)
             duration = max(1, len(instance_levels)) * policy.progress_deadline if recorded is None else recorded
             rendered = self.preview.first.bundle.instances.get(instance) if instance else None
-            if rendered and rendered.applied != rendered.target_revision:  # moves, so it takes part in a rollout
+            if rendered and rendered.applied != rendered.target_revision:  # the instance moves, so a rollout has it
                 wave = policy.wave_of(rendered.manifest["metadata"].get("labels") or {})
                 waves.setdefault((rendered.definition, policy), {}).setdefault(wave, []).append(duration)
             longest, is_recorded = max(longest, duration), is_recorded and recorded is not None
@@ -152,9 +158,9 @@ class WindowCapacities:
         return max([longest, *rollouts]), is_recorded
 
     def _recorded_duration(self, instance: ObjectKey | None) -> timedelta | None:
-        """Return how long the last commit that changed an instance took, from its first write until it was healthy.
+        """Return the duration of an instance's last change, from the first write of its commit until healthy.
 
-        Return None if no write is recorded, or the instance became unhealthy afterwards.
+        Return None if no write is recorded, or if the instance became unhealthy after the change.
         """
         set_plan = self._sets.get(instance) if instance else None
         if set_plan is None or set_plan.parent is None:
@@ -175,7 +181,7 @@ class WindowCapacities:
 
 
 def _halfway_refs(changes: Sequence[PlannedChange], drains: Mapping[ObjectKey | None, Drain]) -> tuple[str, ...]:
-    """Return the instances and plain objects that change on several levels and may stop between them."""
+    """Return the instances and plain objects that change on several levels and may stop between two levels."""
     names: list[str] = []
     own_changes: dict[ObjectKey | None, list[PlannedChange]] = {}
     for change in changes:
@@ -191,7 +197,8 @@ def _halfway_refs(changes: Sequence[PlannedChange], drains: Mapping[ObjectKey | 
 def _rollout_duration(policy: Policy, waves: Mapping[str, Sequence[timedelta]]) -> timedelta:
     """Return the duration of a rollout, given the durations of its instances by wave.
 
-    The shape of the policy opens batch after batch. Each takes as long as the slowest instance of its wave, then bakes.
+    The shape of the policy decides the size of each batch. A batch takes as long as the slowest instance of the wave,
+    plus the bake.
     """
     total = timedelta()
     for wave in policy.all_waves:

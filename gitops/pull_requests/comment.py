@@ -1,8 +1,9 @@
-"""The comment of a review: its text beside the plan, and the hidden state by which a later run recognizes it.
+"""The comment of a review: the text beside the plan, and a hidden state line that a later run reads.
 
-The second line of a comment holds the reviewed commits and their verdict. So nothing is stored elsewhere, and the same
-commits are not planned twice. The line has a seal that only a holder of the token can make. If another person has
-edited the comment, the seal is wrong, and the commits are planned again.
+The second line of a comment is the state line, which holds the reviewed commits and their verdict. So a review needs no
+other store, and the same commits are not planned twice. The state line has a seal: a keyed hash of the comment that
+only a holder of the forge's token can compute. If another person has edited the comment, the seal is wrong, so the
+commits are planned again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Seal = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class ReviewedCommits:
-    """Commits of a review: the head of the pull request, its merge base with the target, and the tip of the target."""
+    """Commits of a review: the head of the pull request, the merge base, and the tip of the target branch."""
 
     head: str
     base: str
@@ -39,7 +40,7 @@ class ReviewedCommits:
 
     @property
     def is_stale(self) -> bool:
-        """Return whether the target has commits that the pull request lacks."""
+        """Return whether the target branch has commits that the pull request lacks."""
         return self.base != self.tip
 
     def __str__(self) -> str:
@@ -57,21 +58,21 @@ def format_plan_comment(report: Report, commits: ReviewedCommits, target: str, *
 
 
 def format_refusal(source: str, commits: ReviewedCommits, message: str) -> str:
-    """Return the comment for commits that cannot be planned, with the reason."""
+    """Return the comment for commits that cannot be planned. `message` is the reason."""
     title = f"### Levelgate plan: cannot be made · {report_markdown.format_code(source)}"
     text = "\n".join((report_markdown.marker(source), title, "", report_markdown.format_code(message)))
     return _assemble(text, _judged_state(commits, ReviewVerdict.ERROR), "")
 
 
 def seal_comment(body: str, seal: Seal) -> str:
-    """Return the comment with a seal in its state line."""
+    """Return the comment with a seal in the state line."""
     return _STATE.sub(
         lambda match: f"<!-- levelgate:state {match[1]}{_SEAL_KEY}{seal(_content(body))} -->", body, count=1
     )
 
 
 def close_comment(body: str, state: PullState) -> str:
-    """Return the comment for a merged or closed pull request, with a note that its plan is the last one."""
+    """Return the comment for a merged or closed pull request, with a note that this plan was the last one."""
     if _state_text(body) == _closed_state(state):
         return body
     plan = "\n".join(line for line in body.splitlines() if not _STATE.fullmatch(line))
@@ -81,7 +82,7 @@ def close_comment(body: str, state: PullState) -> str:
 def own_comments(comments: Iterable[Comment], source: str, author: str) -> list[Comment]:
     """Return the comments that Levelgate wrote for a source, oldest first.
 
-    The marker alone proves nothing, as every person can copy it. The author name cannot be copied.
+    The marker alone proves nothing, because any person can copy the marker. The author name cannot be copied.
     """
     mark = report_markdown.marker(source)
     return sorted(
@@ -91,7 +92,7 @@ def own_comments(comments: Iterable[Comment], source: str, author: str) -> list[
 
 
 def verdict_of(body: str, commits: ReviewedCommits, seal: Seal) -> ReviewVerdict | None:
-    """Return the verdict in a comment, or None if the comment is about other commits or has a wrong seal."""
+    """Return the verdict in a comment, or None if the comment reviews different commits or has a wrong seal."""
     state, _, given_seal = _state_text(body).partition(_SEAL_KEY)
     unsealed = _STATE.sub(f"<!-- levelgate:state {state} -->", body, count=1)
     if not hmac.compare_digest(given_seal, seal(_content(unsealed))):
@@ -120,7 +121,7 @@ def _state_text(body: str) -> str:
 
 
 def _content(body: str) -> str:
-    """Return a comment without trailing white space, which forges change."""
+    """Return the content of a comment that a seal covers. Trailing white space is removed, because forges change it."""
     return "\n".join(line.rstrip() for line in body.splitlines()).strip()
 
 

@@ -1,4 +1,4 @@
-"""Reverts that halted rollouts ask for: the choice of commits, and the text of the pull request. Pure.
+"""Proposed reverts for halted rollouts: the choice of commits, and the text of the pull request. Pure.
 
 Text of people, commits and servers is written as Markdown code, without values of Secrets.
 """
@@ -47,7 +47,7 @@ class RevertProposal:
 
     @property
     def impossible_message(self) -> str:
-        """Return why no revert is possible, or an empty string if one is."""
+        """Return the reason why no revert is possible, or an empty string if a revert is possible."""
         if self.completed is None:
             return f"nothing completed before {self.target}"
         if self.target.is_rollback:
@@ -58,7 +58,7 @@ class RevertProposal:
 
     @property
     def branch(self) -> str:
-        """Return the name of the branch, equal for all processes and clusters, so that they create one branch."""
+        """Return the name of the branch. All processes and clusters use the same name, so they create one branch."""
         return f"levelgate/revert-{self.rollout}-{self.target.commit}"
 
     @property
@@ -67,7 +67,7 @@ class RevertProposal:
         return f"Revert {self.rollout} {self.target} ({self.target.commit[:7]})"
 
     def commit_message(self, cluster: str) -> str:
-        """Return the message of the commit that reverts."""
+        """Return the message of the reverting commit."""
         return f"{self.title}\n\nIts rollout was halted in cluster {cluster}: {self.halt.why}.\n"
 
     def pull_request_body(self, cluster: str) -> str:
@@ -100,7 +100,7 @@ def _wave_row(wave: WaveProgress) -> str:
 
 
 def pending_reverts(result: ReconcileResult) -> Iterator[tuple[str, Halt]]:
-    """Yield the halts that ask for a revert and have no recorded pull request, each with its rollout."""
+    """Yield each halt that requires a proposed revert and has no recorded pull request, with the halted rollout."""
     for name, state in sorted(result.propagation.states.items()):
         for halt in state.halts:
             if halt.revert is not None and not halt.revert.url:
@@ -140,7 +140,7 @@ def _failing_instances(result: ReconcileResult, definition: str) -> Iterator[tup
 def _rollout_kind(definitions: Mapping[GroupKind, Definition], rollout: str) -> GroupKind | None:
     """Return the kind whose definition has the rollout `rollout`, named `DEFINITION` or `DEFINITION.POLICY`.
 
-    The longest matching name counts, since names of definitions may contain dots too.
+    The longest matching name counts, because names of definitions may contain dots too.
     """
     matches = [
         (len(definition.name), kind)

@@ -1,7 +1,7 @@
 """Proposals of reverts for halted rollouts: one branch and one pull request for each halt.
 
-The name of the branch identifies a proposal. So a restarted process finds an existing branch and pull request, and does
-not make them twice. The result is stored only in the record of the rollout.
+The name of the branch identifies a proposal. So a restarted process finds an existing branch and pull request, and
+creates neither twice. The outcome is stored only in the record of the rollout.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_RETRY_DELAY: Final = timedelta(minutes=30)
 """Longest delay between two attempts. The delay starts at `MIN_RETRY_DELAY` and doubles up to this limit."""
 
 _FINAL_ERRORS = (ForgeRefused, RevertError, Unauthorized, RevisionNotFound)
-"""Errors that last until a person acts. The next start or a changed configuration leads to another attempt."""
+"""Errors that last until a person acts. Only the next start or a changed configuration causes another attempt."""
 
 _HaltKey = tuple[str, int, datetime]
 """Rollout, its halted revision, and the time of the halt."""
@@ -44,8 +44,8 @@ _HaltKey = tuple[str, int, datetime]
 class RevertProposer:
     """Proposer of reverts for the configured sources.
 
-    `notice` is called after each attempt, with the name of the source and a text. `hint` requests a reconciliation,
-    which reads the outcome from the record of the rollout.
+    `notice` is called after each attempt, with the name of the source and a text. `hint` requests a reconciliation, and
+    the reconciliation reads the outcome from the record of the rollout.
     """
 
     cluster: Cluster
@@ -109,7 +109,7 @@ class RevertProposer:
             retry_delay = min(2 * retry_delay, MAX_RETRY_DELAY)
 
     async def _record_outcome(self, revert_proposal: RevertProposal, outcome: str) -> None:
-        """Write the outcome into the record of the rollout, which the next reconciliation reads."""
+        """Write the outcome into the record of the rollout. The next reconciliation reads this record."""
         annotations = {well_known.PROPOSED: f"{revert_proposal.target} {outcome}"}
         await self.cluster.merge(
             rollout_key(revert_proposal.rollout), {"metadata": {"annotations": annotations}}, manager=PARENT_MANAGER
@@ -118,7 +118,7 @@ class RevertProposer:
         self.hint()
 
     async def _propose(self, revert_proposal: RevertProposal) -> str:
-        """Return the URL of the pull request, or the reason why none is possible.
+        """Return the URL of the pull request, or the reason why no revert is possible.
 
         Raises: ForgeError or SourceError if a later attempt may succeed.
         """
@@ -155,14 +155,14 @@ class RevertProposer:
                 )
             ).url
         except ForgeRefused:
-            if existing := await forge.list_pulls_from(revert_proposal.branch):  # of another process, just now
+            if existing := await forge.list_pulls_from(revert_proposal.branch):  # another process has just opened it
                 return existing[0].url
             raise
 
     def _push(self, revert_proposal: RevertProposal, config: SourceConfig, project: ForgeProject, base: str) -> None:
         """Push the revert as a new branch. This method blocks.
 
-        An existing branch stays as it is, because it may have commits of people.
+        An existing branch is not changed, because people may have committed to the branch.
 
         Raises: RevertError if `base` no longer contains both the completed and the halted commit.
         """
@@ -192,7 +192,7 @@ class RevertProposer:
 
 
 def _push_credentials(config: SourceConfig, project: ForgeProject) -> Credentials:
-    """Return the credentials for a push. HTTP takes the token of the forge, as that of the source may only read."""
+    """Return the credentials for a push. HTTP uses the forge's token, because the source's token may be read-only."""
     source_credentials = config.credentials
     if config.target.scheme not in {"https", "http"}:
         return source_credentials

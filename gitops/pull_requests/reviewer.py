@@ -1,7 +1,7 @@
-"""Reviews of pull requests: one comment and one commit status on each, kept up to date.
+"""Reviews of pull requests. Each pull request has one comment and one commit status, which reviews update.
 
-The content of a pull request is read from a bare repository and never executed. A pull request that cannot be planned
-gets the reason as its comment, and does not delay the others.
+The content of a pull request is read from a bare repository and never executed. If a pull request cannot be planned,
+its comment contains the reason, and all other pull requests are still reviewed.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from renderer.frozen import dataclass
 
 STATUS_NAME: Final = "levelgate/plan"
 _SHORTENING_FACTOR: Final = 4
-"""Divisor for the length of a comment that the forge refused. It is used for at most two further attempts."""
+"""Divisor for the length of a comment that the forge refused. At most two further attempts use the divisor."""
 
 _Written = TypeVar("_Written")
 
 
 @dataclass
 class Reviewer:
-    """Reviewer of the pull requests of one repository, planned as one source.
+    """Reviewer of the pull requests of one repository. Each plan treats the repository as one source.
 
     `notice` is called with the number of a pull request and the result of its review. The number 0 stands for all pull
     requests. `triggered` starts the next review at once, and `stop` ends the loop.
@@ -73,7 +73,7 @@ class Reviewer:
     _done: dict[int, tuple[ReviewedCommits, ReviewVerdict]] = field(default_factory=dict)
 
     async def review_one(self, number: int) -> bool:
-        """Review one pull request, and return whether its plan has no problems. Raises: ForgeError."""
+        """Review one pull request. Return True for the verdict success, or for a closed one. Raises: ForgeError."""
         pull = await self.forge.get_pull(number)
         if pull.state is not PullState.OPEN:
             await self._close(pull)
@@ -116,7 +116,7 @@ class Reviewer:
             await wait_for_any(self.clock.sleep(pause.total_seconds()), self.stop.wait(), wake_event.wait())
 
     async def _report_errors(self, number: int, review: Awaitable[bool]) -> bool:
-        """Await the review of one pull request and report its failure, so that the others are reviewed."""
+        """Await the review of one pull request. Report a failure, so that further pull requests are still reviewed."""
         try:
             return await review
         except RateLimited:
@@ -141,7 +141,7 @@ class Reviewer:
         return await self._review(pull, tip)
 
     async def _review(self, pull: PullRequest, tip: str) -> bool:
-        """Review a pull request, unless its comment already holds the verdict of the same commits.
+        """Review a pull request, unless its comment already holds the verdict for the same commits.
 
         Raises: ForgeError if the target branch does not exist, SourceError if the commits cannot be fetched.
         """
@@ -151,13 +151,13 @@ class Reviewer:
         try:
             commits = await asyncio.to_thread(self._resolve_commits, pull)
         except RefusedContent as error:
-            # Without the head's commits there is no merge base. The refusal still becomes the verdict of this head, so
-            # that the next review does not fetch it again.
+            # Without the head's commits there is no merge base. The refusal still becomes the verdict for this head, so
+            # that the next review does not fetch the head again.
             commits, refusal = ReviewedCommits(pull.head, tip, tip), error
         comments = await self._own_comments(pull.number)
         if comments and (known_verdict := verdict_of(comments[0].body, commits, self.forge.seal)):
             self._done[pull.number] = commits, known_verdict
-            if known_verdict is not ReviewVerdict.SUCCESS:  # the command exits 1, and has to say why
+            if known_verdict is not ReviewVerdict.SUCCESS:  # the command exits 1 and prints why
                 self.notice(pull.number, f"{commits.head[:7]}  {known_verdict}, as in its comment")
             return known_verdict is ReviewVerdict.SUCCESS
         try:
@@ -181,9 +181,9 @@ class Reviewer:
         return new_verdict is ReviewVerdict.SUCCESS
 
     def _resolve_commits(self, pull: PullRequest) -> ReviewedCommits:
-        """Fetch the commits of a review from Git, which may be newer than the forge's answer. This method blocks.
+        """Fetch the commits of a review. Git may have newer commits than the forge's answer. This method blocks.
 
-        Raises: ForgeError if the head or the target does not exist, SourceError if it cannot be fetched.
+        Raises: ForgeError if the head or the target does not exist, SourceError if either cannot be fetched.
         """
         target, source = f"refs/heads/{pull.base}", self.forge.head_ref(pull.number)
         refs = self.mirror.list_refs(target, source)
@@ -205,7 +205,7 @@ class Reviewer:
 
     @property
     def _limits(self) -> Sequence[int]:
-        """Return the sizes in bytes of UTF-8 at which a comment is tried, largest first."""
+        """Return the size limits, in bytes of UTF-8, of the attempts to write a comment. The largest is first."""
         limit = self.forge.max_comment_bytes
         return limit, limit // _SHORTENING_FACTOR, limit // _SHORTENING_FACTOR**2
 
@@ -214,8 +214,8 @@ class Reviewer:
     ) -> None:
         """Write the comment and the commit status.
 
-        The status links to the comment, so that the comment comes first. Its seal comes last: a process that is
-        interrupted before leaves an unsealed comment, and the next review starts again.
+        The comment is written first, because the status links to the comment. The seal is written last. If the process
+        is interrupted before the seal, the comment stays unsealed, so the next review starts again.
         """
         number = pull.number
         if not comments:
@@ -228,7 +228,7 @@ class Reviewer:
             await self.forge.delete_comment(number, duplicate)
 
     async def _edit(self, number: int, comment: Comment, body: str) -> bool:
-        """Edit a comment, and return whether it still existed."""
+        """Edit a comment, and return whether the comment still existed."""
         try:
             await self.forge.edit_comment(number, comment, body)
         except ForgeNotFound:
@@ -256,7 +256,7 @@ class Reviewer:
 async def _write_longest_accepted(bodies: Iterable[str], write: Callable[[str], Awaitable[_Written]]) -> _Written:
     """Write the longest text that the forge accepts and return the result.
 
-    Raises: CommentTooLong if the forge accepts none.
+    Raises: CommentTooLong if the forge accepts no text.
     """
     *longer, last = bodies
     for body in longer:

@@ -1,6 +1,7 @@
-"""Assumptions of a simulation: the time that workloads take to become ready, and those that never do.
+"""Assumptions of a simulation: the time until a workload is ready, and the workloads that never become ready.
 
-Invariant: the behaviour of an object depends only on the seed and its name, so that equal seeds give equal timelines.
+Invariant: the behaviour of an object depends only on the assumptions, the seed, and the object's identity and instance.
+So equal seeds cause equal timelines.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ _HASH_RANGE: Final = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """Assumed behaviour of workloads: after a change, each is ready between `min_ready_time` and `max_ready_time`."""
+    """Assumed behaviour of workloads. The time from a change to ready is `min_ready_time` to `max_ready_time`."""
 
     min_ready_time: timedelta = timedelta(minutes=1)
     max_ready_time: timedelta = timedelta(minutes=1)
     rules: tuple[tuple[Outcome, str], ...] = ()
-    """Other outcomes, each with its name pattern. The first match counts."""
+    """Outcomes other than becoming ready, each with a name pattern. The first matching pattern counts."""
 
     seed: int = 0
 
     @classmethod
     def parse(cls, text: str, *, seed: int = 0) -> Assumptions:
-        """Parse text such as `ready=1m..5m,hang=prod/db-*`. Raises: ValueError, which says what to write."""
+        """Parse text such as `ready=1m..5m,hang=prod/db-*`. Raises: ValueError, whose text gives the valid forms."""
         assumptions = cls(seed=seed)
         for part in filter(None, (item.strip() for item in text.split(","))):
             word, separator, value = part.partition("=")
@@ -74,7 +75,7 @@ class Assumptions:
 
 @dataclass(slots=True)
 class AssumedBehaviour:
-    """Workload script for a simulated cluster.
+    """Script of the workloads in a simulated cluster: the behaviour of each object, from the assumptions.
 
     `owner` returns the instance of an object as `Kind/namespace/name`. `matched_patterns` are the patterns of rules
     that have matched an object so far.
@@ -85,7 +86,7 @@ class AssumedBehaviour:
     matched_patterns: set[str] = field(default_factory=set)
 
     def behaviour(self, key: StoredKey) -> Behaviour:
-        """Return the behaviour of an object. Patterns match its name or that of its instance."""
+        """Return the behaviour of an object. Patterns match the object's name or the name of its instance."""
         usual = self.assumptions.usual_behaviour(key)
         names = {
             name

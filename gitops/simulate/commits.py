@@ -1,4 +1,4 @@
-"""Commits that arrive in a simulation: one step from a base to a head, or a replayed history."""
+"""Commits that arrive in a simulation: a single head after a base, or a replayed history."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from renderer.render.render import render
 
 
 class RulesError(GitopsError):
-    """Rejection of a file of windows and policies. Its text has a line for each mistake."""
+    """Rejection of a file of windows and policies. The text has a line for each mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitSeries:
-    """Base commit and the pushes after it, in order. `problems` are those of the last commit."""
+    """Base commit and the later pushes, in order. `problems` are the problems of the last commit."""
 
     base: SourceState
     pushes: tuple[CommitPush, ...]
     problems: tuple[Problem, ...]
 
     def with_rules(self, rules: Catalog) -> CommitSeries:
-        """Return the series with `rules` instead of the windows and policies of each commit."""
+        """Return the series where each commit has `rules` in place of its own windows and policies."""
         base = _with_rules(self.base, rules)
         return replace(
             self, base=base, pushes=tuple(replace(push, state=_with_rules(push.state, rules)) for push in self.pushes)
@@ -51,7 +51,7 @@ class HistoryReader:
 
     @classmethod
     def open(cls, location: str, name: str = "") -> HistoryReader:
-        """Open the repository or directory at `location` as source `name`, by default named after `location`.
+        """Open the repository or directory at `location` as source `name`. An empty `name` is derived from `location`.
 
         Raises: SourceError if `location` is not a local repository.
         """
@@ -74,7 +74,7 @@ class HistoryReader:
         return CommitSeries(base_state, (push,), collect_problems(head_state.catalog))
 
     def read_history(self, base: str, head: str, start: datetime | None) -> CommitSeries:
-        """Return the first-parent history after `base` up to `head`, each commit at its committer's time.
+        """Return the first-parent history after `base` up to `head`. Each commit arrives at its committer's time.
 
         If `start` is given, all times are shifted so that the first commit arrives at `start`. A commit never arrives
         before its parent, even if its committer's clock was wrong.
@@ -105,14 +105,14 @@ class HistoryReader:
 
 
 def _as_commit(snapshot: SourceSnapshot) -> SourceSnapshot:
-    """Return a working tree with its own id, so that its differences from HEAD count as a change and not as drift."""
+    """Return a working tree as a commit with its own id. So a difference from HEAD counts as a change, not as drift."""
     content = repr(sorted((name, file.blob) for name, file in snapshot.files.items()))
     revision = hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()
     return replace(snapshot, revision=revision, is_dirty=False)
 
 
 def read_rules(file: Path) -> Catalog:
-    """Read a file of windows and policies for use instead of a repository's own. Raises: RulesError."""
+    """Read a file of windows and policies that replace a repository's own rules. Raises: RulesError."""
     try:
         data = file.read_bytes()
     except OSError as error:
@@ -130,5 +130,5 @@ def _with_rules(state: SourceState, rules: Catalog) -> SourceState:
 
 
 def collect_problems(catalog: Catalog) -> tuple[Problem, ...]:
-    """Return the problems of a commit, as `levelgate lint` finds them without a cluster."""
+    """Return the problems of a commit that `levelgate lint` finds without a cluster."""
     return tuple(sorted({*render([catalog]).problems, *resolve_rules(catalog, {}).problems}))

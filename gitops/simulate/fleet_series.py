@@ -1,4 +1,4 @@
-"""Commits of a simulation, as each cluster of a fleet gets them. Clusters do not influence each other."""
+"""Commits of a simulation in the form that each cluster of a fleet gets. Clusters do not influence each other."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from renderer.frozen import dataclass
 from renderer.phrasing import suggestion_or_names
 
 States = Mapping[ClusterName, SourceState]
-"""One commit as each declared cluster gets it, by the name of the cluster."""
+"""Forms of one commit by cluster: what each declared cluster gets of the commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeries:
-    """Clusters that one simulation covers, as they get the same commits. Windows select them by `window_name`."""
+    """Clusters with the same commits, which one simulation covers. Windows select the clusters by `window_name`."""
 
     clusters: tuple[ClusterName, ...]
     window_name: str
@@ -36,8 +36,8 @@ class ClusterSeries:
 class FleetSeries:
     """Commits of all clusters of a fleet.
 
-    `not_simulated` gives the reason for each cluster that is not simulated, or not to the end. `problems` are those of
-    the last commit.
+    `not_simulated` maps each cluster that is not simulated, or not until the last commit, to the reason. `problems` are
+    the problems of the last commit.
     """
 
     series: tuple[ClusterSeries, ...]
@@ -48,10 +48,10 @@ class FleetSeries:
 def project_series(
     commits: CommitSeries, *, fleet_source: str, hub_name: str, tested_rules: Catalog | None, wanted: str
 ) -> FleetSeries:
-    """Return the commits as each cluster gets them. `hub_name` is the name of the hub's own cluster in windows.
+    """Return the commits in the form that each cluster gets. Windows select the hub's own cluster by `hub_name`.
 
-    `tested_rules` replace the windows of the commits, so that they also decide whether windows select by cluster. If
-    `wanted` is not empty, only that cluster is simulated.
+    `tested_rules` will replace the windows of the commits. So `tested_rules` count too for the question whether windows
+    select by cluster. If `wanted` is not empty, only the cluster `wanted` is simulated.
 
     Raises: SourceError if another source declares the clusters, or no commit declares the cluster `wanted`.
     """
@@ -81,7 +81,7 @@ def project_series(
         if count < 2 or is_empty_hub:
             continue
         window_name = hub_name if name == LOCAL_CLUSTER else name
-        # Clusters with equal content are simulated once, unless windows may judge them differently.
+        # Clusters with equal content are simulated once, unless windows may judge the clusters differently.
         content = tuple(map(_content_of, cluster_states)), window_name if is_by_name else ""
         if first := series_by_content.get(content):
             series_by_content[content] = replace(first, clusters=(*first.clusters, name))
@@ -104,14 +104,14 @@ def _choose_clusters(states: Sequence[States], source: str, wanted: str) -> list
 
 
 def _with_states(commits: CommitSeries, cluster_states: Sequence[SourceState]) -> CommitSeries:
-    """Return the series of one cluster, which ends early if the cluster is removed."""
+    """Return the series of one cluster. If a commit removes the cluster, the series ends before that commit."""
     base, *later_states = cluster_states
     pushes = (replace(push, state=state) for push, state in zip(commits.pushes, later_states, strict=False))
     return CommitSeries(base, tuple(pushes), ())
 
 
 def _collect_problems(states: States) -> tuple[Problem, ...]:
-    """Return the problems of a commit in all clusters. A catalog that clusters share is examined once."""
+    """Return the problems of a commit in all clusters. A catalog that several clusters share is checked once."""
     catalogs = {id(state.catalog): state.catalog for state in states.values()}.values()
     return tuple(sorted({problem for catalog in catalogs for problem in collect_problems(catalog)}))
 
@@ -119,7 +119,7 @@ def _collect_problems(states: States) -> tuple[Problem, ...]:
 def _project_states(
     commits: CommitSeries, fleet_source: str
 ) -> tuple[list[States], frozenset[ClusterName], Mapping[ClusterName, OnRemove]]:
-    """Return each commit as the clusters get it, the clusters paused at the end, and the removal policy of each."""
+    """Return each commit per cluster, the clusters that are paused at the end, and each cluster's removal policy."""
     projections, found, removals = FleetProjections(fleet_source), list[States](), dict[ClusterName, OnRemove]()
     for state in (commits.base, *(push.state for push in commits.pushes)):
         projections.update([state], {})
@@ -131,16 +131,16 @@ def _project_states(
 
 
 def _count_declared(states: Sequence[States], name: ClusterName) -> int:
-    """Return the number of commits before the cluster is removed, or of all commits."""
+    """Return the number of commits before the removal of the cluster, or of all commits without a removal."""
     last = max(index for index, declared in enumerate(states) if name in declared)
     return last + 1
 
 
 def _states_of(states: Sequence[States], name: ClusterName, commits: CommitSeries) -> list[SourceState]:
-    """Return each commit as the cluster `name` gets it.
+    """Return each commit in the form that the cluster `name` gets.
 
-    Before the cluster is first declared, the commit is empty. If the cluster is later removed, it keeps its last
-    commit.
+    Before the cluster is first declared, the cluster gets empty commits. While the cluster is undeclared later, it
+    keeps the last commit that it got.
     """
     found: list[SourceState] = []
     is_known = False
@@ -151,13 +151,13 @@ def _states_of(states: Sequence[States], name: ClusterName, commits: CommitSerie
 
 
 def _nothing_of(state: SourceState) -> SourceState:
-    """Return the commit as a cluster without any of its objects gets it."""
+    """Return the commit without objects, for a cluster that gets none of the commit's objects."""
     content = NO_SHARE.content(is_certain=True)
     return replace(state, catalog=project(state.catalog, content, namespaces={}, scopes=scopes_in(state.catalog)))
 
 
 def _content_of(state: SourceState) -> object:
-    """Return a value that is equal for commits with equal effect."""
+    """Return a value for comparison. Commits with the same effect have equal values."""
     return digest(state.catalog), state.hold, state.orphaned_keys
 
 

@@ -1,4 +1,4 @@
-"""Recorder of a simulation: reconciliations, writes and commits become tracks and events of a timeline."""
+"""Recorder of a simulation, which turns reconciliations, writes and commits into tracks and events of a timeline."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CONTENT_ACTIONS = frozenset({"created", "updated", "healed", "replaced", "adopt
 
 @dataclass
 class Recorder:
-    """Timeline under construction, fed with each commit, write and reconciliation in the order of time."""
+    """Builder of a timeline, which receives each commit, write and reconciliation in the order of time."""
 
     source: str
     clock: Clock
@@ -50,7 +50,7 @@ class Recorder:
         return self.clock.now()
 
     def record_commit(self, commit: str, subject: str) -> None:
-        """Record the arrival of a commit, which supersedes the previous commit if that has not settled."""
+        """Record the arrival of a commit. If the previous commit has not settled, the new commit supersedes it."""
         if self.arrivals and self.arrivals[-1].settled is None:
             self.arrivals[-1] = replace(self.arrivals[-1], is_superseded=True)
         self.arrivals.append(CommitArrival(self.now, commit, subject))
@@ -72,7 +72,7 @@ class Recorder:
             self._tracks[result.set] = replace(track, written=True)
 
     def record_pass(self, result: ReconcileResult) -> None:
-        """Record the states after the reconciliations at one moment, and whether the commit has settled."""
+        """Record the states after all reconciliations of one moment, and the commit's time of settling."""
         result = replace(
             result, ledger=SetSummaries.of(result.plan, self._last_result.ledger if self._last_result else None)
         )
@@ -103,7 +103,7 @@ class Recorder:
         return tuple((key, state.word, state.reason, state.node) for key, state in states.items())
 
     def build_timeline(self, windows: Iterable[Window], end_reason: str, warnings: Iterable[str]) -> Timeline:
-        """Return the timeline up to now. `end_reason` says why the simulation ends."""
+        """Return the timeline up to now. `end_reason` is the reason for the end of the simulation."""
         simulated_windows = tuple(_simulated_window(window, self.begins, self.now) for window in windows)
         edges = [
             event
@@ -124,7 +124,7 @@ class Recorder:
         )
 
     def _sort_key(self, track: Track) -> tuple[str, int, str]:
-        """Order tracks by rollout, wave and name."""
+        """Return the key that orders tracks by rollout, wave and name."""
         states = self._last_result.propagation.states if self._last_result else {}
         waves = [wave.name for wave in states[track.rollout].waves] if track.rollout in states else []
         return (
@@ -155,7 +155,7 @@ class Recorder:
         self._tracks[key] = replace(track, rollout=name, wave=wave, spans=spans)
 
     def _record_transition(self, key: ObjectKey, last: TrackSpan, state: TrackState) -> None:
-        """Add the event of a change of state that no write shows, such as readiness."""
+        """Add an event for a change of state without a write, such as readiness."""
         duration_text = f" after {format_duration(self.now - last.begins)}" if last.state.word == "progressing" else ""
         match state.word:
             case "baking":
@@ -192,7 +192,7 @@ class Recorder:
 
 
 def instance_state(account: SetSummary, owner: Cause | None) -> TrackState:
-    """Return the state of an instance. `owner` is the cause for which its own object may not be written, if any."""
+    """Return the state of an instance. `owner` is the cause that blocks the write of the instance's object, if any."""
     parent = account.plan.parent
     if parent is None and owner:
         return _state_of_cause(owner)
@@ -209,7 +209,7 @@ def _state_of_cause(cause: Cause) -> TrackState:
 
 
 def _blocked_objects(ledger: SetSummaries) -> dict[ObjectKey, Cause]:
-    """Return the causes for which desired objects may not be written, except CRDs."""
+    """Return the causes that block writes of desired objects, by object. CRDs are left out."""
     nodes = (node for account in ledger.restless() for node in account.restless)
     return {
         node.node.key: node.blocked

@@ -1,7 +1,7 @@
-"""A timeline as SVG: one row for each instance, grouped by wave, with bars by state and the windows above.
+"""A timeline as SVG: a row for each instance, grouped by wave, with a bar for each state, below the windows.
 
-States differ in pattern and height as well as in color. Every bar has a title, and the picture has a description. It
-contains no script and no external resource, so that it may stand in a review. Stretches without events are shortened.
+States differ in pattern and height as well as in color. Every bar has a title, and the picture has a description. The
+picture contains no script and no external resource, so a review may contain it. Stretches without events are shortened.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from gitops.windows import zones
 from renderer.frozen import dataclass
 
 MAX_GAP_RATIO: Final = 8
-"""Longest drawn stretch without an event, in multiples of the first quartile of all stretches."""
+"""Length limit of a drawn stretch without an event, in multiples of the first quartile of all stretches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Time axis. Each of the ordered `moments` has a position, in pixels from its left end.
+    """Time axis. Each of the ordered `moments` has a position, in pixels from the left end of the axis.
 
-    `breaks` are the positions at which a stretch is shortened.
+    `breaks` are the positions of shortened stretches.
     """
 
     moments: tuple[datetime, ...]
@@ -49,7 +49,7 @@ class Axis:
         return cls(moments, positions, breaks)
 
     def position_of(self, moment: datetime) -> float:
-        """Return the position of `moment` in pixels. A moment outside of the axis stands at its nearer end."""
+        """Return the position of `moment` in pixels. For a moment outside of the axis, return the nearer end."""
         if moment <= self.moments[0]:
             return 0.0
         if moment >= self.moments[-1]:
@@ -122,7 +122,7 @@ class _TimelinePicture:
 
     @cached_property
     def tracks(self) -> list[Track]:
-        """Return the tracks of instances that were written or left the state settled."""
+        """Return the tracks of instances that were written or were not settled all the time."""
         return [
             track
             for track in self.timeline.tracks
@@ -192,7 +192,7 @@ class _TimelinePicture:
         return round(_LEFT + self.axis.position_of(moment), 1)
 
     def _scale(self) -> Iterator[str]:
-        """Yield ticks where their labels have room, the day above its first tick, and marks of shortened stretches."""
+        """Yield ticks where a label has room, each day above its first tick, and marks of shortened stretches."""
         last, day, base = -1e9, "", _TOP - 8
         for moment in self.axis.moments:
             x, local = self._x(moment), moment.astimezone(self.zone)

@@ -1,4 +1,4 @@
-"""The timeline of a simulation: one track for each instance, and its events in order. Values only.
+"""The timeline of a simulation: one track for each instance, and all events in order. Values only.
 
 A backtest compares two timelines of the same commits under different windows and policies.
 """
@@ -16,12 +16,12 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 SIMULATED_STATES: Final = ("settled", "progressing", "baking", "waiting", "held", "failed", "deleted")
-"""States in a simulation. Baking is distinct from progressing. Suspended and halted count as held."""
+"""Words for states in a simulation. Baking is distinct from progressing. Suspended and halted count as held."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrackState:
-    """State of an instance and its cause. `blockers` are the names of windows, instances or nodes that hold it."""
+    """State of an instance, and the cause. `blockers` names the windows, instances or nodes that hold the instance."""
 
     reason: Reason
     message: str = ""
@@ -36,7 +36,7 @@ class TrackState:
 
     @property
     def word(self) -> str:
-        """Return the state as one of `SIMULATED_STATES`."""
+        """Return the word for the state, one of `SIMULATED_STATES`."""
         if self.is_deleted:
             return "deleted"
         if self.reason is Reason.BAKING:
@@ -54,7 +54,7 @@ class TrackState:
         return self.state in {DisplayState.SETTLED, DisplayState.TERMINATING}
 
     def continues(self, previous: TrackState) -> bool:
-        """Return whether the state is the same, apart from its message and its queue position."""
+        """Return whether both states are equal, apart from the message and the queue position."""
         return (self.reason, self.node, self.is_deleted) == (previous.reason, previous.node, previous.is_deleted) and (
             not self.is_held or self.blockers == previous.blockers
         )
@@ -62,7 +62,7 @@ class TrackState:
 
 @dataclass(frozen=True, slots=True)
 class TrackSpan:
-    """Stretch of time in one state. The last span of a track ends with the simulation."""
+    """Span of time that an instance is in one state. The last span of a track ends with the simulation."""
 
     begins: datetime
     ends: datetime
@@ -71,7 +71,7 @@ class TrackSpan:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """States of one instance over time. `rollout` and `wave` are empty if its definition has no rollout.
+    """States of one instance over time. `rollout` and `wave` are empty if the instance's definition has no rollout.
 
     `written` is True if an object of the instance was changed.
     """
@@ -85,7 +85,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """Event of a simulation. `subject` is a source, rollout, instance or window. `fields` are for programs."""
+    """Event of a simulation. `subject` names a source, rollout, instance or window. Programs read `fields`."""
 
     at: datetime
     kind: str
@@ -96,7 +96,7 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Time in which a window is active. An end outside of the simulated time is None."""
+    """Time in which a window is active. A begin or end too far away to be computed is None."""
 
     begins: datetime | None
     ends: datetime | None
@@ -115,9 +115,9 @@ class SimulatedWindow:
 
 @dataclass(frozen=True, slots=True)
 class CommitArrival:
-    """Arrival of a commit, with the times of its first write and of settling, if they have come.
+    """Arrival of a commit, with the times of the first write and of settling. A time that has not come is None.
 
-    A commit is superseded if the next one arrives before it has settled.
+    A commit is superseded if the next commit arrives before this commit has settled.
     """
 
     at: datetime
@@ -130,7 +130,7 @@ class CommitArrival:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Result of a simulation. `end_reason` says why it ended, for people."""
+    """Result of a simulation. `end_reason` is the reason for the end of the simulation, as text for people."""
 
     source: str
     begins: datetime
@@ -144,21 +144,21 @@ class Timeline:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return the number of instances by the state that they end in."""
+        """Return the number of instances by their last state."""
         counts = Counter(track.spans[-1].state.word for track in self.tracks)
         return {state: counts[state] for state in SIMULATED_STATES}
 
 
 @dataclass(frozen=True, slots=True)
 class BacktestResult:
-    """Commit under its own rules (`actual`) and under tested rules."""
+    """Comparison of one commit's arrival under its own rules (`actual`) with its arrival under tested rules."""
 
     actual: CommitArrival
     tested: CommitArrival
 
     @property
     def delay(self) -> timedelta | None:
-        """Return how much later the commit settles under the tested rules, or None unless it settles under both."""
+        """Return the extra time to settle under the tested rules, or None if either arrival has not settled."""
         if self.actual.settled is None or self.tested.settled is None:
             return None
         return self.tested.settled - self.actual.settled
@@ -170,7 +170,7 @@ def compare(actual: Timeline, tested: Timeline) -> tuple[BacktestResult, ...]:
 
 
 def held_time(timeline: Timeline, begins: datetime, ends: datetime) -> timedelta:
-    """Return how long at least one instance was held by a window, a gate or a person between two times."""
+    """Return the total time, between two times, in which a window, a gate or a person held at least one instance."""
     spans = (span for track in timeline.tracks for span in track.spans if span.state.is_held)
     total, until = timedelta(), begins
     for span in sorted(spans, key=lambda span: span.begins):

@@ -17,7 +17,7 @@ from gitops.timestamps import timestamp
 
 
 def as_json(timeline: Timeline, *, assumptions: str, seed: int) -> dict[str, Any]:
-    """Return a timeline as JSON values. Times are RFC 3339 in UTC. Spans and events have no empty fields."""
+    """Return a timeline as JSON values. Times have the form of RFC 3339 in UTC. Spans and events omit empty fields."""
     return {
         "source": timeline.source,
         "assume": assumptions,

@@ -1,8 +1,12 @@
 """The cluster of a simulation: a sandbox with a clock that jumps.
 
-The cluster has what a repository takes for granted. A Namespace without a manifest exists from the first write into
-it. A kind that is described nowhere is served without a schema. Kubernetes Events are discarded, and statuses have no
-managed fields, since a simulation never reads them. The base commit is deployed with all windows open.
+The cluster provides what a repository presupposes:
+
+- A Namespace without a manifest is created by the first write into it.
+- A kind that neither the commit nor Kubernetes describes is served without a schema.
+
+Kubernetes Events are discarded, and statuses have no managed fields, because a simulation reads neither. The base
+commit is deployed with all windows open.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ _JSON: Final = {"content-type": "application/json", "user-agent": "levelgate-sim
 
 @dataclass(slots=True)
 class VirtualClock:
-    """Clock that shows `moment` until it is set or a process sleeps."""
+    """Clock that shows `moment`. A sleep advances the clock at once, without waiting."""
 
     moment: datetime
 
@@ -61,7 +65,7 @@ class VirtualClock:
 
 @dataclass
 class SimulatedCluster:
-    """Simulated cluster, empty at first. Workloads are ready at once until `assume` is called."""
+    """Simulated cluster, empty at first. Until `assume` is called, workloads are ready at once."""
 
     clock: VirtualClock
     seed: int = 0
@@ -83,13 +87,13 @@ class SimulatedCluster:
         )
 
     def assume(self, assumptions: Assumptions) -> None:
-        """Let workloads behave as assumed from now on."""
+        """Let workloads behave by `assumptions` from now on."""
         assert self.sandbox.workloads
         self._behaviour = self.sandbox.workloads.script = AssumedBehaviour(assumptions, self._owning_instance)
 
     @property
     def unmatched_patterns(self) -> list[str]:
-        """Return the rules of the assumptions whose patterns have not matched an object."""
+        """Return the rules of the assumptions whose pattern has not matched any object, such as `hang=prod/db-*`."""
         if self._behaviour is None:
             return []
         return [
@@ -117,7 +121,7 @@ class SimulatedCluster:
         return self._watches
 
     def settle(self) -> None:
-        """Run the sandbox's controllers until nothing changes, then send the watch events since the last call."""
+        """Run the sandbox's controllers until no object changes, then send the watch events since the last call."""
         self.sandbox.tick_until_stable()
         events, self._events[:] = self._events.copy(), ()
         for event in events:
@@ -126,15 +130,16 @@ class SimulatedCluster:
                 self._watches.notify(WatchEvent({**typed, **event.after.to_object()}, event.type == "DELETED"))
 
     def get(self, key: ObjectKey) -> Object | None:
-        """Return the live object, without apiVersion and kind, or None if it does not exist."""
+        """Return the live object, without apiVersion and kind, or None if the object does not exist."""
         kind = self._find_served_kind(key.group_kind)
         stored = self.sandbox.state.store.get(kind.key(key.namespace, key.name)) if kind else None
         return stored.to_object() if stored else None
 
     def serve(self, catalog: Catalog) -> None:
-        """Serve the kinds that a commit uses, but that neither the commit nor Kubernetes describes.
+        """Serve the kinds that a commit uses and that neither the commit nor Kubernetes describes.
 
-        Such kinds belong to operators that are installed otherwise. They are served without a schema.
+        Such kinds belong to operators that are installed outside of the repository. The kinds are served without a
+        schema.
         """
         for kind, version in sorted(set(_used_kinds(catalog))):
             described = kind in catalog.definitions or kind in catalog.broken or kind in catalog.types.described
@@ -148,7 +153,7 @@ class SimulatedCluster:
         return next((served for served in self.sandbox.state.kinds if (served.group, served.kind) == kind), None)
 
     async def _handle_request(self, request: Request) -> Response:
-        """Answer a request. Kubernetes Events are discarded, and a missing Namespace is created before the write."""
+        """Answer a request. A Kubernetes Event is discarded. A missing Namespace is created before a write into it."""
         path = path_segments(request.target) if request.method != "GET" else []
         if "events" in path:
             return Response(201, request.body)
@@ -160,9 +165,10 @@ class SimulatedCluster:
         return response or self.sandbox.handle(request)
 
     def _replace_status(self, request: Request) -> Response | None:
-        """Replace a status and return the response, or None if the object is missing or the status invalid.
+        """Replace a status and return the response. Return None if the object is missing or the status is invalid.
 
-        An apply would do the same, as no other manager owns a status. For None, the server answers with the reason.
+        An apply would have the same result, because no other manager owns a status. After None, the sandbox handles the
+        request and answers with the reason.
         """
         request_path, state = parse_request_path(request), self.sandbox.state
         kind = state.kinds.find(request_path.group, request_path.version, request_path.plural)
@@ -183,7 +189,7 @@ class SimulatedCluster:
 
 @dataclass
 class _ManualWatches(Watches):
-    """Watches whose events come from `notify`, without connections and delays."""
+    """Watches that receive their events by `notify`, without connections and delays."""
 
     _targets: dict[GroupKind, list[WatchTarget]] = field(default_factory=dict)
 
@@ -198,7 +204,7 @@ class _ManualWatches(Watches):
 
 
 def _used_kinds(catalog: Catalog) -> Iterator[tuple[GroupKind, str]]:
-    """Yield the kinds of objects and templates in a commit that have an API group, with their versions."""
+    """Yield kind and version of each object and template in a commit, except the kinds of the core API group."""
     templates: Iterable[Mapping[str, Any]] = (
         resource.get("template") or resource.get("externalRef") or {}
         for definition in catalog.definitions.values()
@@ -211,7 +217,7 @@ def _used_kinds(catalog: Catalog) -> Iterator[tuple[GroupKind, str]]:
 
 
 def _open_kind(kind: GroupKind, version: str) -> Mapping[str, Any]:
-    """Return the CRD of a namespaced kind without a schema."""
+    """Return a CRD for a namespaced kind. The schema of the CRD accepts any content."""
     name = plural(kind.kind.lower())
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -239,14 +245,14 @@ _NEVER_ACTIVE: Final = {"once": [{"start": "1970-01-01T00:00", "end": "1970-01-0
 
 
 def open_windows(catalog: Catalog) -> Catalog:
-    """Return the commit with every window open and no policy. Windows keep their names, which gates may refer to."""
+    """Return the commit with every window open and no policy. Windows keep their names, because gates may use them."""
     return replace(
         catalog, rules=tuple(_without_effect(rule) for rule in catalog.rules if rule.group_kind.kind == WINDOW)
     )
 
 
 def _without_effect(rule: DeclaredObject) -> DeclaredObject:
-    """Return a window that permits everything: an Allow that is always active, or a Deny that never is."""
+    """Return a window that permits every change: an Allow that is always active, or a Deny that is never active."""
     spec: Mapping[str, Any] = rule.manifest.get("spec") or {}
     kept_fields = {name: spec[name] for name in ("kind", "timeZone") if name in spec}
     schedule = _ALWAYS_ACTIVE if spec.get("kind") == "Allow" else _NEVER_ACTIVE

@@ -1,8 +1,8 @@
 """Reading of Git: mirrors of repositories, and their commits as values.
 
-A target (`SourceTarget`) is mirrored in the cache (`Mirror`), and a commit of it becomes a value (`SourceSnapshot`). A
-directory on disk is read by `read_working_tree`. Levelgate never checks out a repository and never runs a program from
-it.
+`SourceTarget` is the address of a source. `Mirror` keeps a copy of the repository in the cache. `SourceSnapshot` holds
+the files of one commit as a value. `read_working_tree` reads a directory on disk. Levelgate never checks out a
+repository, and never runs a program from a repository.
 """
 
 from gitops.source.credentials import Credentials

@@ -1,11 +1,12 @@
 """The cache directory of one mirror: its layout, its lock, and the exchange of a damaged copy.
 
-Layout: `repository.git` is the copy. Git reads `gitconfig` and `askpass`. `lock` is the lock file. During an exchange
-there are also `fresh.git` and `damaged.git`. A crash at any point leaves one copy or none, and a missing copy is
-fetched again.
+Layout: `repository.git` is the copy. Git reads the files `gitconfig` and `askpass`. `lock` is the lock file. During an
+exchange, `fresh.git` and `damaged.git` exist too. After a crash at any point, the directory has one copy or none. A
+missing copy is fetched again.
 
-Across all processes, one writer or several readers use a copy. The lock is the kernel's (flock). It ends with the last
-process that holds the descriptor, which may be a Git process that outlives its parent.
+At any time, one writer or several readers of all processes use a copy. The lock is a lock of the kernel (flock). The
+kernel releases the lock when the last process with the descriptor ends. The last process may be a Git process that
+outlives its parent.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ _RETRY_SECONDS = 0.02
 
 @contextmanager
 def hold_lock(file: Path, *, shared: bool, timeout: float, tick: Callable[[], None] = lambda: None) -> Iterator[int]:
-    """Hold the lock, and yield its descriptor for child processes to inherit.
+    """Hold the lock during the block. Yield the descriptor of the lock, which child processes inherit.
 
-    `tick` is called every 20 ms while the lock is taken by another process.
+    While another process holds the lock, `tick` is called every 20 ms.
 
-    Raises: CacheUnavailable after `timeout` seconds, or what `tick` raises.
+    Raises: CacheUnavailable after `timeout` seconds; any exception that `tick` raises.
     """
     access = os.O_RDONLY if shared else os.O_RDWR  # a cache on a read-only disk can still be read
     descriptor = os.open(file, access | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -43,7 +44,7 @@ def hold_lock(file: Path, *, shared: bool, timeout: float, tick: Callable[[], No
 
 
 def _acquire(descriptor: int, kind: int, file: Path, timeout: float, tick: Callable[[], None]) -> None:
-    """Try to take the lock until the deadline. Polling leaves room for `tick`, which a blocking flock does not.
+    """Try to acquire the lock until the deadline. Polling allows calls of `tick`, which a blocking flock does not.
 
     Raises: CacheUnavailable after `timeout` seconds.
     """
@@ -62,11 +63,11 @@ def _acquire(descriptor: int, kind: int, file: Path, timeout: float, tick: Calla
 
 
 class CacheDirectory:
-    """The directory for the repository at `location`, below `cache`. It is created before its first use.
+    """The directory, below `cache`, for the repository at `location`. It is created before its first use.
 
-    While a method waits for the lock, it calls `tick` and passes on what `tick` raises.
+    A method that waits for the lock calls `tick`, and raises any exception of `tick`.
 
-    Raises: CacheUnavailable if the disk refuses, or if the lock is not free within `lock_timeout` seconds.
+    Raises: CacheUnavailable if the disk fails, or if the lock is not free within `lock_timeout` seconds.
     """
 
     def __init__(self, cache: Path, location: str, *, lock_timeout: float, tick: Callable[[], None]) -> None:
@@ -81,8 +82,8 @@ class CacheDirectory:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self.config.exists():
-                # Git refuses repositories of another owner, and a volume may have one. Only a local repository that the
-                # operator named is read with this file.
+                # Git refuses a repository whose directory has another owner, which is common on mounted volumes. Git
+                # reads this file only for a local repository that the operator named.
                 self.config.write_text("[safe]\n\tdirectory = *\n")
             yield
         except OSError as error:
@@ -97,14 +98,14 @@ class CacheDirectory:
 
     @contextmanager
     def lock_exclusively(self) -> Iterator[int]:
-        """Keep all others out of the copy during the block, and yield the descriptor of the lock for Git to inherit."""
+        """Keep readers and writers out of the copy during the block. Yield the descriptor of the lock, for Git."""
         with self.prepare(), self._lock(shared=False) as descriptor:
             yield descriptor
 
     def replace_repository(self, build: Callable[[Path], None]) -> None:
         """Let `build` create a repository in a new directory, and replace the copy by that repository.
 
-        If `build` raises, the copy stays. Requires the exclusive lock.
+        If `build` raises an exception, the copy stays. The caller has to hold the exclusive lock.
         """
         fresh, damaged = self.path / "fresh.git", self.path / "damaged.git"
         for leftover in (fresh, damaged):
@@ -123,7 +124,7 @@ class CacheDirectory:
 def remove_leftovers(repository: Path) -> None:
     """Remove lock files and temporary files of a Git process that was killed.
 
-    Requires the exclusive lock: without another process in the copy, none of them is in use.
+    The caller has to hold the exclusive lock. Then no other process uses the copy, so none of these files is in use.
     """
     for directory, _, files in os.walk(repository):
         for name in files:

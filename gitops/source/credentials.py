@@ -1,8 +1,7 @@
-"""Credentials for Git that never appear in an argument, a URL, a Git configuration, a variable or a message.
+"""Credentials for Git. No argument, URL, Git configuration, variable or message ever contains a credential.
 
-Git runs a small script to ask for user name and password, and the script reads the token's file at that moment. So a
-token that is rotated on disk counts from the next request on. This process reads the token only to redact it in error
-messages.
+Git runs a small script to get user name and password. The script reads the token's file at that moment. So a token that
+is replaced on disk is used from the next request on. This process reads the token only to redact error messages.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _SSH = (
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Paths of files that hold secrets, but never the secrets.
+    """Paths of the files with the secrets for one repository. The secrets themselves are not stored here.
 
     An unknown host key and an untrusted certificate are always rejected.
     """
@@ -42,14 +41,14 @@ class Credentials:
     username: str = "git"
     """User name that the server expects beside a token. Most servers accept any name."""
     ssh_key_file: Path | None = None
-    """The only key that ssh offers. If it is set, ssh ignores the user's configuration and agent."""
+    """File of the only key that ssh offers. If it is set, ssh ignores the user's configuration and agent."""
     known_hosts_file: Path | None = None
-    """Host keys that ssh accepts. If it is None, ssh accepts those of the system and of the user."""
+    """File of the host keys that ssh accepts. If it is None, ssh accepts the known hosts of the system and the user."""
     ca_file: Path | None = None
-    """Authorities whose certificates https accepts. If it is None, https accepts those that the system trusts."""
+    """File of the authorities that https trusts. If it is None, https trusts the authorities of the system."""
 
     def environment(self, target: SourceTarget, directory: Path) -> dict[str, str]:
-        """Return the variables that let Git reach `target`, and write the script that answers Git into `directory`.
+        """Return the variables by which Git reaches `target`. Write the script that Git runs into `directory`.
 
         Raises: Unauthorized if a file cannot be read or is empty.
         """
@@ -68,7 +67,7 @@ class Credentials:
 
     @property
     def file_states(self) -> tuple[object, ...]:
-        """Return a value that differs once any of the files has changed."""
+        """Return a value for comparison. After a change of any of the files, the value is different."""
         return tuple(_file_state(file) for file in self._files)
 
     @property
@@ -76,7 +75,7 @@ class Credentials:
         return tuple(filter(None, (self.token_file, self.ssh_key_file, self.known_hosts_file, self.ca_file)))
 
     def redact(self, text: str) -> str:
-        """Return `text` without the token, even if a server escaped the token or encoded it in base64."""
+        """Return `text` without the token. The URL-encoded and base64 forms of the token are removed too."""
         for form in sorted(self._token_forms(), key=len, reverse=True):
             text = text.replace(form, "***")
         return text
@@ -84,7 +83,7 @@ class Credentials:
     def _ssh_command(self) -> list[str]:
         """Return the ssh command.
 
-        If a key file is set, ssh reads neither configuration nor agent, so that it offers no other key.
+        If a key file is set, ssh reads neither configuration nor agent, so ssh offers only the key of this file.
         """
         command = list(_SSH)
         if self.ssh_key_file is not None:
@@ -102,9 +101,9 @@ class Credentials:
         return command
 
     def _check_usable(self, target: SourceTarget) -> None:
-        """Check that every file can be read and none is empty.
+        """Check that every file can be read and has content.
 
-        Only the file of known hosts may be empty.
+        Only the file of known hosts is permitted to be empty.
 
         Raises: Unauthorized if a file fails the check.
         """
@@ -118,9 +117,9 @@ class Credentials:
             raise Unauthorized(str(target), f"the credentials file {file} {problem}", advice=advice)
 
     def _token_forms(self) -> set[str]:
-        """Return the token as it may stand in output of Git.
+        """Return the forms in which output of Git may contain the token.
 
-        The forms are plain, URL-encoded, and in base64, alone or with the user.
+        The forms are: plain, URL-encoded, and base64 of the token alone or with the user name.
         """
         if self.token_file is None:
             return set()
@@ -134,7 +133,7 @@ class Credentials:
 
 
 def _file_state(file: Path) -> tuple[int, ...]:
-    """Return inode, size and time of the last change, or an empty tuple if the file is missing."""
+    """Return inode, size and modification time of a file, or an empty tuple if the file is missing."""
     try:
         status = file.stat()
     except OSError:
@@ -143,7 +142,7 @@ def _file_state(file: Path) -> tuple[int, ...]:
 
 
 def _write_askpass(directory: Path) -> Path:
-    """Write the script if needed, by an atomic exchange, because another process may be running the script."""
+    """Write the script if needed. Replace the file atomically, because another process may be running the script."""
     script = directory / "askpass"
     if not script.exists() or script.read_text() != _ASKPASS:
         fresh = script.with_suffix(f".{os.getpid()}")

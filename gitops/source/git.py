@@ -1,8 +1,9 @@
 """Git processes, in an environment that files and variables of the machine cannot change.
 
-Only this module imports GitPython, whose command runner starts each process. Options are fixed. Values
-from outside follow `--` or `--end-of-options`, or are full ref names. Each process has its own session: a timeout
-ends all its children, and none of them can ask on a terminal. A `tick` ends a process whose result is not needed.
+Only this module imports GitPython, whose command runner starts each process. Options are fixed. Values from outside
+follow `--` or `--end-of-options`, or are full ref names. Each process has its own session. So a timeout ends all child
+processes of Git, and no child process can prompt on a terminal. A `tick` is a function that is called during a command
+and may raise an exception. The exception ends a process whose result is not needed.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _FOREIGN_PREFIXES = ("GIT_", "SSH_ASKPASS", "GCM_")
 _TICK_SECONDS = 0.5
 _CHUNK_BYTES = 1 << 20
 
-# These variables deny all access: no prompt, no configuration of system or user, no transport. `Remote` allows the
-# transport and the credentials of its target.
+# These variables deny all access: no prompt, no configuration of system or user, no transport. `Remote` then permits
+# the one transport and the credentials that its target needs.
 _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -48,8 +49,8 @@ _ENVIRONMENT = {
     "GIT_SSH_COMMAND": "false",
 }
 
-# Findings of fsck about names that harm only a checkout. Levelgate makes none, and `tree` judges every name itself.
-# Without this list, one bad file would stop the whole source.
+# Findings of fsck about file names that harm only a checkout. Levelgate makes no checkout, and the module `tree` checks
+# every name itself. Without this list, one bad file name would stop the whole source.
 _HARMLESS_WITHOUT_CHECKOUT = """
     hasDot hasDotdot hasDotgit fullPathname zeroPaddedFilemode badTimezone missingSpaceBeforeDate mailmapSymlink
     gitmodulesName gitmodulesUrl gitmodulesPath gitmodulesUpdate gitmodulesParse gitmodulesBlob gitmodulesLarge
@@ -79,7 +80,7 @@ _SETTINGS = {
 
 
 class GitError(Exception):
-    """Failure of Git. It never leaves this package, because `stderr` may quote any text that a server sent."""
+    """Failure of Git. No caller outside of this package receives it, because `stderr` may quote text from a server."""
 
     def __init__(self, status: int, stderr: str) -> None:
         self.status = status
@@ -88,37 +89,37 @@ class GitError(Exception):
 
 
 class GitTimeoutError(GitError):
-    """End of Git by a kill after `Git.timeout` seconds."""
+    """Failure of a Git process that was killed after `Git.timeout` seconds."""
 
 
 class OutputTooLargeError(GitError):
-    """End of Git by a kill because its output passed the limit."""
+    """Failure of a Git process that was killed because the output exceeded the limit."""
 
 
 @dataclass(slots=True)
 class Git:
-    """Git for one repository (`git_dir`), or for a directory that may be in one (`directory`)."""
+    """Runner of Git for one repository (`git_dir`), or for a directory that may be in a repository (`directory`)."""
 
     directory: Path
     git_dir: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that are added to the fixed ones."""
+    """Environment variables in addition to the fixed variables."""
     timeout: float = 120.0
     """Seconds after which a command is killed."""
     tick: Callable[[], None] = lambda: None
-    """Function that is called about twice a second during a command. An exception from it kills the command."""
+    """Function that is called about twice a second during a command. An exception from the function kills Git."""
     lock_descriptors: tuple[int, ...] = ()
-    """File descriptors of locks. Child processes inherit them, so that a lock lasts as long as its last process."""
+    """File descriptors of locks, which child processes inherit. A lock lasts until the last such process ends."""
 
     def run(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> bytes:
         """Return the standard output of `git ARGUMENTS`, of at most `limit` bytes.
 
-        Raises: GitError if the exit status is not 0, GitTimeoutError, OutputTooLargeError, or what `tick` raises.
+        Raises: GitError if the exit status is not 0; GitTimeoutError; OutputTooLargeError; any exception of `tick`.
         """
         return self.run_with_stderr(*arguments, stdin=stdin, limit=limit)[0]
 
     def run_with_stderr(self, *arguments: str, stdin: bytes = b"", limit: int = 1 << 30) -> tuple[bytes, str]:
-        """Return the standard output, as `run` does, and the standard error. Raises: the errors of `run`."""
+        """Return the standard output and the standard error of Git. Raises: the errors of `run`."""
         with _stdin_file(stdin) as input_file:
             process = self._start(arguments, input_file)
             try:
@@ -139,7 +140,7 @@ class Git:
         return self.run(*arguments).decode("utf-8", "replace").rstrip("\n")
 
     def succeeds(self, *arguments: str) -> bool:
-        """Return True for exit status 0 and False for 1. Raises: GitError for any other status."""
+        """Return True for exit status 0, and False for exit status 1. Raises: GitError for any other status."""
         try:
             self.run(*arguments)
         except GitError as failure:
@@ -172,7 +173,7 @@ class Git:
         return process
 
     def _drain(self, process: subprocess.Popen[bytes], limit: int) -> tuple[bytes, bytes]:
-        """Return standard output and standard error, read together because a full pipe would block Git.
+        """Return standard output and standard error. Both are read concurrently, because a full pipe would block Git.
 
         Raises: GitTimeoutError, OutputTooLargeError.
         """
@@ -201,7 +202,7 @@ class Git:
 def _load_runner() -> Any:
     """Import `git.cmd` without the rest of GitPython.
 
-    The whole package takes four times as long to import, and starts two processes to ask Git for its version. If
+    The import of the whole package takes four times as long, and starts two processes to get the version of Git. If
     another module reads further names of the package, the whole package is imported.
     """
     if "git" not in sys.modules and (spec := find_spec("git")) and (loader := spec.loader):
@@ -218,7 +219,7 @@ def _load_runner() -> Any:
 
 
 def _stdin_file(stdin: bytes) -> AbstractContextManager[IO[bytes] | None]:
-    """Return a file that Git reads `stdin` from. With a pipe, Git and Levelgate could wait for each other."""
+    """Return a file from which Git reads `stdin`. With a pipe, Git and Levelgate could wait for each other."""
     if not stdin:
         return nullcontext()
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the caller's `with`
@@ -232,14 +233,14 @@ def _not_installed_error() -> SourceError:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the whole process group, because Git starts ssh and remote helpers as children."""
+    """Kill the whole process group, because Git starts ssh and remote helpers as child processes."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _env_command_prefix() -> list[str]:
-    """Return the command prefix that removes Git's variables of the caller: a hook sets GIT_DIR, a shell GIT_TRACE."""
+    """Return the command prefix that unsets Git's variables from the caller, such as a hook's GIT_DIR."""
     foreign = [
         name
         for name in os.environ
@@ -262,8 +263,8 @@ def make_stop_tick(has_ended: Callable[[], bool]) -> Callable[[], None]:
 def stop_tick_on_exit() -> Iterator[Callable[[], None]]:
     """Yield a tick that raises Stopped after the block is left.
 
-    A task that leaves the block may still wait for a thread. If the thread uses the tick, its Git process is killed
-    instead of finished.
+    After a task has left the block, a thread that the task started may still run Git. If the thread uses the tick, this
+    Git process is killed and not finished.
     """
     exited = threading.Event()
     try:

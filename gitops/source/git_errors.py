@@ -1,7 +1,7 @@
-"""The meaning of a failed transfer, found in Git's messages, which GitPython's runner asks for in English.
+"""Classification of failed transfers by Git's messages. GitPython's runner makes Git print messages in English.
 
-Git has no codes for these failures, so a table of patterns decides: the first row that matches counts. Order matters:
-a connection that breaks also makes Git report an incomplete pack.
+Git has no exit codes for these failures, so a table of patterns decides. The first matching row counts. The order of
+the rows matters, because a broken connection also makes Git report an incomplete pack.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ _RULES = (
 
 
 def classify_error(stderr: str, where: str, cache: str) -> SourceError | None:
-    """Return the error that Git's messages stand for, or None if no row of the table matches.
+    """Return the error for Git's messages in `stderr`, or None if no row of the table matches.
 
     `stderr` must not contain secrets. `where` names the server, and `cache` the directory of the copy.
     """

@@ -1,11 +1,11 @@
-"""The copy of a repository in the cache: updated from the server, checked before use, replaced when damaged.
+"""The copy of a repository in the cache. It is updated from the server, checked before use, and replaced if damaged.
 
-Invariant: a ref below `refs/levelgate/current/` points only to a commit whose whole tree is in the copy. A fetch
-that breaks off changes no such ref. Commits that were once current or searched for are kept, so that rewritten history
-can be compared.
+Invariant: a ref below `refs/levelgate/current/` points only to a commit whose whole tree is in the copy. An interrupted
+fetch changes no such ref. Commits that were once current or were the result of a search are kept, so that rewritten
+history can be compared.
 
 A `temporary` commit belongs to a pull request and has a ref below `refs/levelgate/lent/`. The commit is kept until it
-is released, its ref moves, or a fetch needs its room.
+is released, its ref moves, or a fetch needs the disk space.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ALL_REFSPECS = ("+refs/heads/*:refs/levelgate/all/heads/*", "+refs/tags/*:refs/
 _UPDATE_REF = ("update-ref", "--no-deref", "--end-of-options")
 _DELETE_REF = ("update-ref", "-d", "--no-deref", "--end-of-options")
 _OBJECT_FORMAT_MISMATCH: Final = "mismatched algorithms"
-"""Git's message when the server names objects by SHA-1 and the copy by SHA-256, or the reverse."""
+"""Git's message if the server and the copy use different object formats (SHA-1 and SHA-256)."""
 
 _GC_COMMAND = (
     *("-c", "gc.auto=3000", "-c", "gc.autoPackLimit=50", "-c", "gc.autoDetach=false"),
@@ -42,7 +42,7 @@ _GC_COMMAND = (
 
 
 class LocalCopy:
-    """The copy of one remote repository, in its cache directory. Methods raise the errors that `Mirror` lists.
+    """The copy of one remote repository, in a cache directory. Methods raise the errors in the docstring of `Mirror`.
 
     `name` is the repository's name in messages.
     """
@@ -68,21 +68,21 @@ class LocalCopy:
 
     @contextmanager
     def open_for_reading(self) -> Iterator[Repository]:
-        """Yield the repository, and keep writers out of it during the block."""
+        """Yield the repository of the copy, and keep writers out of the copy during the block."""
         with self._cache_directory.lock_shared():
             yield self._repository
 
     def is_known_descendant(self, old: str, new: str) -> bool:
         """Return whether the last fetch proved that `new` contains `old`.
 
-        `old` and `new` are ids. The history of an id never changes, so that the answer stays true.
+        `old` and `new` are ids of commits. The answer stays true, because the history of an id never changes.
         """
         return self._known_descent == (old, new)
 
     def obtain(self, remote_name: str, commit: str, *, temporary: bool = False) -> str:
-        """Fetch the commit of a ref, unless the copy has it, and return its id.
+        """Return the id of a ref's commit. Fetch the commit if the copy lacks it.
 
-        `commit` is the id that the ref had a moment ago. If the ref has moved since, the result is another id.
+        `commit` is the last known id of the ref. If the ref has moved since, the result is the new id.
         """
 
         def bring() -> str:
@@ -92,7 +92,7 @@ class LocalCopy:
                     return commit
                 try:
                     return self._download(git, remote_name, current, temporary=temporary)
-                except RefusedContent:  # temporary commits may take the room that this one needs
+                except RefusedContent:  # temporary commits may occupy the space that this commit needs
                     if not self._delete_temporary_refs(git, ()):
                         raise
                     self._collect_garbage(git)
@@ -101,9 +101,9 @@ class LocalCopy:
         return self.retry_after_repair(bring, remote_name)
 
     def release_temporary(self, keep: Collection[str]) -> None:
-        """Drop all temporary commits except the commits of `keep`, which are remote ref names.
+        """Drop all temporary commits except the commits of the remote refs that `keep` names.
 
-        The disk space is freed only if the copy takes more than half of its limit.
+        The disk space is freed only if the copy occupies more than half of its size limit.
         """
         if self._cache_directory.repository.exists():
             with self.open_for_writing(sha256=False) as git:
@@ -111,9 +111,9 @@ class LocalCopy:
                     self._collect_garbage(git)
 
     def search(self, short: str, fallback: str) -> str | None:
-        """Fetch all branches and tags, and return the commit whose id begins with `short`, or None.
+        """Fetch all branches and tags. Return the id of the commit whose id begins with `short`, or None.
 
-        `fallback` is the remote name to fetch if the copy turns out to be damaged.
+        `fallback` is the remote ref name to fetch if the copy turns out to be damaged.
         """
 
         def look() -> str | None:
@@ -129,7 +129,7 @@ class LocalCopy:
         return self.retry_after_repair(look, fallback)
 
     def retry_after_repair(self, operation: Callable[[], T], remote_name: str) -> T:
-        """Run `operation`. If the copy is damaged, replace it by a fetch of `remote_name` and retry once."""
+        """Run `operation`. If the copy is damaged, replace the copy by a fetch of `remote_name`, and retry once."""
         try:
             return operation()
         except DamagedCache:
@@ -138,7 +138,7 @@ class LocalCopy:
 
     @contextmanager
     def open_for_writing(self, *, sha256: bool) -> Iterator[Git]:
-        """Yield Git for the copy, which is created if missing, and keep all others out of it during the block.
+        """Yield Git for the copy, and keep readers and writers out of the copy during the block. Create a missing copy.
 
         `sha256` is the object format of a new copy. A GitError inside the block becomes a SourceError.
         """
@@ -168,7 +168,7 @@ class LocalCopy:
         self._check_complete(repository, commit)
         if previous and repository.contains(commit, previous):
             self._known_descent = previous, commit
-        elif previous and not temporary:  # rewritten history: no ref would reach the old commit
+        elif previous and not temporary:  # history was rewritten, so no ref would reach the old commit
             _keep_commit(git, previous)
         git.run(*_UPDATE_REF, _local_ref(remote_name, temporary=temporary), commit)
         if temporary and previous and self._is_large(git):
@@ -178,7 +178,7 @@ class LocalCopy:
         return commit
 
     def _delete_temporary_refs(self, git: Git, keep: Collection[str]) -> bool:
-        """Delete all temporary refs except those of `keep`, and return whether a ref was deleted."""
+        """Delete all temporary refs except the refs in `keep`. Return whether a ref was deleted."""
         names = git.run("for-each-ref", "--format=%(refname)", _TEMPORARY_REFS).decode().split()
         unused = sorted(set(names) - {_local_ref(name, temporary=True) for name in keep})
         for name in unused:
@@ -186,13 +186,13 @@ class LocalCopy:
         return bool(unused)
 
     def _is_large(self, git: Git) -> bool:
-        """Return whether the copy takes more than half of its limit, unreachable objects included."""
+        """Return whether the copy, with unreachable objects, occupies more than half of its size limit."""
         rows = (line.split(": ") for line in git.run("count-objects", "-v").decode().splitlines())
         kibibytes = sum(int(number) for name, number in rows if name in {"size", "size-pack", "size-garbage"})
         return kibibytes * 1024 > self._limits.max_repository_bytes // 2
 
     def _collect_garbage(self, git: Git) -> None:
-        """Delete all objects that no ref reaches. The exclusive lock ensures that no reader uses them."""
+        """Delete all objects that no ref reaches. The exclusive lock ensures that no reader uses these objects."""
         git.run(*_DELETE_REF, _INCOMING)
         with suppress(GitError):
             git.run("gc", "--prune=now", "--quiet")
@@ -211,7 +211,7 @@ class LocalCopy:
             is_id = not remote_name.startswith(("refs/", "HEAD"))
             if not is_id or not isinstance(self._remote.classify_failure(failure), RevisionNotFound):
                 raise
-        # Not every server serves a commit by its id. Then fetch every branch and tag, and search those.
+        # Some servers do not serve a commit by its id. Then fetch every branch and tag, and search their history.
         self._remote.transfer(git, *_ALL_REFSPECS, prune=True)
         if commit := repository.parse(remote_name):
             return commit
@@ -222,7 +222,7 @@ class LocalCopy:
             raise DamagedCache(self._name, "objects are missing")
 
     def _sweep(self, git: Git) -> None:
-        """Remove leftovers of a killed Git, before and after a failed fetch: they take room and block refs."""
+        """Remove leftovers of a killed Git, before and after a failed fetch. Leftovers occupy space and block refs."""
         if git.git_dir is not None:
             remove_leftovers(git.git_dir)
 
@@ -239,7 +239,7 @@ class LocalCopy:
         return self._remote.failure_error(failure)
 
     def _replace(self, remote_name: str) -> None:
-        """Fetch into a new directory, and replace the damaged copy by that directory if the fetch succeeds.
+        """Fetch into a new directory. If the fetch succeeds, replace the damaged copy by that directory.
 
         Raises: DamagedCache if the fetch fails.
         """
@@ -264,9 +264,10 @@ class LocalCopy:
 
 
 def _local_ref(remote_name: str, *, temporary: bool) -> str:
-    """Return the name of the local ref for a remote one.
+    """Return the name of the local ref for a remote ref.
 
-    It is a hash, because `a` and `a/b` cannot both be refs at the same time, but may follow each other on the server.
+    The name contains a hash of the remote name. Git cannot hold the refs `a` and `a/b` at the same time, but the server
+    may first have had `a` and later `a/b`.
     """
     namespace = _TEMPORARY_REFS if temporary else "refs/levelgate/current/"
     return f"{namespace}{hashlib.sha256(remote_name.encode()).hexdigest()[:32]}"

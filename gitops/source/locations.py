@@ -1,6 +1,6 @@
-"""Locations that a person names on the command line: a directory, in a repository or not, or the URL of a repository.
+"""Locations that a person names on the command line: a directory inside or outside of a repository, or a URL.
 
-This module imports no code that renders or plans, so that a command reads Git while the rest of the program loads.
+This module imports no code that renders or plans. So a command can read Git while the rest of the program loads.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from gitops.source.worktree import LocalRepository, read_working_tree
 class ComparedCommits(NamedTuple):
     """The two commits that a plan compares.
 
-    `base` is the commit where the head left its base, or None without a base. `tip` is the newest commit of the base.
-    It is empty if that is `base` itself. `path` is the directory inside the repository.
+    `base` is the commit where the history of the head left the base branch, or None without a base. `tip` is the newest
+    commit of the base branch. It is empty if the newest commit is `base` itself. `path` is the directory inside the
+    repository.
     """
 
     head: SourceSnapshot
@@ -36,9 +37,9 @@ def read_location(
     known_snapshot: SourceSnapshot | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> SourceSnapshot:
-    """Return the files of a directory as it lies, or the files of a commit.
+    """Return the files of a directory on disk, or the files of a commit.
 
-    If `revision` is given or `location` is a URL, the files are those of a commit. In a local repository, files of
+    If `revision` is given or `location` is a URL, the files of a commit are returned. In a local repository, files of
     `known_snapshot` are not read again. `tick` is called about twice a second during requests to a server.
 
     Raises: SourceError.
@@ -58,9 +59,9 @@ def read_location(
 
 
 def read_comparison(location: str, base: str, head: str, tick: Callable[[], None]) -> ComparedCommits:
-    """Read the commit `head` and, if `base` is not empty, the commit where both histories parted.
+    """Read the commit `head`. If `base` is not empty, also read the commit where the histories of both parted.
 
-    An empty `head` is the directory as it lies.
+    If `head` is empty, read the directory on disk instead of a commit.
 
     Raises: RevisionNotFound, or RefusedContent in a shallow clone that lacks the commit where both histories parted.
     """
@@ -74,10 +75,10 @@ def read_comparison(location: str, base: str, head: str, tick: Callable[[], None
 
 
 def _find_fork_point(location: str, base: str, head: str) -> tuple[str, str]:
-    """Return the commit where `head` left `base`, and the commit of `base`.
+    """Return the commit where the history of `head` left `base`, and the commit of `base` itself.
 
-    A plan compares with the first commit, because later commits of the base do not belong to the head. For a URL
-    without a local history, both commits are `base`.
+    A plan compares `head` with the first of these commits, because `head` does not contain later commits of `base`. For
+    a URL, whose history is not local, both commits are `base`.
     """
     if is_url(location):
         return base, base
@@ -87,15 +88,15 @@ def _find_fork_point(location: str, base: str, head: str) -> tuple[str, str]:
 
 
 def is_descendant(location: str, ancestor: str, commit: str) -> bool:
-    """Return whether the history of `commit` contains `ancestor`, or True if no local history can tell."""
+    """Return whether the history of `commit` contains `ancestor`. Return True if the history is not local."""
     repository = _open_local(location) if commit else None
     return repository is None or repository.is_ancestor(ancestor, commit)
 
 
 def list_identities(location: str) -> tuple[frozenset[str], str]:
-    """Return every identity (`target.identity`) of the repository at `location`, and the path of `location` in it.
+    """Return every identity (`target.identity`) of the repository at `location`, and the path inside the repository.
 
-    If a source has one of these identities, it follows this repository.
+    A source whose URL has one of these identities is in this repository.
     """
     if is_url(location):
         return frozenset({identity(location)}), ""
@@ -110,7 +111,7 @@ def path_in_repository(location: str) -> str:
 
 
 def _open_local(location: str) -> LocalRepository | None:
-    """Return the repository that a directory is in, or None for a URL or outside of a repository."""
+    """Return the repository that contains a directory. Return None for a URL or outside of a repository."""
     try:
         return None if is_url(location) else LocalRepository.open(Path(location))
     except SourceError:

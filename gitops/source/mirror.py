@@ -1,6 +1,6 @@
-"""The mirror of a remote repository: the commit its target points to, and the files of its commits.
+"""The mirror of a remote repository: the commit that the target points to, and the files of commits.
 
-The copy on disk is `gitops/source/local_copy.py`, the requests to the server are `gitops/source/remote.py`.
+The module `local_copy` keeps the copy on disk. The module `remote` sends the requests to the server.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Tip(NamedTuple):
 
 
 class Mirror:
-    """The copy of one repository below `cache`. Sources with the same URL share it.
+    """Access to one repository by a copy below the directory `cache`. Sources with the same URL share the copy.
 
     Methods block, and may be called from several threads. `tick` is called about twice a second during a Git command.
     An exception from `tick` ends the command.
 
-    All methods raise CacheUnavailable if the disk refuses, and DamagedCache if the copy is damaged and cannot be
-    fetched again. Methods that need the server also raise Unreachable, Unauthorized, RevisionNotFound, RefusedContent,
-    or RefusedUrl for a redirect. All these errors are subclasses of SourceError.
+    All methods raise CacheUnavailable if the disk fails, and DamagedCache if the copy is damaged and cannot be fetched
+    again. Methods that need the server also raise Unreachable, Unauthorized, RevisionNotFound, RefusedContent, or
+    RefusedUrl for a redirect. All these errors are subclasses of SourceError.
     """
 
     def __init__(
@@ -92,20 +92,20 @@ class Mirror:
 
     @property
     def server(self) -> tuple[str, Credentials]:
-        """Return the location and credentials. Targets with equal values can share one answer of the server."""
+        """Return location and credentials of the target. Targets with equal values can share a server's answer."""
         return self.target.location, self._credentials
 
     @property
     def credential_states(self) -> tuple[object, ...]:
-        """Return a value that differs once a credentials file has changed.
+        """Return a value for comparison. After a change of a credentials file, the value is different.
 
-        If it differs, a request that the server refused before may succeed.
+        If the value differs, a request that the server refused before may succeed.
         """
         return self._credentials.file_states
 
     @property
     def ref_names(self) -> tuple[str, ...]:
-        """Return the refs that `list_refs` needs to find the target's commit, or an empty tuple if it is a commit."""
+        """Return the refs that `list_refs` needs to find the target's commit. For a `CommitRef`, no ref is needed."""
         match self.target.ref:
             case CommitRef():
                 return ()
@@ -114,14 +114,14 @@ class Mirror:
         return with_peeled([_remote_name(self.target)])
 
     def list_refs(self, *names: str) -> Mapping[str, str]:
-        """Return the server's commits by ref name, for refs that match `names`. Fetch no objects.
+        """Return the server's commits by ref name, for refs that match `names`, without a fetch of objects.
 
-        `names` may include the names of other targets at the same server.
+        `names` may include names for further targets at the same server.
         """
         return self._remote.list_refs("--quiet", *names) if names else {}
 
     def find_tip(self, refs: Mapping[str, str] | None = None) -> Tip:
-        """Return where the target points, according to `refs`. If `refs` is None, ask the server.
+        """Return the commit that the target points to according to `refs`. If `refs` is None, ask the server.
 
         Raises: RevisionNotFound if the target does not exist.
         """
@@ -143,16 +143,16 @@ class Mirror:
         raise self._not_found(f"{self.target.ref} does not exist", "check `ref`, or push it")
 
     def fetch(self, tip: Tip | None = None, *, temporary: bool = False) -> str:
-        """Fetch the commit of the target, and return its id.
+        """Return the id of the target's commit, and fetch the commit if needed.
 
-        If `tip` is None, the server is asked where the target points. That is the only request if the copy has the
-        commit. A commit fetched with `temporary` is kept until `release_temporary`, or until its ref moves or a later
-        fetch needs room.
+        If `tip` is None, the server is asked for the target's commit. If the copy has that commit, no further request
+        is sent. A commit that is fetched with `temporary` is kept until `release_temporary`, until its ref moves, or
+        until a later fetch needs disk space.
         """
         return self._copy.obtain(*(tip or self.find_tip()), temporary=temporary)
 
     def release_temporary(self, keep: Collection[str]) -> None:
-        """Drop all temporary commits except the commits of `keep`, which are full ref names. Send no request."""
+        """Drop all temporary commits except the commits of the full ref names in `keep`. Send no request."""
         self._copy.release_temporary(keep)
 
     def read_snapshot(self, revision: str) -> SourceSnapshot:
@@ -169,7 +169,7 @@ class Mirror:
         return self.find_copied_commit(commit) is not None
 
     def find_copied_commit(self, prefix: str) -> str | None:
-        """Return the full id of the commit whose id begins with `prefix`, or None if it is not whole in the copy."""
+        """Return the full id of the commit whose id begins with `prefix`, or None if the copy lacks parts of it."""
         with self._copy.open_for_reading() as repository:
             try:
                 commit = repository.parse(prefix)
@@ -181,7 +181,7 @@ class Mirror:
     def is_ancestor(self, old: str, new: str) -> bool:
         """Return whether the history of `new` contains `old`.
 
-        Return False after a force push that dropped `old`, or if `old` was never in the copy.
+        The result is False after a force push that dropped `old`, or if `old` was never in the copy.
         """
 
         def compare() -> bool:
@@ -193,9 +193,9 @@ class Mirror:
         return self._copy.retry_after_repair(compare, self._fallback(new))
 
     def find_unsigned(self, verification: Verification, previous_commit: str, commit: str) -> str:
-        """Return why the signatures forbid that `commit` follows `previous_commit`, or an empty string.
+        """Return why signatures forbid that `commit` replaces `previous_commit`, or an empty string if permitted.
 
-        The last answer is reused until the files of keys change.
+        The last answer is reused until the files with the keys change.
         """
         key = (verification, verification.file_digests, previous_commit, commit)
         if self._signature_check is None or self._signature_check[0] != key:
@@ -212,7 +212,7 @@ class Mirror:
     def find_commit(self, prefix: str) -> str:
         """Return the full id of the commit whose id begins with `prefix`.
 
-        The server is asked only if the copy lacks the commit.
+        If the copy has the commit, no request is sent to the server.
         """
         return self.find_copied_commit(prefix) or self.resolve(prefix)
 
@@ -222,7 +222,7 @@ class Mirror:
             return repository.find_merge_base(first, second)
 
     def create_revert(self, request: RevertRequest) -> str:
-        """Create a commit in the copy that reverts others, and return its id. No ref points to it.
+        """Create a commit in the copy that reverts earlier commits. Return the new id, to which no ref points.
 
         All commits of the request must be in the copy.
 
@@ -232,7 +232,7 @@ class Mirror:
             return revert.create_revert(git, request)
 
     def push(self, commit: str, branch: str, credentials: Credentials) -> None:
-        """Create `branch` at `commit` on the server, with `credentials`. The server must not have the branch yet.
+        """Create `branch` at `commit` on the server, with `credentials`. The branch must not exist on the server yet.
 
         Raises: Unauthorized, Unreachable, or another SourceError for a failure of the server.
         """
@@ -246,9 +246,10 @@ class Mirror:
                 raise remote.failure_error(failure) from None
 
     def resolve(self, rev: str) -> str:
-        """Return the full id of a commit that a person names, and fetch it if needed.
+        """Return the full id of a commit that a person names, and fetch the commit if needed.
 
-        `rev` is a branch, a tag, an id, the beginning of an id, or `HEAD`. It may end with steps such as `~2` or `^`.
+        `rev` is a branch, a tag, an id, the beginning of an id, or `HEAD`. `rev` may end with steps such as `~2` or
+        `^`.
 
         Raises: RevisionNotFound if `rev` does not name a commit.
         """
@@ -268,14 +269,17 @@ class Mirror:
         return Remote(self.target, self._cache_directory, credentials=credentials, limits=self._limits, tick=self._tick)
 
     def _fallback(self, default: str) -> str:
-        """Return the remote name to fetch if the copy is damaged: that of the target, or `default`.
+        """Return the ref name to fetch if the copy is damaged: the name of the target's ref, or `default`.
 
-        `default` is used for a range of versions, whose ref is unknown without the server's list of tags.
+        `default` is used for a range of versions, because the tag of a range is unknown without the server's list of
+        tags.
         """
         return default if isinstance(self.target.ref, VersionRef) else _remote_name(self.target)
 
     def _resolve_name(self, name: str) -> str:
-        """Return the id of a commit by its name alone. Tags come before branches, as in gitrevisions(7).
+        """Return the id of the commit that `name`, without steps, refers to. A tag precedes a branch of the same name.
+
+        Source: gitrevisions(7).
 
         Raises: RevisionNotFound if `name` does not exist.
         """
@@ -300,7 +304,7 @@ class Mirror:
 
 
 def _remote_name(target: SourceTarget) -> str:
-    """Return the name by which the server knows the target's ref."""
+    """Return the name of the target's ref on the server."""
     match target.ref:
         case BranchRef(name):
             return f"refs/heads/{name}"

@@ -1,4 +1,4 @@
-"""The server's side of a source: its refs, and the transfer of objects from and to it."""
+"""Requests to the server of a source: the list of refs, and the transfer of objects from and to the server."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ UNSHALLOW_ADVICE = (
 )
 _LIST_TIMEOUT_SECONDS = 60.0
 _TRACE_HEADERS = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1", "GIT_TRACE_REDACT": "1"}
-"""Variables for a trace of responses. Git reports the header `Retry-After` only there.
+"""Variables for a trace of responses. Only this trace contains the header `Retry-After`.
 
-Git redacts credentials in the trace, and no message shows the trace.
+Git redacts credentials in the trace, and no message contains the trace.
 """
 
 
@@ -55,10 +55,10 @@ class Remote:
         self._tick = tick
 
     def list_refs(self, option: str, *names: str) -> dict[str, str]:
-        """Return commit ids by full ref name, of the refs that match `names` (git-ls-remote(1)).
+        """Return commit ids by full ref name, for the refs that match `names`.
 
-        A name matches the end of a ref, and `*` matches any text. If `^{}` follows the name of an annotated tag, the
-        result is the commit that the tag points to.
+        A name matches the end of a ref, and `*` matches any text. If `^{}` follows the name of an annotated tag, the id
+        is the id of the commit that the tag points to. Source: git-ls-remote(1).
 
         Raises: SourceError if the server cannot be asked.
         """
@@ -76,13 +76,14 @@ class Remote:
         return {name: commit for commit, name in pairs}
 
     def find_first_ref(self, names: list[str]) -> tuple[str, str] | None:
-        """Return the first of the full ref names that the server has, with the id of its commit."""
+        """Return the first of the full ref names `names` that exists on the server, with the id of the ref's commit."""
         return first_ref(names, self.list_refs("--quiet", *with_peeled(names)))
 
     def transfer(self, git: Git, *refspecs: str, prune: bool = False) -> None:
         """Fetch into the repository of `git`.
 
-        With `prune`, local refs that the server no longer has are deleted first, because `a` would prevent `a/b`.
+        With `prune`, local refs that the server no longer has are deleted first. Otherwise an old ref `a` would prevent
+        a new ref `a/b`.
 
         Raises: GitError, or RefusedContent if the repository is too large or a shallow clone.
         """
@@ -99,7 +100,7 @@ class Remote:
         push_git.run(*_PUSH, f"--force-with-lease={name}:", "--", self._target.location, f"{commit}:{name}")
 
     def classify_failure(self, failure: GitError) -> SourceError | None:
-        """Return the error of a failed command if the server caused it, otherwise None."""
+        """Return the error of a failed command if the server caused the failure, otherwise None."""
         return classify_error(self._redacted_stderr(failure), str(self._target), str(self._cache_directory.path))
 
     def failure_error(self, failure: GitError) -> SourceError:
@@ -111,7 +112,7 @@ class Remote:
         return redact(self._credentials.redact(failure.stderr))
 
     def _with_access(self, git: Git) -> Git:
-        """Return `git` with the credentials, and with permission for only the transport of the target."""
+        """Return `git` with the credentials, and with permission only for the transport of the target."""
         environment = {
             "GIT_ALLOW_PROTOCOL": self._target.scheme,
             "GIT_CEILING_DIRECTORIES": str(self._cache_directory.path.parent),
@@ -136,10 +137,10 @@ class Remote:
 
 
 def with_peeled(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names, with `NAME^{}` after each tag, because only `NAME^{}` gives the commit of an annotated tag."""
+    """Return the names, with `NAME^{}` after each tag. Only `NAME^{}` yields the commit of an annotated tag."""
     return tuple(ref for name in names for ref in (name, *([f"{name}^{{}}"] if name.startswith("refs/tags/") else ())))
 
 
 def first_ref(names: Iterable[str], refs: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the first of the full ref names that is in `refs`, with the id of its commit."""
+    """Return the first of the full ref names `names` that is in `refs`, with the id of the ref's commit."""
     return next(((name, refs.get(f"{name}^{{}}", refs[name])) for name in names if name in refs), None)

@@ -1,6 +1,6 @@
-"""Commits read from a local Git directory, without network or checkout, and without a write.
+"""Reader of commits in a local Git directory. It uses no network and no checkout, and writes nothing.
 
-Every blob is hashed again as it arrives: bytes that do not match their id are never returned.
+Every blob is hashed again when Git returns it. Bytes that do not match their id are never returned.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _FULL_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _COMMITTER = re.compile(rb"^committer .*> (\d{1,12}) [+-]\d{4,6}$", re.MULTILINE)
 _PLAN_TRAILER = re.compile(rb"^levelgate-plan:[ \t]*([0-9a-f]{1,64})[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _AUTHOR = re.compile(rb"^author (.*?) ?<", re.MULTILINE)
-_MAX_TIMESTAMP = 253402300799  # the end of year 9999, where datetime ends
+_MAX_TIMESTAMP = 253402300799  # the end of year 9999, the last that datetime can represent
 _LIST_OBJECTS = (
     *("rev-list", "--objects", "--no-object-names", "--no-walk=unsorted", "--missing=print"),
     "--end-of-options",
 )
 _MAX_DIFF_BYTES = 1 << 16
-"""Limit in bytes of the differences between two commits. Above it, the newer commit is read in full."""
+"""Limit in bytes of the differences between two commits. Above the limit, the newer commit is read in full."""
 
 _MAX_MESSAGE_CHARACTERS = 16_384
-"""Limit of a commit message in characters. It is stored with each revision of a definition."""
+"""Limit of a commit message in characters. The message is stored with each revision of a definition."""
 
 _ENCODING = re.compile(rb"^encoding ([\w-]+)$", re.MULTILINE)
 
@@ -55,7 +55,7 @@ class _Commit:
 
 
 class _Content(NamedTuple):
-    """The content of one commit below a path."""
+    """The content of one commit below a path of the repository."""
 
     commit: _Commit
     listing: tree.Listing
@@ -63,7 +63,7 @@ class _Content(NamedTuple):
     """Files by path. Files with problems are left out."""
     problems: list[SourceProblem]
     changed: frozenset[str]
-    """Paths whose content differs from the last snapshot. It is empty after a full read."""
+    """Paths whose content differs from the last snapshot. After a full read, the set is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class _LastRead:
 
 
 class Repository:
-    """The commits of one Git directory, called `name` in messages.
+    """Reader of the commits of one Git directory. Messages call the directory `name`.
 
-    The repository keeps the files of the last snapshot, and reads only files that differ.
+    The reader keeps the files of the last snapshot, and reads only files that differ from these.
     """
 
     def __init__(self, git: Git, name: str, *, limits: ReadLimits) -> None:
@@ -93,15 +93,15 @@ class Repository:
         return self._commits_exist(commit) == [True]
 
     def _commits_exist(self, *commits: str) -> list[bool]:
-        """Return for each id whether its commit object exists."""
+        """Return for each id whether a commit object with this id exists."""
         query = "".join(f"{commit}^{{commit}}\n" for commit in commits)
         answers = self._run("cat-file", "--batch-check", stdin=query.encode()).splitlines()
         return [answer.split()[1:2] == [b"commit"] for answer in answers]
 
     def parse(self, expression: str) -> str | None:
-        """Return the id of the commit that an expression names, or None.
+        """Return the id of the commit that `expression` names, or None if there is no such commit.
 
-        `expression` is a full ref name or an id. It may end with steps such as `~2` or `^`.
+        `expression` is a full ref name or an id, possibly followed by steps such as `~2` or `^`.
         """
         try:
             return self._git.run_text(
@@ -111,10 +111,9 @@ class Repository:
             return None
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Return whether `new` contains `old`.
+        """Return whether the history of `new` contains `old`.
 
-        Return False if `old` is unknown. The repository has the whole history of `new`, so that `old` is not part of
-        it.
+        If `old` is unknown, return False. The repository has the whole history of `new`, so `old` is not part of it.
 
         Raises: RevisionNotFound if `new` is unknown.
         """
@@ -124,21 +123,21 @@ class Repository:
         return has_old and self.contains(new, old)
 
     def contains(self, new: str, old: str) -> bool:
-        """Return whether the history of `new` contains `old`. Both must exist here. Raises: DamagedCache."""
+        """Return whether the history of `new` contains `old`. Both commits must exist. Raises: DamagedCache."""
         try:
             return self._git.succeeds("merge-base", "--is-ancestor", old, new)
         except GitError as failure:
             raise self._damaged_error(failure) from None
 
     def find_merge_base(self, first: str, second: str) -> str | None:
-        """Return the newest commit that both histories contain, or None. `first` and `second` are full ids."""
+        """Return the newest commit in the histories of both `first` and `second`, which are full ids, or None."""
         try:
             return self._git.run_text("merge-base", "--end-of-options", first, second) or None
         except GitError:
             return None
 
     def list_first_parents(self, old: str, new: str) -> list[str]:
-        """Return the commits after `old` up to `new` along first parents, oldest first. Both are full ids."""
+        """Return the commits after `old` up to `new`, both full ids, along first parents. The oldest is first."""
         listing = self._run("rev-list", "--first-parent", "--reverse", "--end-of-options", new, f"^{old}")
         return listing.decode().split()
 
@@ -150,7 +149,7 @@ class Repository:
     def read_snapshot(self, revision: str, path: str, *, known_files: Iterable[File] = ()) -> SourceSnapshot:
         """Return the manifests of a commit below `path`. `revision` is a full id. `known_files` are not read again.
 
-        Raises: RevisionNotFound, DamagedCache, or RefusedContent if the commit passes a limit.
+        Raises: RevisionNotFound, DamagedCache, or RefusedContent if the commit exceeds a limit.
         """
         last = self._last_read
         incremental = self._read_changes(revision, path)
@@ -188,10 +187,10 @@ class Repository:
         return _Content(commit, listing, files, problems, frozenset())
 
     def _read_changes(self, revision: str, path: str) -> _Content | None:
-        """Read only the differences from the last snapshot, or return None if the commit has to be read in full.
+        """Read only the differences from the last snapshot. Return None if the commit has to be read in full.
 
-        A commit is read in full if more than the content of a few known files differs. It is also read in full if a
-        file of either commit is rejected.
+        A commit is read in full if anything but the content of a few known files differs. It is also read in full if a
+        file of the last or of this commit is rejected.
         """
         last = self._last_read
         if not (last and last.files and last.path == path and len(last.files) == len(last.listing.blobs)):
@@ -208,7 +207,7 @@ class Repository:
                 revision, [*changed.values()], limit=self._limits.max_total_bytes
             )
         except (GitError, DamagedCache, RevisionNotFound):
-            return None  # reading in full raises the error
+            return None  # the full read then raises the error
         listing = last.listing.with_blobs(
             {name: (file.blob, len(file.data)) for name, file in zip(changed, new_files, strict=True)}
         )
@@ -232,13 +231,13 @@ class Repository:
         return _parse_commit(data), [File(blob, data) for blob, _, data in contents]
 
     def list_blobs(self, revision: str, path: str) -> dict[str, str]:
-        """Return the blob ids by path of the manifests below `path`, regardless of their size. No blob is opened."""
+        """Return the blob ids, by path, of the manifests of any size below `path`. No blob is opened."""
         return {
             name: blob for name, (blob, _) in self._judge_entries(self._list_entries(revision, path), {}).blobs.items()
         }
 
     def _list_entries(self, revision: str, path: str) -> list[tree.TreeEntry]:
-        """List the tree without sizes, because Git opens even known blobs to report their sizes.
+        """List the tree without sizes. To list sizes, Git would open every blob, even a known one.
 
         Raises: RevisionNotFound, DamagedCache, or RefusedContent if the listing is too long.
         """
@@ -256,7 +255,7 @@ class Repository:
         return list(tree.parse(listing, path=path))
 
     def _read_sizes(self, blobs: Collection[str]) -> dict[str, int]:
-        """Return sizes in bytes by blob id. A missing blob is left out, because a later read reports the damage."""
+        """Return sizes in bytes by blob id. A missing blob is left out, because its later read reports the damage."""
         if not blobs:
             return {}
         query = "\n".join([*blobs, ""]).encode()
@@ -265,7 +264,7 @@ class Repository:
         return {blob: int(size) for blob, _, size in rows if size.isdigit()}
 
     def _judge_entries(self, entries: Iterable[tree.TreeEntry], sizes: Mapping[str, int]) -> tree.Listing:
-        """Return the manifests among the entries. Raises: RefusedContent if they pass a limit of the whole commit."""
+        """Return the manifests among the entries. Raises: RefusedContent if they exceed a limit of the whole commit."""
         listing = tree.judge(entries, self._limits, sizes)
         if message := tree.describe_excess(listing, self._limits):
             raise self._too_much_error(message)
@@ -317,7 +316,7 @@ def hash_object(kind: bytes, data: bytes, *, sha256: bool) -> str:
 
 
 def _accept(candidates: Iterable[tuple[str, File]]) -> tuple[dict[str, File], list[SourceProblem]]:
-    """Split files into those that are read and those whose content is rejected."""
+    """Return the files with accepted content by path, and a problem for each file with rejected content."""
     files: dict[str, File] = {}
     problems: list[SourceProblem] = []
     for name, file in candidates:
@@ -344,7 +343,10 @@ def _parse_commit(data: bytes) -> _Commit:
 
 
 def _plan_trailer(message: bytes) -> str:
-    """Return the last `Levelgate-Plan` trailer. Trailers stand in the last paragraph (git-interpret-trailers(1))."""
+    """Return the last `Levelgate-Plan` trailer. The last paragraph of a message contains the trailers.
+
+    Source: git-interpret-trailers(1).
+    """
     trailers = _PLAN_TRAILER.findall(message.strip().replace(b"\r\n", b"\n").rpartition(b"\n\n")[2])
     return trailers[-1].decode().lower() if trailers else ""
 
@@ -354,7 +356,7 @@ def _printable_line(data: bytes, codec: str) -> str:
 
 
 def _printable_text(data: bytes, codec: str) -> str:
-    """Return a message as lines. A long message is cut in its middle, to keep the subject and the trailers."""
+    """Return a message as printable lines. A long one is cut in the middle, to keep the subject and the trailers."""
     text = "\n".join(map(_printable, _decode(data, codec).strip().splitlines()))
     if len(text) <= _MAX_MESSAGE_CHARACTERS:
         return text
@@ -367,7 +369,7 @@ def _printable(text: str) -> str:
 
 
 def _decode(data: bytes, codec: str) -> str:
-    """Return `data` as text in the encoding `codec`, or UTF-8 if that is unknown. Invalid bytes are replaced."""
+    """Return `data` as text in the encoding `codec`, or in UTF-8 for an unknown `codec`. Invalid bytes are replaced."""
     try:
         return data.decode(codec, "replace")
     except (LookupError, UnicodeError):

@@ -1,6 +1,6 @@
-"""A commit that reverts others, as git-revert(1) does, without a work tree: file by file, in a temporary index.
+"""Commits that revert earlier commits, as git-revert(1) does, file by file in a temporary index, not a work tree.
 
-Only files below the directory `RevertRequest.path` change. If a later commit changed the same lines, no commit is made.
+Only files below the directory `RevertRequest.path` change. If a later commit changed the same lines, no revert is made.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Blob(NamedTuple):
 class RevertRequest:
     """The commits to revert, and the commit to make.
 
-    The commits after `settled` up to `halted`, along first parents, are reverted if they change `file`. Of each such
-    commit, all changes below the directory `path` are reverted. A merge counts with all that it merged. Equal requests
-    give the same commit id, because time and author are fixed.
+    The commits after `settled` up to `halted`, along first parents, are reverted if they change `file`. From each
+    reverted commit, all changes below the directory `path` are reverted. A merge counts with all changes that it
+    merged. Equal requests have the same commit id as a result, because time and author are fixed.
     """
 
     onto: str
@@ -67,7 +67,7 @@ def list_commits(git: Git, request: RevertRequest) -> list[str]:
 
 
 def create_revert(git: Git, request: RevertRequest) -> str:
-    """Create the commit on top of `onto`, and return its id. No ref points to it. Raises: RevertError, GitError."""
+    """Create the commit on top of `onto`, without a ref, and return its id. Raises: RevertError, GitError."""
     old_blobs = dict(_list_tree(git, request.onto, request.path))
     new_blobs: dict[bytes, Blob | None] = dict(old_blobs)
     for commit in list_commits(git, request):
@@ -83,9 +83,9 @@ def create_revert(git: Git, request: RevertRequest) -> str:
 
 
 def _revert_file(git: Git, name: bytes, *, current: Blob | None, old: Blob | None, new: Blob | None) -> Blob | None:
-    """Return the file `current` after the step from `old` to `new` is reverted in it, or None if the file goes away.
+    """Return the file `current` with the step from `old` to `new` reverted, or None if the revert deletes the file.
 
-    Raises: RevertError on a conflict.
+    Raises: RevertError if a later commit changed the same lines.
     """
     if current == new:
         return old
@@ -106,7 +106,7 @@ def _revert_file(git: Git, name: bytes, *, current: Blob | None, old: Blob | Non
 
 
 def _check_paths_free(names: set[bytes], new: set[bytes]) -> None:
-    """Reject the revert if a restored file would replace a directory, or its directory would replace a file.
+    """Reject the revert if a restored file would replace a directory, or if its parent directory would replace a file.
 
     Git would delete the current content without a warning.
 
@@ -123,9 +123,9 @@ def _parent_directories(name: bytes) -> Iterator[bytes]:
 
 
 def _write_commit(git: Git, request: RevertRequest, changed: Mapping[bytes, Blob | None]) -> str:
-    """Write the changed files to a temporary index, and its tree to a commit. Return the commit's id."""
+    """Write the changed files to a temporary index, and the tree of the index to a commit. Return the commit's id."""
     null_id = "0" * len(request.onto)
-    # Deletions first: a restored file may need the path of a deleted one as its directory.
+    # Deletions first, because a restored file may need the path of a deleted file as its directory.
     lines = [
         b"%b %b\t%b\0" % ((blob.mode, blob.id.encode(), name) if blob else (b"0", null_id.encode(), name))
         for name, blob in sorted(changed.items(), key=lambda pair: (pair[1] is not None, pair[0]))
@@ -149,7 +149,7 @@ def _signature_fields(moment: datetime) -> Iterable[tuple[str, str]]:
 
 
 def _list_tree(git: Git, commit: str, path: str) -> Iterator[tuple[bytes, Blob]]:
-    """Yield all files below the directory `path`, with their paths from the top of the repository."""
+    """Yield each file below the directory `path`, with its path from the top of the repository."""
     listing = git.run("ls-tree", "-r", "-z", "--full-tree", commit, *_path_arguments(path))
     for line in listing.split(b"\0")[:-1]:
         metadata, _, name = line.partition(b"\t")
@@ -158,9 +158,9 @@ def _list_tree(git: Git, commit: str, path: str) -> Iterator[tuple[bytes, Blob]]
 
 
 def _list_changes(git: Git, commit: str, path: str) -> Iterator[tuple[bytes, Blob | None, Blob | None]]:
-    """Yield path, old and new blob of each file that a commit changed against its first parent.
+    """Yield path, old blob and new blob of each file that differs between a commit and its first parent.
 
-    Source of the format: git-diff-tree(1), "Raw output format".
+    Source: git-diff-tree(1), "Raw output format".
     """
     arguments = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", f"{commit}^1", commit)
     fields = git.run(*arguments, *_path_arguments(path)).split(b"\0")[:-1]

@@ -1,8 +1,10 @@
 """Verification of commit signatures by Git, against keys that the operator names.
 
-An SSH signature counts if `allowedSignersFile` (ssh-keygen(1), "ALLOWED SIGNERS") allows its key at the time of the
-commit. An OpenPGP signature counts if `keyringFile` holds its key, which is imported into a temporary keyring. The
-user's own keys and Git configuration are not read. A signature that cannot be checked does not count.
+An SSH signature counts if `allowedSignersFile` allows the key of the signature at the time of the commit. An OpenPGP
+signature counts if `keyringFile` holds the key of the signature. The keys of this file are imported into a temporary
+keyring. The user's own keys and Git configuration are not read. A signature that cannot be checked does not count.
+
+Source: ssh-keygen(1), "ALLOWED SIGNERS".
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from gitops.source.git import Git, GitError
 from renderer.frozen import dataclass
 
 MAX_COMMITS: Final = 10_000
-"""Largest number of commits that are checked at once. A person has to approve a longer history."""
+"""Largest number of commits in one check. A person has to approve a longer history."""
 
 _TIMEOUT_SECONDS: Final = 60.0
 _SIGNATURE_HEADER: Final = re.compile(rb"^gpgsig(-sha256)? ", re.MULTILINE)
@@ -43,7 +45,7 @@ _MESSAGES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The commits that have to be signed, and the files with the keys that may sign them."""
+    """Rule for signatures: the commits that have to be signed, and the files with the keys that may sign commits."""
 
     every_commit: bool = False
     """True if every commit since the last accepted one is checked, instead of only the newest."""
@@ -52,15 +54,15 @@ class Verification:
 
     @property
     def file_digests(self) -> tuple[object, ...]:
-        """Return a value that differs once the content of a file has changed."""
+        """Return the digests of both files. After a change of a file's content, its digest is different."""
         files = filter(None, (self.allowed_signers_file, self.keyring_file))
         return tuple(_file_digest(file) for file in files)
 
 
 def find_unsigned_commit(git: Git, verification: Verification, *, previous_commit: str, commit: str) -> str:
-    """Return why the signatures forbid that `commit` follows `previous_commit`, or an empty string if they allow it.
+    """Return why signatures forbid that `commit` replaces `previous_commit`, or an empty string if permitted.
 
-    If `previous_commit` is empty, only `commit` is checked. Both commits are in the repository of `git`.
+    If `previous_commit` is empty, only `commit` is checked. Both commits have to be in the repository of `git`.
 
     Raises: SourceError if GnuPG is needed but not installed.
     """
@@ -81,7 +83,7 @@ def find_unsigned_commit(git: Git, verification: Verification, *, previous_commi
 
 
 def _signature_problem(git: Git, verification: Verification, home: Path, commit: str) -> str:
-    """Return why the signature of one commit does not count, or an empty string if it does."""
+    """Return why the signature of a commit does not count, or an empty string if the signature counts."""
     if not _SIGNATURE_HEADER.search(git.run("cat-file", "commit", commit).partition(b"\n\n")[0]):
         return "it is not signed"
     settings = {
@@ -105,7 +107,7 @@ def _signature_problem(git: Git, verification: Verification, home: Path, commit:
 
 @contextmanager
 def _temporary_keyring(file: Path | None) -> Iterator[Path]:
-    """Yield a home directory for GnuPG that holds the keys of `file` alone, and remove it afterwards."""
+    """Yield a home directory for GnuPG with only the keys of `file`. Remove the directory after the block."""
     home = Path(tempfile.mkdtemp(prefix="levelgate-gnupg-"))
     try:
         if file is not None:

@@ -1,7 +1,7 @@
-"""The files of one commit, or of a directory as it lies, as a value.
+"""The files of one commit, or of a directory on disk, as a value.
 
-Invariant: a snapshot is complete. Every manifest below the path is in `files` or named in `problems`. A reader that
-cannot ensure this raises an error instead.
+Invariant: a snapshot is complete. Every manifest below the path is in `files` or named in `problems`. If a reader
+cannot ensure this, the reader raises an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class File(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceProblem:
-    """Rejection of one file, with the reason. Other files are still read."""
+    """Rejection of one file, with the reason. All further files are still read."""
 
     path: str
     message: str
@@ -40,7 +40,8 @@ class SourceProblem:
 class ReadLimits:
     """Limits of reading, in bytes and seconds.
 
-    A file above `max_file_bytes` is rejected alone. Above any other limit, the whole commit is rejected.
+    A file above `max_file_bytes` is rejected, and the rest of the commit is read. A commit that exceeds any other limit
+    is rejected as a whole.
     """
 
     max_file_bytes: int = 1 << 20
@@ -76,34 +77,34 @@ class SourceSnapshot:
     time: datetime | None
     """Time of the committer in UTC. None without a commit."""
     plan: str = ""
-    """Hash from the trailer `Levelgate-Plan`, which names the plan of the commit. It is empty without a trailer."""
+    """Plan hash from the trailer `Levelgate-Plan` of the commit message. It is empty without a trailer."""
     is_dirty: bool = False
     """True if the files of a working tree differ from its HEAD."""
     since: str = field(default="", compare=False)
-    """Id of an earlier commit that differs only in the content of the files `changed`. It is empty if unknown."""
+    """Id of an earlier commit that differs only in the content of the files `changed`. Empty if no such id is known."""
     changed: frozenset[str] = field(default=frozenset(), compare=False)
 
     def describe(self, ref: str) -> str:
-        """Return a phrase for messages: the working tree, or the commit `ref`, or the head if `ref` is empty."""
+        """Return a phrase for messages about the working tree, the commit `ref`, or the head if `ref` is empty."""
         if not ref and self.time is None:
             return self.description
         return f"{ref} {self.revision[:7]} ({self.subject})".strip()
 
 
 def is_hidden(path: str) -> bool:
-    """Return whether a part of `path` has a leading dot. The parts `.` and `..` do not count."""
+    """Return whether a part of `path` begins with a dot. The parts `.` and `..` do not count."""
     if not path.startswith(".") and "/." not in path:
         return False
     return any(part.startswith(".") and part not in {".", ".."} for part in PurePosixPath(path).parts)
 
 
 def content_problem(data: bytes) -> str:
-    """Return why `data` is not the content of a file, or an empty string if it is."""
+    """Return why `data` is rejected as the content of a file, or an empty string if `data` is accepted."""
     if data.startswith(_LFS_POINTER):
         return "is a Git LFS pointer, not the content; store manifests in Git itself"
     return ""
 
 
 def size_problem(size: int, limits: ReadLimits) -> str:
-    """Return why a file of `size` bytes is rejected, or an empty string if it is accepted."""
+    """Return why a file of `size` bytes is rejected, or an empty string if the size is accepted."""
     return f"has {size} bytes, more than {limits.max_file_bytes}" if size > limits.max_file_bytes else ""

@@ -1,7 +1,7 @@
 """The address of a source: a repository, a ref, and a path inside it.
 
-Invariant: a SourceTarget is safe to pass to Git. Its URL uses a permitted transport and holds no password. Its ref
-obeys git-check-ref-format(1). Its path stays inside the repository. Git cannot mistake any of these values for an
+Invariant: a SourceTarget is safe to pass to Git. The URL uses a permitted transport and contains no password. The ref
+obeys git-check-ref-format(1). The path stays inside the repository. Git cannot mistake any of these values for an
 option.
 """
 
@@ -29,14 +29,14 @@ _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(?:/|$)
 _USERINFO = re.compile(r"//(?:[^/\s:@]*:(?!\d+/)\S*|[^/\s]*)@")
 """Pattern of the user information in a URL, up to the last `@`.
 
-An unescaped password may contain any character, so all text after a colon that is not a port counts as one.
+An unescaped password may contain any character, so all text after a colon that is not a port counts as a password.
 """
 _METADATA_HOSTS = frozenset({"metadata", "metadata.google.internal", "instance-data"})
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultBranchRef:
-    """The default branch of the server, which may be another branch at each request."""
+    """The default branch of the server. Each request uses the branch that is the default at that moment."""
 
     def __str__(self) -> str:
         return "the default branch"
@@ -44,7 +44,7 @@ class DefaultBranchRef:
 
 @dataclass(frozen=True, slots=True)
 class BranchRef:
-    """A branch, by its name without `refs/heads/`. Raises: RefusedUrl for a name that Git does not allow."""
+    """A branch, given by the name without `refs/heads/`. Raises: RefusedUrl for a name that Git does not allow."""
 
     name: str
 
@@ -57,7 +57,7 @@ class BranchRef:
 
 @dataclass(frozen=True, slots=True)
 class TagRef:
-    """A tag, by its name without `refs/tags/`. Raises: RefusedUrl for a name that Git does not allow."""
+    """A tag, given by the name without `refs/tags/`. Raises: RefusedUrl for a name that Git does not allow."""
 
     name: str
 
@@ -70,7 +70,7 @@ class TagRef:
 
 @dataclass(frozen=True, slots=True)
 class FullRef:
-    """A ref that is neither a branch nor a tag, by its full name: `refs/pull/7/head`, `refs/changes/01/1/2`.
+    """A ref that is neither a branch nor a tag, given by the full name, such as `refs/pull/7/head`.
 
     Raises: RefusedUrl for a name that Git does not allow.
     """
@@ -90,7 +90,7 @@ class FullRef:
 
 @dataclass(frozen=True, slots=True)
 class CommitRef:
-    """A fixed commit, by its full id. Raises: RefusedUrl for anything shorter."""
+    """A fixed commit, given by the full id. Raises: RefusedUrl for a shorter id."""
 
     sha: str
 
@@ -122,8 +122,8 @@ Ref = BranchRef | TagRef | FullRef | CommitRef | VersionRef | DefaultBranchRef
 class SourceTarget:
     """A repository, the ref to follow, and the directory to read.
 
-    `url` is https, ssh, `user@host:path`, file or a local path. `path` is relative to the top, without leading or
-    trailing slash. An empty path means the whole repository.
+    `url` is an https, ssh or file URL, `user@host:path`, or a local path. `path` is relative to the top of the
+    repository, without leading or trailing slash. An empty `path` means the whole repository.
 
     Raises: RefusedUrl if `url`, `ref` or `path` is rejected.
     """
@@ -145,7 +145,7 @@ class SourceTarget:
 
     @property
     def location(self) -> str:
-        """Return the URL for Git. A local repository has an absolute path, which Git cannot mistake for an option."""
+        """Return the URL for Git. A local path is made absolute, because Git cannot mistake that for an option."""
         return self.url if self.scheme != "file" else _local_path(self.url)
 
     def __str__(self) -> str:
@@ -153,7 +153,7 @@ class SourceTarget:
 
 
 def parse_ref(text: str) -> Ref:
-    """Read a ref as a person writes it.
+    """Parse a ref in the forms that people write.
 
     `main`, `refs/heads/main`, `refs/tags/v1`, `refs/pull/7/head` and a full commit id are valid. An empty text or
     `HEAD` is the default branch.
@@ -175,14 +175,14 @@ def parse_ref(text: str) -> Ref:
 
 
 def parse_full_ref(text: str) -> Ref:
-    """Read the full name of a ref, branch or tag. Raises: RefusedUrl if `text` is not such a name."""
+    """Parse the full name of a branch, a tag or any other ref. Raises: RefusedUrl if `text` is not a full name."""
     return parse_ref(text) if text.startswith("refs/") else FullRef(text)
 
 
 def is_url(text: str) -> bool:
-    """Return whether `text` has the form of a URL, not that of a local path.
+    """Return whether `text` has the form of a URL, and not the form of a local path.
 
-    The URL itself may be invalid. Forms of a URL are `https://...` and `git@host:path`.
+    The result may be True for an invalid URL. Forms of a URL are `https://...` and `git@host:path`.
     """
     return "://" in text or bool(_TRANSPORT_HELPER.match(text)) or bool(_SCP.fullmatch(text))
 
@@ -195,8 +195,8 @@ def redact(text: str) -> str:
 class RepositoryAddress(NamedTuple):
     """The host, port and path of a repository's URL.
 
-    `host` is empty for this machine. `port` is None for ssh, because the forge's web API is not at that port. `path`
-    has no leading or trailing slash, and does not end with `.git`.
+    `host` is empty for this machine. `port` is None for ssh, because the port of ssh is not the port of the forge's web
+    API. `path` has no leading or trailing slash, and does not end with `.git`.
     """
 
     host: str
@@ -205,7 +205,7 @@ class RepositoryAddress(NamedTuple):
 
     @classmethod
     def from_url(cls, url: str) -> RepositoryAddress:
-        """Read a URL. Raises: ValueError, whose text may repeat the URL."""
+        """Parse a URL. Raises: ValueError, whose text may repeat the URL."""
         if match := _SCP.fullmatch(url):
             host, port, path = match["host"], None, match["path"]
         else:
@@ -218,7 +218,7 @@ class RepositoryAddress(NamedTuple):
 def canonical_name(url: str) -> str:
     """Return text such as `git.example.com/shop/deploy`, or an empty string for a local path.
 
-    The text is equal for all transports, users and cases of letters.
+    URLs that differ only in transport, user or letter case have the same canonical name.
     """
     try:
         server = RepositoryAddress.from_url(url)
@@ -228,12 +228,12 @@ def canonical_name(url: str) -> str:
 
 
 def identity(url: str) -> str:
-    """Return a name that is equal for all URLs of one repository: the canonical name, or the absolute local path."""
+    """Return a name that all URLs of one repository share: the canonical name, or the absolute local path."""
     return canonical_name(url) or _local_path(url).removesuffix("/.git")
 
 
 def check_url(url: str) -> None:
-    """Check that Git may be sent to `url`. Raises: RefusedUrl if not."""
+    """Check that Git may send requests to `url`. Raises: RefusedUrl if not."""
     if not url or url.startswith("-") or not url.isprintable() or _TRANSPORT_HELPER.match(url):
         raise _refused_url(url, "is not the URL of a repository")
     if _SCP.fullmatch(url):
@@ -244,7 +244,7 @@ def check_url(url: str) -> None:
 
 
 def _check_parts(url: str) -> None:
-    """Check a URL that contains `://`. Raises: RefusedUrl if it is rejected."""
+    """Check a URL that contains `://`. Raises: RefusedUrl if the URL is rejected."""
     try:
         parts = split_url(url)
     except ValueError:
@@ -275,9 +275,9 @@ def _check_userinfo(url: str, parts: SplitResult) -> None:
 
 
 def _check_host(url: str, host: str) -> None:
-    """Reject hosts without repositories: link-local and multicast addresses, and metadata services of clouds.
+    """Reject hosts that have no repositories: link-local and multicast addresses, and metadata services of clouds.
 
-    Raises: RefusedUrl if `host` is such a host.
+    Raises: RefusedUrl if `host` is rejected.
     """
     try:
         address = ipaddress.ip_address(host)

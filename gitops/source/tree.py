@@ -1,6 +1,6 @@
-"""The entries of a Git tree that are read, chosen by name, mode and size before a blob is opened.
+"""Choice of the Git tree entries to read, by name, mode and size, before any blob is opened.
 
-Anyone with the right to push writes trees, so every name counts as hostile. Pure: bytes in, values out.
+Any person with the right to push can write a tree, so every name counts as hostile. Pure: bytes in, values out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SUFFIXES = tuple(suffix.encode() for suffix in MANIFEST_SUFFIXES)
 
 
 class TreeEntry(NamedTuple):
-    """An entry of a tree. `path` is relative to the directory that is read.
+    """An entry of a Git tree. `path` is relative to the directory that is read.
 
     `size` is 0 if the listing does not report it.
     """
@@ -44,22 +44,22 @@ class Listing:
     """Blob id and size in bytes by path, sorted."""
     problems: tuple[SourceProblem, ...]
     path_exists: bool
-    """False if the directory to read is not in the tree."""
+    """False if the tree does not contain the directory to read."""
     total: int
     """Sum of the sizes in bytes."""
 
     def with_blobs(self, blobs: Mapping[str, tuple[str, int]]) -> Listing:
-        """Return the listing with the given blobs. It must contain all paths in `blobs`."""
+        """Return the listing with the blobs of the paths in `blobs` replaced. The listing must contain these paths."""
         growth = sum(size - self.blobs[name][1] for name, (_, size) in blobs.items())
         return replace(self, blobs={**self.blobs, **blobs}, total=self.total + growth)
 
 
 def parse(listing: bytes, *, path: str) -> Iterator[TreeEntry]:
-    """Read the output of `ls-tree -r -z --full-tree`, which has no sizes.
+    """Parse the output of `ls-tree -r -z --full-tree`, which contains no sizes.
 
     Entries outside of `path` are left out. An entry at `path` itself has an empty name.
 
-    Raises: ValueError if `listing` has another form.
+    Raises: ValueError if `listing` does not have the form of this output.
     """
     top = path.encode()
     prefix = top + b"/" if top else b""
@@ -75,8 +75,8 @@ def parse(listing: bytes, *, path: str) -> Iterator[TreeEntry]:
 def parse_content_changes(differences: bytes, *, path: str, known_paths: Container[str]) -> dict[str, str] | None:
     """Return the new blob ids by path from the output of `diff-tree -r -z`.
 
-    Return None if more than the content of files in `known_paths` differs. Files that are not manifests may differ in
-    any way.
+    Return None if a submodule differs, or if more than the content of manifests in `known_paths` differs. Files of any
+    further type may differ in any way.
     """
     prefix = f"{path}/" if path else ""
     fields = differences.decode("utf-8", "surrogateescape").split("\0")
@@ -97,7 +97,7 @@ def is_candidate(entry: TreeEntry) -> bool:
 
 
 def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, int] = MappingProxyType({})) -> Listing:
-    """Sort entries into those that are read and those that are rejected, with the reason.
+    """Sort entries into manifests to read and rejected manifests, each with the reason.
 
     For entries without a known size, `sizes` has the size in bytes by blob id.
     """
@@ -109,7 +109,7 @@ def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, 
         if mode != _SUBMODULE and path and not path.endswith(_SUFFIXES):
             continue
         name = path.decode("utf-8", "backslashreplace")
-        is_plain = _PLAIN.fullmatch(path) is not None  # true for nearly all paths, and cheaper than the checks below
+        is_plain = _PLAIN.fullmatch(path) is not None  # true for nearly all paths, so most skip the slower checks
         if not is_plain and is_hidden(name):
             continue
         size = sizes.get(blob, listed_size)
@@ -125,7 +125,7 @@ def judge(entries: Iterable[TreeEntry], limits: ReadLimits, sizes: Mapping[str, 
 
 
 def describe_excess(listing: Listing, limits: ReadLimits) -> str:
-    """Return which limit of a whole commit the listing exceeds, or an empty string if it exceeds none."""
+    """Return a text about the limit of a whole commit that the listing exceeds, or an empty string."""
     if len(listing.blobs) > limits.max_files:
         return f"holds {len(listing.blobs)} manifests, more than {limits.max_files}"
     return (
@@ -136,7 +136,7 @@ def describe_excess(listing: Listing, limits: ReadLimits) -> str:
 
 
 def find_case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the paths that differ only in case from other paths, each with the names of the others."""
+    """Return each path that differs only in case from further paths, with the names of those paths."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
         groups[path.lower() if path.isascii() else unicodedata.normalize("NFC", path).casefold()].append(path)
@@ -149,7 +149,7 @@ def find_case_twins(paths: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def name_problem(path: bytes) -> str:
-    """Return why a path is rejected for its name, or an empty string if it is accepted."""
+    """Return why the name of a path is rejected, or an empty string if the name is accepted."""
     try:
         text = path.decode()
     except UnicodeDecodeError:
@@ -166,7 +166,7 @@ def _path_refusal(path: bytes) -> str:
 
 
 def _refusal(mode: bytes, size: int, limits: ReadLimits) -> str:
-    """Return why an entry is rejected for its mode or size, or an empty string if it is accepted."""
+    """Return why the mode or size of an entry is rejected, or an empty string if both are accepted."""
     if mode in _REGULAR:
         return size_problem(size, limits)
     if mode == _SYMLINK:

@@ -1,12 +1,12 @@
 """Ranges of semantic versions for the tags of a repository.
 
-Versions follow semver.org 2.0.0. Ranges follow the grammar of Masterminds/semver and npm.
+Versions obey Semantic Versioning 2.0.0. Ranges obey the grammar of Masterminds/semver and npm.
 
     >=1.0.0 <2.0.0      both                    ~1.4    >=1.4.0 <1.5.0          1.4.x   equal to ~1.4
     ^1.2 || ^2          one of them             ^0.3.1  >=0.3.1 <0.4.0          *       every release
 
-A range admits a pre-release such as 1.5.0-rc.1 only if an alternative names a pre-release itself. A pre-release of
-2.0.0 is not below 2.0.0.
+A range admits a pre-release such as 1.5.0-rc.1 only if an alternative contains a pre-release itself. A pre-release of
+2.0.0 does not satisfy `<2.0.0`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VERSION_PATTERN: Final = re.compile(
     r"(?P<pre>-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
 )
 _LOWEST_PRERELEASE: Final = "-0"
-"""The pre-release that sorts before all others of its version."""
+"""The pre-release that sorts before all further pre-releases of the same version."""
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
@@ -39,7 +39,7 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 class _Bound(NamedTuple):
-    """A comparison with one version."""
+    """A comparison with one version, such as `>=1.0.0`."""
 
     sign: str
     version: Semver
@@ -55,11 +55,11 @@ class VersionRange:
 
     text: str
     alternatives: tuple[tuple[tuple[_Bound, ...], bool], ...]
-    """For each alternative, its bounds, and whether the alternative names a pre-release."""
+    """Bounds of each alternative, and whether the alternative contains a pre-release."""
 
     @classmethod
     def parse(cls, text: str) -> VersionRange:
-        """Read a range. Raises: ValueError, whose text says what to write."""
+        """Parse a range. Raises: ValueError, whose text gives the valid forms."""
         try:
             return cls(text, tuple(_parse_alternative(text, part) for part in text.split("||")))
         except EvaluationError:
@@ -73,9 +73,9 @@ class VersionRange:
         )
 
     def highest_tag(self, tags: Iterable[str]) -> str:
-        """Return the tag with the highest admitted version, or an empty string if no tag has one.
+        """Return the tag with the highest admitted version, or an empty string if no tag has an admitted version.
 
-        Of tags with equal versions, the last by name is returned.
+        If several tags have this version, the last tag by name is returned.
         """
         versions = {tag: semver(tag, True) for tag in tags if is_semver(tag, True)}
         admitted = [tag for tag, version in versions.items() if self.admits(version)]
@@ -86,7 +86,7 @@ class VersionRange:
 
 
 def _parse_alternative(text: str, part: str) -> tuple[tuple[_Bound, ...], bool]:
-    """Return the bounds of one alternative of `text`, and whether it names a pre-release. Raises: ValueError."""
+    """Return the bounds of one alternative of `text`, and whether it contains a pre-release. Raises: ValueError."""
     bounds: list[_Bound] = []
     takes_pre, position = False, 0
     while position < len(part.rstrip()):
@@ -113,9 +113,9 @@ def _parse_alternative(text: str, part: str) -> tuple[tuple[_Bound, ...], bool]:
 
 
 def _bounds(sign: str, numbers: list[int], pre: str) -> Iterator[_Bound]:
-    """Yield the bounds of one part.
+    """Yield the bounds of one part of an alternative.
 
-    A part with fewer than three numbers stands for all versions that begin with them.
+    A part with fewer than three numbers stands for all versions that begin with these numbers.
     """
     low = _make_version(numbers, pre)
     if sign in {"~", "^"} or (len(numbers) < 3 and sign in {"", "="}):
@@ -136,7 +136,7 @@ def _bounds(sign: str, numbers: list[int], pre: str) -> Iterator[_Bound]:
 
 
 def _fixed_number_count(sign: str, numbers: list[int]) -> int:
-    """Return how many leading numbers are fixed. The last of them is increased for the upper bound.
+    """Return how many leading numbers are fixed. The upper bound is one higher in the last fixed number.
 
     `~` fixes major and minor. `^` fixes all numbers up to the first that is not 0.
     """

@@ -1,7 +1,7 @@
-"""A directory as it lies, and the local repository around it.
+"""Reader of a directory on disk, and of the local repository that contains the directory.
 
-Files that Git ignores are left out, uncommitted ones are included. Only regular files are opened, and no symbolic
-link below the named directory is followed. Nothing from the repository's own configuration runs.
+Files that Git ignores are left out. Uncommitted files are included. Only regular files are opened, and no symbolic link
+below the named directory is followed. No command from the repository's own configuration runs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LIST_COMMAND = ("ls-files", "-z", "--cached", "--others", "--exclude-standard",
 def read_working_tree(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> SourceSnapshot:
     """Return the manifests below `path`, uncommitted changes included. `path` may be outside of a repository.
 
-    Raises: SourceError if `path` is a file or lies in a bare repository, RefusedContent if it passes a limit.
+    Raises: SourceError if `path` is a file or is in a bare repository, RefusedContent if a limit is exceeded.
     """
     root = path.resolve()
     if not root.exists():
@@ -56,7 +56,7 @@ def read_working_tree(path: Path, *, limits: ReadLimits = DEFAULT_LIMITS) -> Sou
 
 
 class _DirectoryInfo(NamedTuple):
-    """Git's description of a directory in a repository. `prefix` is its path from the top of the repository."""
+    """Git's description of a directory. `prefix` is the directory's path from the top of the repository."""
 
     is_work_tree: bool
     is_sha256: bool
@@ -64,7 +64,7 @@ class _DirectoryInfo(NamedTuple):
 
 
 class LocalRepository:
-    """The commits of a local repository. Snapshots hold the files below the directory `path`. No server is asked.
+    """Reader of a local repository, without a server. Snapshots contain the files below the directory `path`.
 
     `name` is the repository's name in messages. `path` is relative to the top of the repository.
     """
@@ -77,7 +77,7 @@ class LocalRepository:
 
     @classmethod
     def open(cls, path: Path) -> LocalRepository:
-        """Open the repository that the directory `path` is in. Raises: SourceError if it is in none."""
+        """Open the repository that contains the directory `path`. Raises: SourceError without such a repository."""
         git = Git(path.resolve(), timeout=DEFAULT_LIMITS.local_timeout_seconds)
         info = _read_directory_info(git)
         if info is None:
@@ -89,7 +89,7 @@ class LocalRepository:
         return self._repository.parse("HEAD") or ""
 
     def resolve(self, rev: str) -> str:
-        """Return the full id of the commit that Git finds by the name `rev`. Raises: RevisionNotFound."""
+        """Return the full id of the commit that `rev` names. Raises: RevisionNotFound."""
         commit = self._repository.parse(rev) if rev.isprintable() else None
         if commit is None:
             advice = UNSHALLOW_ADVICE if self._is_shallow() else "check the name, or fetch it"
@@ -97,7 +97,7 @@ class LocalRepository:
         return commit
 
     def read_snapshot(self, revision: str, *, known_files: Iterable[File] = ()) -> SourceSnapshot:
-        """Return the manifests of a commit: see `Repository.read_snapshot`."""
+        """Return the manifests of a commit, as `Repository.read_snapshot` does."""
         return self._repository.read_snapshot(revision, self.path, known_files=known_files)
 
     def is_ancestor(self, old: str, new: str) -> bool:
@@ -105,13 +105,13 @@ class LocalRepository:
         return self._repository.is_ancestor(old, new)
 
     def list_first_parents(self, old: str, new: str) -> list[str]:
-        """Return the commits after `old` up to `new`: see `Repository.list_first_parents`."""
+        """Return the commits after `old` up to `new`, as `Repository.list_first_parents` does."""
         return self._repository.list_first_parents(old, new)
 
     def find_fork_point(self, first: str, second: str) -> str:
-        """Return the newest common commit of two histories, or an empty string if there is none.
+        """Return the newest common commit of two histories, or an empty string without a common commit.
 
-        Raises: RefusedContent in a shallow clone, whose history may be cut off before that commit.
+        Raises: RefusedContent in a shallow clone, because the clone may lack that commit.
         """
         try:
             return self._git.run_text("merge-base", first, second).strip()
@@ -126,7 +126,7 @@ class LocalRepository:
         return self._git.run_text("rev-parse", "--is-shallow-repository").strip() == "true"
 
     def list_locations(self) -> frozenset[str]:
-        """Return the locations of the repository: its own directory and the URLs of its remotes."""
+        """Return the locations of the repository: the directory on disk, and the URLs of the remotes."""
         top = (
             self._git.run_text("rev-parse", "--path-format=absolute", "--git-common-dir").strip().removesuffix("/.git")
         )
@@ -142,7 +142,7 @@ class LocalRepository:
 
 
 def _read_directory_info(git: Git) -> _DirectoryInfo | None:
-    """Return Git's description of a directory, or None if it does not exist or is not in a repository."""
+    """Return Git's description of a directory, or None for a missing directory or outside of a repository."""
     try:
         output = git.run("rev-parse", "--is-inside-work-tree", "--show-object-format", "--show-prefix")
     except (GitError, OSError):
@@ -152,7 +152,7 @@ def _read_directory_info(git: Git) -> _DirectoryInfo | None:
 
 
 def _list_files(git: Git, path: Path, info: _DirectoryInfo) -> list[bytes] | None:
-    """Return the files of the directory that Git does not ignore, or None if the directory as a whole is ignored.
+    """Return the files of the directory that Git does not ignore, or None if Git ignores the whole directory.
 
     Raises: SourceError if the repository is bare.
     """
@@ -161,8 +161,8 @@ def _list_files(git: Git, path: Path, info: _DirectoryInfo) -> list[bytes] | Non
             str(path), "is a bare repository, without a working tree", advice="name a commit with --revision"
         )
     names = [name for name in git.run(*_LIST_COMMAND).split(b"\0") if name]
-    # A directory that is ignored as a whole lists no files, as an empty one does. check-ignore tells them apart. Only
-    # this command refuses literal arguments.
+    # Git lists no files for a wholly ignored directory and for an empty directory. `check-ignore` distinguishes both.
+    # Of the commands here, only `check-ignore` does not accept literal pathspecs.
     literal_git = replace(git, environment={"GIT_LITERAL_PATHSPECS": "0"})
     if not names and literal_git.succeeds("check-ignore", "--quiet", "--", "."):
         return None
@@ -174,12 +174,12 @@ def _walk(root: Path) -> Iterator[bytes]:
     for directory, children, files in os.walk(os.fsencode(root), onerror=_raise_unreadable):
         children[:] = sorted(child for child in children if not child.startswith(b"."))
         for file in files:
-            # pathlib knows text only, and a name may be any bytes.
+            # pathlib supports only text, but a file name may be any bytes.
             yield os.path.relpath(os.path.join(directory, file), os.fsencode(root))  # noqa: PTH118
 
 
 def _raise_unreadable(error: OSError) -> None:
-    """Raise SourceError for a directory that cannot be read, because it would otherwise look empty."""
+    """Raise SourceError for an unreadable directory. Without an error, the directory would look empty."""
     message = f"cannot be read ({error.strerror})"
     raise SourceError(os.fsdecode(error.filename), message, advice="check permissions") from None
 
@@ -204,7 +204,7 @@ def _list_entries(root: Path, names: Iterable[bytes]) -> Iterator[tree.TreeEntry
 
 
 def _is_under_link(top: bytes, directory: bytes, cache: dict[bytes, bool]) -> bool:
-    """Return whether a directory, or a parent of it below `top`, is a symbolic link."""
+    """Return whether a directory below `top`, or one of its parents below `top`, is a symbolic link."""
     if directory not in cache:
         parent = directory.rpartition(b"/")[0]
         cache[directory] = _is_under_link(top, parent, cache) or os.path.islink(top + b"/" + directory)  # noqa: PTH114
@@ -212,7 +212,7 @@ def _is_under_link(top: bytes, directory: bytes, cache: dict[bytes, bool]) -> bo
 
 
 def _git_mode(mode: int) -> bytes:
-    """Return the mode that Git gives to a file. For a special file, the text is not a mode."""
+    """Return the mode that Git gives to a file. The text for a special file is not a mode of Git."""
     if stat.S_ISREG(mode):
         return b"100644"
     if stat.S_ISLNK(mode):
@@ -223,7 +223,7 @@ def _git_mode(mode: int) -> bytes:
 def _read_files(
     root: Path, listing: tree.Listing, limits: ReadLimits, *, sha256: bool
 ) -> tuple[dict[str, File], list[SourceProblem]]:
-    """Return the manifests with their content, and a problem for each rejected manifest."""
+    """Return the manifests by path with their content, and a problem for each rejected manifest."""
     files: dict[str, File] = {}
     problems: list[SourceProblem] = []
     for name in listing.blobs:
@@ -240,7 +240,7 @@ def _read_files(
 
 
 def _read_bytes(file: str, limit: int) -> bytes:
-    """Return at most `limit` bytes of `file`. Links are not followed, and opening a pipe does not block."""
+    """Return at most `limit` bytes of `file`. A link is not followed, and the opening of a pipe does not block."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         data = os.read(descriptor, limit)
@@ -254,7 +254,7 @@ def _read_bytes(file: str, limit: int) -> bytes:
 def _make_snapshot_of_head(
     repository: LocalRepository, files: dict[str, File], problems: tuple[SourceProblem, ...]
 ) -> SourceSnapshot:
-    """Return the snapshot of a working tree, with the number of files that differ from HEAD."""
+    """Return the snapshot of a working tree. The description contains the number of files that differ from HEAD."""
     head = repository.resolve_head()
     if not head:
         return _make_snapshot("", "working tree without a commit", files=files, problems=problems)
