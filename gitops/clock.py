@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time on which reconciliations rest: the machine's, a test's, or the virtual time of a simulation."""
+    """Time that reconciliations read: the time of the machine, of a test, or of a simulation."""
 
     def now(self) -> datetime:
         """Return the current time in UTC, with a zone."""
@@ -29,7 +29,7 @@ class SystemClock:
 
 
 async def wait_for_any(*awaited: Coroutine[None, None, object]) -> None:
-    """Run all of `awaited` until the first ends, and cancel the others. Raises: the exception of the first."""
+    """Run all of `awaited` until the first ends, and cancel the rest. Raises: the exception of the first."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in awaited]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -41,7 +41,7 @@ async def wait_for_any(*awaited: Coroutine[None, None, object]) -> None:
 
 
 async def run_together(*awaited: Coroutine[None, None, object]) -> None:
-    """Run all of `awaited` until all have ended. If one fails, cancel the others. Raises: the first exception."""
+    """Run all of `awaited` until all have ended. If one fails, cancel the rest. Raises: the first exception."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in awaited]
     try:
         await asyncio.gather(*tasks)

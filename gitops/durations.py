@@ -15,7 +15,7 @@ _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 def parse_duration(text: str, *, maximum: timedelta = MAX_DURATION) -> timedelta:
     """Return the duration that `90s`, `30m`, `1h30m` or `2d` (48 hours) stands for.
 
-    Raises: ValueError, whose text says what to write.
+    Raises: ValueError, whose text describes a valid duration.
     """
     parts = _PART.findall(text)
     if not parts or "".join(map("".join, parts)) != text:

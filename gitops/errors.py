@@ -1,7 +1,7 @@
 """Errors of Levelgate's side of Git, time and people.
 
-Invariant: the text of an error says what happened, where, why and what to do. It never holds a credential, a
-command line or a traceback. Subclasses differ by what the caller does about them.
+Invariant: the text of an error contains the event, the place, the reason and advice. The text never contains a
+credential, a command line or a traceback. The caller handles each subclass differently.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Unreachable(SourceError):
     """The server did not answer, or the connection broke. A later retry may help."""
 
     retry_after: float | None = None
-    """Seconds to wait before a retry, if the server named them."""
+    """Seconds to wait before a retry, or None if the server named no time."""
 
 
 class Throttled(Unreachable):

@@ -25,7 +25,7 @@ _POLLS_PER_MAX_AGE: Final = 3
 
 
 class FactUnavailable(GitopsError):
-    """Failed request for a fact. The text says why, without the URL, which may hold a token."""
+    """Failed request for a fact. The text contains the reason, without the URL, which may hold a token."""
 
 
 @dataclass(frozen=True, slots=True)

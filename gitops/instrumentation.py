@@ -13,8 +13,8 @@ from typing import Final, Protocol
 STAGES: Final = ("pass", "part", "observe", "render", "plan", "apply", "conclude", "ask", "fetch")
 """Names of the stages.
 
-`pass` is a full reconciliation, and `part` a partial one. Both contain the stages `observe` to `conclude`. `ask`
-reads the refs of a Git server, and `fetch` reads one source.
+`pass` is a full reconciliation, and `part` is a partial reconciliation. Both contain the stages `observe` to
+`conclude`. `ask` reads the refs of a Git server, and `fetch` reads one source.
 """
 
 
@@ -22,7 +22,7 @@ class Stage(Protocol):
     """Function that opens a stage, to measure or to trace it."""
 
     def __call__(self, name: str, /, **about: str) -> AbstractContextManager[None]:
-        """Return the context of the stage `name`, one of `STAGES`. `about` has its subject, such as the source."""
+        """Return the context of the stage `name`, one of `STAGES`. `about` has the subject, such as the source."""
 
 
 def no_stage(_name: str, /, **_about: str) -> AbstractContextManager[None]:

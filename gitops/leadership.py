@@ -1,8 +1,8 @@
 """Leader election by the Lease `levelgate`: only its holder writes to the cluster, and other processes stand by.
 
-A Lease alone is not a fence: a process that was suspended for a minute resumes and believes that it still leads.
-So the leader checks its own monotonic clock before every write (`check`), and gives up before another process may
-take over.
+A Lease alone is not a fence: a process that was suspended for a minute resumes and believes that it still leads. So the
+leader checks its own monotonic clock before every write (`check`), and stops writing before another process may become
+the leader.
 
 Clocks of other machines do not count. A Lease has expired when this process has seen no change of it for the
 duration of the Lease.
@@ -51,7 +51,7 @@ class NotLeading(GitopsError):
 class LeaseTimes:
     """Durations of a Lease in seconds.
 
-    The deadline is shorter than the duration: a leader stops before the next leader starts.
+    The deadline is shorter than the duration, so that a leader stops before the next leader starts.
     """
 
     duration_seconds: float
@@ -59,16 +59,16 @@ class LeaseTimes:
     renew_interval_seconds: float
     """Time between two renewals."""
     renew_deadline_seconds: float
-    """Time without a renewal after which the leader gives up."""
+    """Time without a renewal after which the leader no longer writes."""
 
 
 LEASE_TIMES: Final = LeaseTimes(15.0, 2.0, 10.0)
 
 FLEET_LEASE_TIMES: Final = LeaseTimes(30.0, 5.0, 20.0)
-"""Times in the clusters of a fleet. They are longer, because there are many Leases and requests take longer."""
+"""Times in the clusters of a fleet. The times are longer, because there are many Leases and slower requests."""
 
 RELEASE_TIMEOUT_SECONDS: Final = 1.0
-"""Seconds within which a Lease has to be given back."""
+"""Seconds within which a Lease has to be released."""
 
 
 @dataclass
@@ -91,8 +91,8 @@ class Leadership:
     async def acquire(self, on_wait: Callable[[str], None], *, patient: bool) -> None:
         """Wait until this process leads.
 
-        `on_wait` is called once for each holder that is waited for. A `patient` process waits for an active
-        leader; another one waits only for a Lease to expire. Once a patient process has read the Lease, it also
+        `on_wait` is called once for each holder that is waited for. A `patient` process waits for an active leader; a
+        process that is not patient waits only for a Lease to expire. Once a patient process has read the Lease, it also
         waits for the API server to come back.
 
         Raises: NotLeading if an active leader exists and the process is not patient, ClusterError if the Lease
@@ -132,7 +132,7 @@ class Leadership:
             self.check()
             if not is_turning():
                 raise NotLeading("the work hangs, so the lease is no longer renewed; another process takes over")
-            with suppress(ClusterError):  # `check` gives up after the deadline.
+            with suppress(ClusterError):  # `check` raises NotLeading after the deadline.
                 await self._renew()
 
     async def _renew(self) -> None:
@@ -140,7 +140,7 @@ class Leadership:
         assert self._lease
         try:
             await self._write_lease(self._lease)
-        except StaleWrite:  # Another process wrote it, or this process did and the response was lost.
+        except StaleWrite:  # Another process wrote the Lease, or the response to this process was lost.
             lease = await self.read_lease()
             if holder_of(lease) != self.identity:
                 self._deadline = 0.0
@@ -178,7 +178,7 @@ class Leadership:
         return self.elapsed() < self._deadline
 
     async def release(self) -> None:
-        """Give the Lease back, so that the next process leads at once.
+        """Release the Lease, so that the next process leads at once.
 
         A failure delays only the next process. The call does not wait for a server that does not answer.
         """
@@ -273,7 +273,7 @@ class _ObservedLease:
     def is_free(self) -> bool:
         """Return whether the Lease is free.
 
-        It is free if it has no holder, if it has expired, or if its holder is an ended process of this machine.
+        A Lease is free if it has no holder, if it has expired, or if its holder is an ended process of this machine.
         """
         holder = holder_of(self.found)
         duration = (self.found.get("spec") or {}).get("leaseDurationSeconds") or self.times.duration_seconds
@@ -320,7 +320,7 @@ def own_identity() -> str:
 
 
 def is_process_gone(identity: str) -> bool:
-    """Return whether `identity` is that of a process on this machine that has certainly ended."""
+    """Return whether `identity` belongs to a process on this machine that has certainly ended."""
     match identity.split("_"):
         case [_, machine, process] if machine and machine == _machine_identity():
             number, _, start = process.partition("-")

@@ -3,8 +3,8 @@
 A reconciliation of thousands of instances may block the event loop for longer than a Lease lasts. Python still
 runs other threads every few milliseconds during that time.
 
-If an event loop does not turn for a minute (`gitops.loop_watch`), it hangs. Its Lease is then not renewed, and its
-probes do not answer.
+An event loop that does not turn for a minute (`gitops.loop_watch`) counts as hung. Then its Lease is not renewed, and
+its probes do not answer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 class LeaseThread:
     """Thread with an event loop that renews all Leases of a process.
 
-    Use it with `async with`, in the working event loop. `is_turning` tells whether the working loop still turns.
+    Use it with `async with`, in the working event loop. `is_turning` returns whether the working loop still turns.
     """
 
     is_turning: Callable[[], bool]
@@ -64,8 +64,8 @@ class LeaseThread:
 class ThreadLeadership:
     """A `Leadership` whose requests are made in a thread, over the connection that `connect` opens there.
 
-    Use it with `async with`, which raises the errors of `connect`. `elapsed` is a monotonic clock in seconds;
-    `ended_epoch` as in `Leadership`.
+    Use it with `async with`, which raises the errors of `connect`. `elapsed` is a monotonic clock in seconds.
+    `ended_epoch` is as in `Leadership`.
     """
 
     thread: LeaseThread
@@ -106,7 +106,7 @@ class ThreadLeadership:
         await self.thread.run(self._leadership.outdo(epoch))
 
     async def release(self) -> None:
-        """Give the Lease back: see `Leadership.release`."""
+        """Release the Lease (see `Leadership.release`)."""
         await self.thread.run(self._leadership.release())
 
     def check(self) -> None:

@@ -66,9 +66,9 @@ async def serve_sandbox(
 ) -> AsyncIterator[RunningSandbox]:
     """Serve a sandbox, and `clusters` further clusters beside it, during the block.
 
-    Each cluster has a server and objects of its own. `stores` has initial objects by context. The first server listens
-    on `port`, and further servers on the ports after it. The kubeconfig is written to `directory`, and to the place
-    where `--sandbox` looks for it.
+    Each cluster has a server and objects of its own. `stores` contains initial objects by context. The first server
+    listens on `port`, and further servers on the ports after it. The kubeconfig is written to `directory`, and to the
+    place where `--sandbox` looks for it.
 
     Raises: ConfigurationError if a port is not free, GitopsError if the kubeconfig cannot be written.
     """
@@ -139,7 +139,9 @@ async def require_clusters(clusters: int) -> None:
 
 
 async def set_cut(cut: Sequence[str], heal: Sequence[str]) -> None:
-    """Cut the clusters in `cut` off, and end the cut of those in `heal`. The names are contexts of the running sandbox.
+    """Cut the clusters in `cut` off, and end the cut of the clusters in `heal`.
+
+    The names are contexts of the running sandbox.
 
     Raises: ConfigurationError. If a name is not known, no cluster has changed.
     """

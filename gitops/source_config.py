@@ -1,6 +1,6 @@
-"""Sources as configured, and the way from the name that a person gives to mirrors and catalogs.
+"""Sources as configured, and the mirrors and catalogs for the place that a person names.
 
-The name is a path, a URL, or the name of a source.
+The place is a path, a URL, or the name of a source.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def parse_source(
 ) -> SourceConfig:
     """Read `[NAME=]URL`. Without a name, `default_name` derives the name from the URL.
 
-    Raises: SourceError, also as RefusedUrl. The text says what to write instead.
+    Raises: SourceError, also as RefusedUrl. The text describes a valid value.
     """
     name, separator, url = text.partition("=")
     if not separator or "/" in name or ":" in name:

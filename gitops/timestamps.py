@@ -33,9 +33,9 @@ def parse_timestamp(text: Any) -> datetime | None:
 def to_utc(moment: datetime) -> datetime:
     """Return `moment` in UTC. Without a zone, `moment` is in the zone of the terminal.
 
-    A time that daylight saving skips is as long after the end of the gap as it is after the start of the gap. If a
-    time occurs twice, the first occurrence counts (RFC 5545, 3.3.5).
+    A time that daylight saving skips is moved forward by the length of the gap. If a time occurs twice, the first
+    occurrence counts (RFC 5545, 3.3.5).
     """
     if moment.tzinfo is None and moment.astimezone().replace(tzinfo=None) != moment:
-        moment = moment.replace(fold=1)  # otherwise `astimezone` takes it for a time before the gap
+        moment = moment.replace(fold=1)  # otherwise `astimezone` treats it as a time before the gap
     return moment.astimezone(UTC)

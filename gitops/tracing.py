@@ -1,4 +1,4 @@
-"""Traces: a span for each stage and each write, exported as the standard `OTEL_` variables say.
+"""Traces: a span for each stage and each write, exported according to the standard `OTEL_` variables.
 
 This is the only module that imports opentelemetry, the extra `levelgate[tracing]`. Without an `OTEL_` variable that
 names a destination, no trace is made and opentelemetry is not imported.

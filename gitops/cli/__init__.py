@@ -22,7 +22,7 @@ EXIT_CHANGES, EXIT_WAITING, EXIT_USAGE, EXIT_INTERRUPTED = 2, 3, 64, 130
 """Exit codes other than 0 (done) and 1 (an error)."""
 
 _UNWRITABLE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Errors of a write to a full or broken disk. A closed pipe is not an error: its reader needs no more output."""
+"""Errors of a write to a full or broken disk. A closed pipe is no error, because its reader needs no more output."""
 
 GC_THRESHOLD = 300_000
 """Allocations between two runs of the garbage collector for cycles.
@@ -71,7 +71,7 @@ _COMMANDS = {
 class _LazyGroup(click.Group):
     """Group that lists its commands from a table.
 
-    It imports a command's module when that command runs or prints its help.
+    The group imports the module of a command when the command runs or prints its help.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -178,7 +178,7 @@ def invoke(args: list[str] | None = None) -> int:
 
 
 def _is_levelgate_error(error: Exception) -> bool:
-    """Return whether the text of `error` tells a person what to do. Any other error is a bug, with a traceback."""
+    """Return whether the text of `error` is written for people. Any other error is a bug, printed with a traceback."""
     from applier.errors import ApplierError
     from gitops.errors import GitopsError
     from renderer.errors import RendererError

@@ -1,4 +1,4 @@
-"""Command `levelgate check`: test a cluster, and find what is left over in it."""
+"""Command `levelgate check`: test a cluster, and find leftovers of Levelgate in the cluster."""
 
 from __future__ import annotations
 

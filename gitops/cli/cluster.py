@@ -44,7 +44,7 @@ _EXIT_CODES = describe_exit_codes("0 done, or nothing to do", "1 refused, or the
 
 
 class ClusterRefused(GitopsError):
-    """Error of a command that would act on the wrong cluster, or too early. The text says what to do instead."""
+    """Error of a command that would act on the wrong cluster, or too early. The text contains advice for the person."""
 
 
 @click.group(name="cluster", epilog=_EXIT_CODES)

@@ -46,7 +46,7 @@ _FLEET_TYPES = {
 """Types of REF that only the hub of a fleet has. In any other cluster, a served kind may have one of these names."""
 
 _MAX_ROWS = 10
-"""Maximum number of waiting instances and objects that are listed. Further ones are counted."""
+"""Maximum number of waiting instances and objects that are listed. Further instances and objects are counted."""
 _WIDTH = 79
 """Length in characters at which running text is wrapped."""
 _PROGRESS_REASONS = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALTHY, Reason.APPLY_FAILED})
@@ -114,7 +114,7 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: TimeForm
 async def _is_of_fleet(cluster: PermittedCluster, fleet: FleetOverview, ref: Ref) -> bool:
     """Return whether REF names a cluster or a placement of the fleet. A served kind may have the same type.
 
-    Raises: RefError if the fleet does not have it and no served kind has the type.
+    Raises: RefError if the fleet lacks this cluster or placement, and no served kind has the type.
     """
     is_cluster = _FLEET_TYPES[ref.type.lower()] == "cluster"
     known = {*fleet.names} if is_cluster else {progress.placement.name for progress in fleet.placements}

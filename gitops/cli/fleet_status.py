@@ -109,7 +109,7 @@ def placement_as_json(progress: PlacementProgress) -> dict[str, Any]:
 def explain_cluster(
     overview: FleetOverview, name: ClusterName, choice: ClusterChoice, times: TimeFormat, now: datetime
 ) -> Iterator[str]:
-    """Yield the state of a cluster, since when and why, what waits there, and who can act."""
+    """Yield the state of a cluster, its start and reason, the waiting objects there, and the people who can act."""
     record, spec = overview.records.get(name, NEW_RECORD), overview.spec_of(name)
     since = f" since {times.format_short(record.since, now)}" if record.since else ""
     yield f"Cluster {name} is {record.state or 'declared, and the hub has not connected to it yet'}{since}."

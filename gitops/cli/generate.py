@@ -29,7 +29,7 @@ from renderer.kinds import OWN_API_VERSION, POLICY, WINDOW
 from renderer.phrasing import format_count
 
 _DEFINITION = re.compile(rb"""kind["']?:\s*["']?ResourceGraphDefinition""")
-"""Text that marks a definition. It tells whether a file that cannot be parsed was meant to hold one."""
+"""Pattern of a definition, by which a file that cannot be parsed is recognized as a file with a definition."""
 _FORMAT = click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 
 

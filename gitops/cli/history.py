@@ -84,7 +84,7 @@ class _CommitPasses:
 
     @property
     def people_actions(self) -> str:
-        """Requests of people that took effect, such as `overridden by ada`. Each is named once."""
+        """Requests of people that took effect, such as `overridden by ada`. Each request is named once."""
         return ", ".join(
             dict.fromkeys(
                 f"{person_action.what} by {person_action.by}"

@@ -16,7 +16,7 @@ from gitops.errors import GitopsError
 class InitError(GitopsError):
     """Error of a directory in which the files cannot be written.
 
-    The text says whether something was written, and what to do.
+    The text reports whether a file was written, and contains advice for the person.
     """
 
 

@@ -189,7 +189,7 @@ def _sources_at(place: str, config: Config) -> list[SourceConfig]:
 def _revert_findings(place: str, catalog: Catalog, config: Config) -> Iterator[LintFinding]:
     """Yield a warning for each policy with `onHalt: ProposeRevert` whose source has no forge to propose a revert to.
 
-    If `config` does not name `place`, the policy may belong to any source of `config`, so all of them are checked.
+    If `config` does not name `place`, the policy may belong to any source of `config`, so all sources are checked.
     """
     from gitops.rollouts.policy import OnHalt
     from gitops.rollouts.policy_reader import read_policies

@@ -121,7 +121,7 @@ schemas_option = click.option(
 
 
 def read_cluster_name(file: Path | None) -> str:
-    """Return the name by which windows select the cluster: the name in `file`, or `local` without one.
+    """Return the name by which windows select the cluster: the name in `file`, or else `local`.
 
     Raises: ConfigErrors.
     """
@@ -167,7 +167,7 @@ CONNECT_TIMEOUT_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterChoice:
-    """The cluster that a person chose. Without a choice, kubectl's rules apply; the sandbox has to be chosen."""
+    """The cluster that a person chose. Without a choice, kubectl's rules apply, so the sandbox is not used."""
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -175,7 +175,7 @@ class ClusterChoice:
     member: str | None = None
     """Name of a cluster in the fleet of the chosen hub, or None for the chosen cluster itself."""
     config: Path | None = None
-    """Configuration that says where the member's credentials are."""
+    """Configuration that contains the places of the member's credentials."""
 
     def with_default_context(self, context: str) -> ClusterChoice:
         """Return the choice with `context` of the kubeconfig, unless a person chose a context or the sandbox."""
@@ -309,7 +309,7 @@ def member_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def parse_ref(words: Sequence[str]) -> Ref:
-    """Return the REF in `words`. Raises: UsageError, whose text says what a valid REF looks like."""
+    """Return the REF in `words`. Raises: UsageError, whose text describes a valid REF."""
     from gitops.records.references import Ref, RefError  # Imported here: commands without REF need no records.
 
     try:

@@ -37,7 +37,7 @@ INSTANCE = ""
 """Own type (`Ref.own_type`) of a reference to a kind of the cluster: an instance."""
 
 PLAIN_OBJECT = "object"
-"""Mark, beside `INSTANCE`, of a command that accepts a plain object too."""
+"""Value, beside `INSTANCE`, in the types that a command accepts if the command also accepts plain objects."""
 
 REQUEST_EXIT_CODES = describe_exit_codes("0 written or printed", "1 refused, or the cluster does not answer")
 """Last paragraph of the help of a command that makes a request."""
@@ -302,7 +302,7 @@ class _SubjectFinder:
         if key.group_kind == CRD and (definition := annotation(live, well_known.DEFINITION)):
             raise RequestError(f"{key} is made from a definition; name that, rgd/{definition}, or its source")
         if not live["metadata"]:
-            return  # It does not exist yet: its request is committed to Git with it.
+            return  # The object does not exist yet, because it is committed to Git together with its request.
         sources = await read_names_by_set_id(self.cluster)
         if label(live, well_known.PART_OF) not in sources:
             raise RequestError(
@@ -312,7 +312,7 @@ class _SubjectFinder:
 
 
 async def _describe_unread_source(cluster: KubeCluster, ref: Ref) -> str:
-    """Return why a source has no record, and what to do."""
+    """Return the reason why a source has no record, and advice for the person."""
     followed_sources = configured_sources(await cluster.get(INSTALLATION)) or frozenset()
     if ref.name in followed_sources:
         return (

@@ -1,7 +1,7 @@
 """Command `levelgate plan`: what a commit would change, level by level, and what holds it. Writes nothing.
 
-This module holds the command line only. While it imports the planning modules, one thread reads Git and another imports
-the cluster client.
+This module holds the command line only. While this module imports the planning modules, one thread reads Git and a
+second thread imports the cluster client.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def text_lines(report: FleetReport, times: TimeFormat, *, full: bool) -> Iterato
 def markdown_lines(report: FleetReport, times: TimeFormat) -> Iterator[str]:
     """Yield each group of clusters in the form of a plan of one cluster, under a heading.
 
-    All groups together keep the limit of a comment.
+    All groups together are not longer than the limit of a comment.
     """
     groups = group_clusters(report.clusters)
     # 300 bytes are room for the heading of a block.
@@ -69,7 +69,7 @@ def markdown_lines(report: FleetReport, times: TimeFormat) -> Iterator[str]:
         first = group[0]
         yield f"## {format_code(block_title(group, times.format_full(first.since) if first.since else ''))}"
         if first.report:
-            # The first line marks a comment with a single plan, so that the next review finds it; here it would lie.
+            # The first line marks a comment with a single plan, so it is omitted from this comment.
             yield from format_comment(first.report, limit=limit, version=program_version()).split("\n")[1:]
         yield ""
     for problem in report.problems:

@@ -81,7 +81,7 @@ class PlanInputs:
     async def make_fleet_report(
         self, choice: ClusterChoice, commits: Future[ComparedCommits], wanted: str
     ) -> tuple[FleetReport, str]:
-        """Plan against the member clusters in `wanted`, or against all. Return the report and its title."""
+        """Plan against the member clusters in `wanted`, or against all member clusters. Return the report and title."""
         from gitops.plan.fleet_planner import FleetPlanner, place_as_hub
 
         config, reading = self.config, asyncio.wrap_future(commits)
@@ -225,7 +225,7 @@ class PlanInputs:
         return _with_configuration(state, name, self.config)
 
     def _cluster_name(self, own: Iterable[Object]) -> str:
-        """Return the name of the cluster in the configuration, or without one the name in the cluster's records.
+        """Return the name of the cluster in the configuration, or else the name in the records of the cluster.
 
         Args: `own` are the ConfigMaps of Levelgate's namespace.
         """

@@ -20,7 +20,7 @@ class PlanView:
     """The part of a plan that a person asked for, and its form."""
 
     refs: tuple[tuple[str, Ref], ...]
-    """References as typed and as parsed. Without any, the view is of the whole plan."""
+    """References as typed and as parsed. An empty tuple stands for the whole plan."""
     namespace: str
     """Namespace of the references, or an empty string for any."""
     output: str
@@ -30,7 +30,7 @@ class PlanView:
 
     @property
     def is_full(self) -> bool:
-        """Return whether the fields of new objects are shown too, as for a person who names objects."""
+        """Return whether the fields of new objects are shown too, because the person has named objects."""
         return bool(self.refs)
 
     def narrow(self, report: Report) -> Report:
@@ -68,7 +68,7 @@ def show_report(report: Report, title: str, view: PlanView, *, path: str) -> int
 
 
 def _print_report(report: Report, title: str, view: PlanView, *, path: str) -> None:
-    # Only the usual form, text, is imported at the top: the import of the other forms would delay it.
+    # Only the usual form, text, is imported at the top, because the import of all forms would delay this form.
     match view.output:
         case "json":
             from gitops.plan.report_json import as_json

@@ -38,7 +38,7 @@ _COLOURS = {
     "=": "blue",
 }
 _MAX_NAMES = 8
-"""Maximum number of names in a list. Further ones are counted."""
+"""Maximum number of names in a list. Further names are counted."""
 _WIDTH = 80
 
 
@@ -108,8 +108,8 @@ def _format_names(names: Sequence[str]) -> str:
 def _change_lines(folded_change: FoldedChange, width: int, *, several: bool, full: bool) -> Iterator[str]:
     """Yield the lines of one change, or of equal changes folded into one.
 
-    Args: `width` is the length of the longest node name in the group. `several` says that the group stands for several
-    instances, so that the objects differ by name.
+    Args: `width` is the length of the longest node name in the group. `several` is true if the group stands for several
+    instances, whose objects differ by name.
     """
     change, count = folded_change.change, len(folded_change.keys)
     mark = _MARKS[change.action]

@@ -271,7 +271,7 @@ def format_rollout(name: str, state: RolloutState) -> str:
 
 
 def _format_bar(wave: WaveProgress) -> str:
-    """Return a bar of a wave. Each sign stands for one instance, or in a large wave for several.
+    """Return a bar of a wave. Each sign stands for one instance, or for several instances of a large wave.
 
     Signs: `#` settled, `>` progressing, `!` failed or held.
     """

@@ -152,7 +152,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
 def _choose_planner(file: Path | None) -> Callable[[PlanRequest], Awaitable[Report]]:
     """Return the function that plans a pull request.
 
-    If the configuration has a fleet, the plan shows the objects before placement, and the comment says so.
+    If the configuration has a fleet, the plan shows the objects before placement, and the comment contains a note.
     """
     from gitops.config import read_config
     from gitops.plan.isolated_process import compute_plan_isolated
@@ -164,7 +164,7 @@ def _choose_planner(file: Path | None) -> Callable[[PlanRequest], Awaitable[Repo
 
 
 def _git_token_file(url: str, token_file: Path) -> Path | None:
-    """Return `token_file` if Git needs the token, as https does. For a local repository or ssh, return None."""
+    """Return `token_file` if Git needs the token, for https. For a local repository or ssh, return None."""
     return token_file if url.startswith("https:") else None
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_THREADS: Final = 64
-"""Maximum number of threads. Most wait for Git servers, so a server that hangs must leave threads to the others."""
+"""Maximum number of threads. Most threads wait for Git servers, so a server that hangs must not occupy all threads."""
 _NOTIFICATION_TIMEOUT_SECONDS: Final = 10.0
 """Seconds for which `--once` waits for receivers of notifications at its end."""
 
@@ -72,7 +72,7 @@ class Process:
     listen: str
     """Address of the status page as text, `off`, or an empty string for the default."""
     make_exit_code: Callable[[ProgressPrinter, ReconcileResult, list[SourceError]], int]
-    """Print the last lines of a single run in one cluster, and return its exit code."""
+    """Function that prints the last lines of a single run in one cluster, and returns the exit code."""
 
     async def run(self, wait: timedelta | None) -> int:
         """Connect, then reconcile until interrupted, and return the exit code.
@@ -221,7 +221,7 @@ class Process:
         )
 
     async def _serve(self, stack: AsyncExitStack, serving: AbstractAsyncContextManager[ListenAddress]) -> None:
-        """Serve the status page. If the default address is in use, print that and work without a page.
+        """Serve the status page. If the default address is in use, print a note and continue without the page.
 
         Raises: ListenError if a person chose the address.
         """
@@ -245,9 +245,9 @@ class Process:
         *,
         waits_for_lead: bool,
     ) -> int:
-        """Do the work while this process leads, and give up the lease at the end.
+        """Do the work while this process leads, and release the Lease at the end.
 
-        Raises: NotLeading if another process leads, or once one may lead.
+        Raises: NotLeading if another process leads, or once another process may lead.
         """
         acquiring = leadership.acquire(
             lambda other: self.progress.print_notice("cluster", f"waits for the lease: {other} leads"),
@@ -261,7 +261,7 @@ class Process:
             await leadership.release()
 
     async def _start_sandbox(self, stack: AsyncExitStack) -> None:
-        """Use the sandbox that already runs. Without one, serve a sandbox as long as this command runs."""
+        """Use the sandbox that already runs. If no sandbox runs, serve a sandbox as long as this command runs."""
         from gitops import sandbox
 
         if await sandbox.find_kubeconfig():
@@ -363,7 +363,7 @@ def _call_each(*callbacks: Callable[[T], None] | None) -> Callable[[T], None]:
 
 
 async def _complete_unless_stopped(stop: asyncio.Event, coroutine: Coroutine[None, None, None]) -> bool:
-    """Run `coroutine` until it ends. If `stop` is set earlier, cancel it and return False."""
+    """Run `coroutine` until it ends. If `stop` is set earlier, cancel `coroutine` and return False."""
     task, stop_task = asyncio.ensure_future(coroutine), asyncio.ensure_future(stop.wait())
     await asyncio.wait({task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
     stop_task.cancel()
@@ -377,7 +377,8 @@ async def _complete_unless_stopped(stop: asyncio.Event, coroutine: Coroutine[Non
 async def _run_until_signal(work: asyncio.Future[int], stop: asyncio.Event) -> int:
     """Run the work and return its exit code.
 
-    The first SIGINT or SIGTERM lets pending requests finish, and starts no further request. The second cancels `work`.
+    The first SIGINT or SIGTERM lets pending requests finish, and starts no further request. The second signal cancels
+    `work`.
     """
 
     def signalled() -> None:

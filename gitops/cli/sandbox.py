@@ -116,7 +116,8 @@ async def _serve(port: int, data: Path | None, clusters: int) -> None:
 def _open_stores(stack: AsyncExitStack, data: Path, clusters: int) -> dict[str, Store]:
     """Return the stored objects of each cluster.
 
-    The sandbox's own objects are in `data`. Those of another cluster are in the subdirectory with the cluster's name.
+    The objects of the first cluster are in `data`. The objects of each further cluster are in the subdirectory with the
+    name of that cluster.
     """
     from applier.sandbox.endpoints.http import context_names
     from applier.sandbox.storage.persistence import DataDirectory

@@ -1,4 +1,4 @@
-"""Simulation of each cluster of a fleet. Clusters in which the same happens at the same times share a timeline."""
+"""Simulation of each cluster of a fleet. Clusters with equal events at equal times share a timeline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from renderer.frozen import dataclass
 from renderer.phrasing import join_names
 
 _MAX_NAMES = 20
-"""Maximum number of clusters named in a title. Further ones are counted."""
+"""Maximum number of clusters named in a title. Further clusters are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ClusterTimeline:
 
     clusters: tuple[ClusterName, ...]
     timeline: Timeline
-    """Timeline under the tested rules, or without any under the rules of the commits."""
+    """Timeline under the tested rules. Without tested rules, the rules of the commits apply."""
     comparison: tuple[BacktestResult, ...] | None
     """Results of each commit under its own rules and under the tested rules, or None without tested rules."""
 

@@ -159,7 +159,7 @@ def _names(overview: Overview) -> Iterator[str]:
 
 
 def _overview_lines(overview: Overview, ref: Ref | None, times: TimeFormat, now: datetime) -> Iterator[str]:
-    """Yield the table of the instance that `ref` names. Without one, yield the tables of sources and rollouts."""
+    """Yield the table of the instance that `ref` names. Without a `ref`, yield the tables of sources and rollouts."""
     # A source has an object too, its ConfigMap, so a reference to that object shows the source.
     if ref and not ref.own_type and not overview.sources:
         return _instance_table(overview.instances[0])
@@ -287,7 +287,7 @@ def _cause_lines(
 def _worst_subject(rows: Iterable[tuple[InstanceState, Cause]], others: Iterable[tuple[str, Cause]]) -> str:
     """Return the reference with the worst state, for `explain`.
 
-    At the same rank an instance comes before other objects.
+    At the same rank, an instance precedes an object that is not an instance.
     """
     candidates = [(instance_state.state, 0, instance_state.key.command_reference) for instance_state, _ in rows]
     for source, cause in others:

@@ -84,7 +84,7 @@ async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confir
                 if remaining := list(_remaining_members(await run_while_held(leadership.hold(), removal))):
                     echo("\n".join(["still being deleted; run this command again later:", *remaining]), err=True)
                     return EXIT_WAITING
-            # `uninstall` deletes the Lease with the other records, so only the steps before it can hold the Lease.
+            # `uninstall` deletes the Lease with the other records, so only earlier steps can hold the Lease.
             await run_while_held(
                 leadership.hold(), uninstaller.release(uninstall_plan if wait is None else await uninstaller.survey())
             )

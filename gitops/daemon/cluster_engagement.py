@@ -42,12 +42,12 @@ CREDENTIALS_INTERVAL_SECONDS: Final = 60.0
 
 
 class NotEngaged(GitopsError):
-    """Error of a cluster that is not written to: it is not the recorded cluster, or a person has to act."""
+    """Error of a cluster that must not be written to, because a person has to act or it is not the recorded cluster."""
 
 
 @dataclass
 class ClusterEngagement:
-    """One engagement of a cluster, with the access, limits and timeouts that Git declared when it began.
+    """One engagement of a cluster, with the access, limits and timeouts that Git declared at its begin.
 
     `credentials_changed` is set whenever the credentials may have changed.
     """
@@ -89,11 +89,11 @@ class ClusterEngagement:
         The Lease is released when `stack` is closed.
 
         Args:
-            ended_epoch: Term of the engagement before, or 0 without one.
+            ended_epoch: Term of the previous engagement, or 0 for the first engagement.
             on_wait: Receiver of the name of the leading process for which this process waits.
             is_patient: Whether to wait for another process that leads.
 
-        Raises: NotEngaged, ClusterClaimed, NotLeading if it is not patient and another process leads, ClusterError.
+        Raises: NotEngaged, ClusterClaimed, NotLeading if another process leads and `is_patient` is false, ClusterError.
         """
         environment = self.environment
         await self.identify(cluster)
@@ -138,7 +138,7 @@ class ClusterEngagement:
     async def renew_credentials(self, renew: Callable[[], Coroutine[Any, Any, bool]]) -> NoReturn:
         """Renew the credentials of the running connection whenever they may have changed.
 
-        If the credentials cannot be read, the current ones stay in use.
+        If the credentials cannot be read, the current credentials stay in use.
 
         Raises: NotEngaged if the credentials are for another server.
         """

@@ -1,6 +1,7 @@
-"""Loop that reconciles one cluster: it takes keys from the cluster's queue, and runs passes over them.
+"""Loop that reconciles one cluster.
 
-Every cluster has its own queue and loop. The loop reads no source; it receives the states of the sources.
+A pass is one reconciliation. The loop gets keys from the queue of the cluster, and runs a pass for these keys. Every
+cluster has its own queue and loop. The loop reads no source; it receives the states of the sources.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class ClusterLoop:
     def enqueue(self, roots: Roots, priority: int = PRIORITY_CHANGE) -> None:
         """Enqueue `roots` for a partial pass, or if `roots` is None everything for a full pass.
 
-        Full passes that change nothing take at most half of the time.
+        Full passes that change nothing use at most half of the time of the loop.
         """
         self._dispatcher.wake(roots, priority)
 

@@ -26,11 +26,11 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 CHECK_SECONDS: Final = 5.0
-"""Seconds between two checks whether a person has given up the removal."""
+"""Seconds between two checks whether a person has stopped the removal."""
 
 
 class RemovalGivenUp(GitopsError):
-    """Decision of a person to give up the removal of a cluster. The text has the person and the reason."""
+    """Decision of a person to stop the removal of a cluster. The text contains the person and the reason."""
 
 
 @dataclass
@@ -97,7 +97,7 @@ class ClusterRemoval:
             notice("cluster", f"its record stays until the next start: {error}")
 
     def stand_back(self, message: str) -> None:
-        """Report that the removal waits until the cluster answers. `message` has the reason."""
+        """Report that the removal waits until the cluster answers. `message` contains the reason."""
         give_up = f"`levelgate cluster forget {self.name} --reason ...` gives it up"
         self.reporter.report(
             ReachState.REMOVED, f"no longer declared in Git; waits until it answers; {give_up} ({message})"
@@ -110,10 +110,10 @@ def _raise_if_given_up(record: ClusterRecord) -> None:
 
 
 def is_drained(result: ReconcileResult) -> bool:
-    """Return whether a full pass, for which Git declared nothing, has found nothing that is still to be pruned.
+    """Return whether a full pass, for which Git declared nothing, has found no object to prune.
 
-    If a person protects an object from pruning, it stays with all that it owns, and the removal does not wait for it.
-    If a kind cannot be listed, it may have further objects, so the cluster is not drained.
+    If a person protects an object from pruning, the object and everything that it owns stay. The removal does not wait
+    for such objects. If a kind cannot be listed, the kind may have further objects, so the cluster is not drained.
     """
     if result.touched is not None or result.holds_pruning or result.observed.unreadable or result.propagation.stopped:
         return False

@@ -1,4 +1,4 @@
-"""Standing of a cluster in the fleet: its state, since when, and why, as people see it."""
+"""Standing of a cluster in the fleet, as people see it: the state, the start of the state, and the reason."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Acceptance of a new commit of a source: apply it, or hold it until a person approves it.
 
-A commit may require the plan that a person has read. The plan is then computed again against the live cluster, and its
-hash is compared. The expected hash comes from the command line, or from the trailer `Levelgate-Plan` of the commit.
+A commit may require the hash of the plan that a person has read. Then the plan is computed again against the live
+cluster, and the hash of this plan is compared with the required hash. The required hash is on the command line, or in
+the trailer `Levelgate-Plan` of the commit.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PLAN_TRAILER = "Levelgate-Plan"
 
 
 class PlanHashMismatch(GitopsError):
-    """Error of a commit whose plan differs from the plan that was agreed to. Nothing was written."""
+    """Error of a commit whose plan hash differs from the required hash. Nothing was written."""
 
 
 async def require_plan_hash(
@@ -33,7 +34,7 @@ async def require_plan_hash(
 ) -> None:
     """Check that the plan of the source has the hash `required_hash`.
 
-    Raises: PlanHashMismatch if the plan has another hash, ClusterError if the cluster cannot be read.
+    Raises: PlanHashMismatch if the plan has a different hash, ClusterError if the cluster cannot be read.
     """
     from gitops.plan import planner  # few commits need a plan, and the import slows down the start
     from gitops.plan.report import is_same
@@ -110,7 +111,7 @@ class CommitAcceptance:
     async def read_state(
         self, current_commit: AcceptedCommit, new_commit: AcceptedCommit, held_commit: HeldCommit | None
     ) -> SourceState:
-        """Return the source at `new_commit`. With a `held_commit`, return it at the current commit, with that offer.
+        """Return the source at `new_commit`, or with a `held_commit` at the current commit with `held_commit` offered.
 
         Raises: SourceError if the source has no current commit.
         """
@@ -125,8 +126,8 @@ class CommitAcceptance:
     async def _read_commit(self, commit: str, held_commit: HeldCommit | None) -> SourceState:
         """Return the source at `commit`.
 
-        With a held commit, `commit` is the current commit. If no local copy has `commit` any more, return the source
-        there without content, so that nothing is written.
+        With a held commit, `commit` is the current commit. If no local copy has `commit` any more, return the source at
+        `commit` without content, so that nothing is written.
         """
         if held_commit and not commit:
             raise SourceError(str(self.mirror.target), held_commit.why, advice=self._advice(held_commit))
@@ -141,7 +142,7 @@ class CommitAcceptance:
         return state_of(self.name, self.mirror.target, snapshot, self.last_state.catalog if self.last_state else None)
 
     async def _find_plan_mismatch(self, config: SourceConfig, commit: str) -> HeldCommit | None:
-        """Return `commit` as held if its plan is not the required plan. An approved commit needs no plan."""
+        """Return `commit` as held if its plan lacks the required hash. For an approved commit, return None."""
         target = self.mirror.target
         if is_approved(self.record, commit, target.path):
             return None

@@ -30,7 +30,7 @@ CLUSTER_SECRETS: Final = WatchTarget(GroupKind("", "Secret"), OWN_NAMESPACE, sel
 class CredentialWatch:
     """Watch of Secrets of the `hub`, and of the kubeconfig `directory` if there is one.
 
-    It is active during `follow`. `notice` receives a text for each place that cannot be watched.
+    The watch is active during `follow`. `notice` receives a text for each place that cannot be watched.
     """
 
     hub: Cluster

@@ -160,7 +160,10 @@ class Daemon:
                 self._start_fact_request(external)
 
     def _start_fact_request(self, external: ExternalFactSource) -> None:
-        """Request a fact in a separate task, so that a slow server delays nothing else. Start at most one for each."""
+        """Request a fact in a separate task, so that a slow server delays nothing else.
+
+        If the last task for the fact still runs, start no further task.
+        """
         self._fact_requests = {pending: task for pending, task in self._fact_requests.items() if not task.done()}
         if external not in self._fact_requests:
             self._fact_requests[external] = asyncio.create_task(self._request_fact(external))

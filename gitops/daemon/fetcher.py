@@ -1,7 +1,7 @@
 """Fetcher of the sources: one request per Git server for all due sources, then a fetch of each new commit.
 
 A source that cannot be fetched keeps its last good catalog. After a start, that is the catalog of the accepted commit,
-if the local copy still has it. A source without any catalog is left out, so that none of its objects is changed.
+if the local copy still has it. A source without any catalog is omitted, so that none of its objects is changed.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Fetcher:
         return frozenset(name for name, config in self.configs.items() if config.governs_all)
 
     def take_requests(self, result: ReconcileResult) -> set[str]:
-        """Take the sync requests and pins that a pass has seen on source records. Return the sources to poll now."""
+        """Accept the sync requests and pins that a pass has read from source records. Return sources to poll now."""
         due_sources = set[str]()
         if result.touched is None:  # a held commit may have been approved, or its obstacle may be gone
             due_sources |= {name for name, state in self._states.items() if state.offer}
@@ -205,7 +205,7 @@ class Fetcher:
             self._due_sources.add(name)  # the next pass reports the error of the cluster
 
     async def _accept_tip(self, name: str, mirror: Mirror, tip: Tip, last_state: SourceState | None) -> None:
-        """Fetch the commit of `tip` and read it. If a person has to approve it first, the source stays as it is."""
+        """Fetch the commit of `tip` and read it. If a person has to approve it, the source stays as it is."""
         record = await self._records.get_record(name)
         if last_state is None and not await self._server_limits.run(mirror, mirror.has_commit, tip.commit):
             # The fetch may take long. Until it ends, the source is healed from the accepted commit.

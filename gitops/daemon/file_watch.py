@@ -31,7 +31,7 @@ FAILURES_WITHOUT_BACKOFF: Final = 5
 """Number of failures in a row after which each further failure doubles the interval."""
 
 STABLE_SECONDS: Final = 60.0
-"""Age in seconds from which a watch counts as sound. It is then reported, and earlier failures no longer count."""
+"""Age in seconds from which a watch counts as sound. A sound watch is reported. Earlier failures no longer count."""
 
 _WATCHED_FILES = frozenset({"HEAD", "packed-refs"})
 _WATCHED_DIRECTORIES = ("refs", "reftable")
@@ -144,7 +144,7 @@ class _PathWatch:
             self._warn(f"{self._path} is not watched ({reason}); it is still polled")
 
     def _identify_directories(self) -> _Directories:
-        """Return the directories to watch with their identities. Raises: OSError if one cannot be watched."""
+        """Return the directories to watch with their identities. Raises: OSError if a watch fails."""
         identities = {}
         for directory, is_deep in self.directories():
             if kind := _silent_file_system_type(directory):
@@ -220,7 +220,7 @@ class RefWatch(_PathWatch):
 class FileWatch(_PathWatch):
     """Watch of one file and all files beside it.
 
-    A mounted ConfigMap changes by a link beside the file, which then leads to other contents.
+    If a mounted ConfigMap changes, Kubernetes replaces a link beside the file, through which the file is read.
     """
 
     def directories(self) -> Iterator[tuple[Path, bool]]:
@@ -242,11 +242,11 @@ class DirectoryWatch(_PathWatch):
 
 
 class Debounce:
-    """Debouncer that calls `action` once per burst of pokes.
+    """Debouncer that calls `action` once per burst of pokes. A poke is a report of a change.
 
-    The call follows `trailing` seconds after the last poke, and at the latest `ceiling` seconds after the first. With
-    `leading`, `action` is called at once for the first poke, and once more if further pokes follow. All calls are made
-    on the event loop, by its monotonic time.
+    The call follows `trailing` seconds after the last poke, and at the latest `ceiling` seconds after the first poke.
+    With `leading`, `action` is called at once for the first poke, and once more if further pokes follow. All calls are
+    made on the event loop, by the monotonic time of the loop.
     """
 
     def __init__(
@@ -299,7 +299,7 @@ class Debounce:
 
 
 def git_directory(path: Path) -> Path:
-    """Return the directory with the refs of the repository at `path`. Raises: FileNotFoundError if there is none."""
+    """Return the directory with the refs of the repository at `path`. Raises: FileNotFoundError."""
     dot_git = path / ".git"
     if dot_git.is_file():
         linked = path / dot_git.read_text().partition("gitdir:")[2].strip()
@@ -323,7 +323,7 @@ def is_ref(path: Path, directory: Path) -> bool:
 
 
 def _silent_file_system_type(path: Path, *, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """Return the type of the file system of `path` if that does not report changes by other machines.
+    """Return the type of the file system of `path` if the system does not report changes by other machines.
 
     Otherwise return an empty string.
     """

@@ -31,7 +31,7 @@ from renderer.identity import GroupKind
 
 
 async def _read_none(_source: str, _commit: str) -> None:
-    """Return None as the catalog of any commit. It stands in until the reader of sources is set."""
+    """Return None as the catalog of any commit. The fleet calls this function until the reader of sources is set."""
 
 
 @dataclass
@@ -68,13 +68,13 @@ class Fleet:
         sources.hear(LOCAL_CLUSTER, await read_stored_numbers(self.environment.hub))
 
     def update(self, states: Sequence[SourceState]) -> None:
-        """Apply new states of the sources: engage new clusters, remove old ones, and wake the others."""
+        """Apply new states of the sources: engage new clusters, remove undeclared clusters, and wake the rest."""
         self._project(states, self.scopes())
         known = {**self._recorded, **{name: member.spec for name, member in self.members.items()}}
         for name in removed_clusters(known, self.projections):
             if (member := self.members.get(name)) is None or not member.is_removed:
                 self._begin(known[name], after=self._end(name), is_removed=True)
-        # Once the declared clusters are known, members replace the recorded ones. A recorded cluster without a member
+        # Once the declared clusters are known, members replace recorded clusters. A recorded cluster without a member
         # is kept, since a broken file may still declare it.
         if self.projections.declares_clusters:
             self._recorded = {name: self._recorded[name] for name in self._recorded if name not in self.members}
@@ -138,7 +138,9 @@ class Fleet:
     ) -> dict[ClusterName, asyncio.Task[ReconcileResult]]:
         """Start a single run in each cluster that is neither paused nor the hub's own. Return the task of each.
 
-        Which kinds are namespaced is read from the hub. Raises: ClusterError if the hub cannot be read.
+        The hub reports which kinds are namespaced.
+
+        Raises: ClusterError if the hub cannot be read.
         """
         discovery = await self.environment.hub.discover()
         self._project(states, {kind: found.namespaced for kind, found in discovery.resources.items()})
@@ -201,7 +203,7 @@ class Fleet:
             del self.members[member.name], self._tasks[member.name]
 
     def _end(self, name: ClusterName) -> asyncio.Task[None] | None:
-        """Stop the member of a cluster. Return its task, which ends with the member, or None without one."""
+        """Stop the member of a cluster. Return its task, which ends with the member, or None if there is no member."""
         if (member := self.members.pop(name, None)) is None:
             return self._ending.get(name)
         member.stop()

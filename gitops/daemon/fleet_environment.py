@@ -23,8 +23,8 @@ from renderer.frozen import dataclass
 class FleetEnvironment:
     """Objects and settings that the members of a fleet share: the hub, credentials, the clock, and reconciler settings.
 
-    `hub_id` is the UID of the hub's namespace `kube-system`. `concurrency` limits requests of one cluster,
-    `max_concurrent` its partial passes.
+    `hub_id` is the UID of the hub's namespace `kube-system`. `concurrency` limits the requests to one cluster.
+    `max_concurrent` limits the partial passes over one cluster.
     """
 
     hub: Cluster

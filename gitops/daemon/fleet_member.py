@@ -59,7 +59,7 @@ class _Stopped(GitopsError):
 
 @dataclass
 class FleetMember:
-    """Work on one cluster that Git declares. If `is_removed` is true, Git no longer declares it, and it is emptied."""
+    """Work on one cluster that Git declares. If `is_removed`, Git no longer declares it, and it is emptied."""
 
     spec: ClusterSpec
     environment: FleetEnvironment
@@ -75,7 +75,7 @@ class FleetMember:
 
     is_removed: bool = False
     loop: ClusterLoop | None = field(default=None, init=False)
-    """Loop that reconciles the cluster, or None while it is not engaged."""
+    """Loop that reconciles the cluster, or None while the cluster is not engaged."""
 
     answers: Counter[tuple[str, int]] = field(default_factory=Counter, init=False)
     """Responses of the server, by verb and status. Status 0 stands for no response."""
@@ -142,7 +142,7 @@ class FleetMember:
             self._credentials_changed.clear()
 
     async def _work_once(self) -> None:
-        """Engage, pause or remove the cluster as declared, until `stop`. Raises: the error that ends this earlier."""
+        """Engage, pause or remove the cluster as declared, until `stop`. Raises: the error that stops the work."""
         if self._removal is not None:
             await self._remove(self._removal)
         elif self.spec.is_paused:
@@ -194,7 +194,10 @@ class FleetMember:
             self.loop.sources_changed()
 
     def resync(self) -> None:
-        """Enqueue a full pass. If the cluster is not engaged, do nothing, because an engagement begins with one."""
+        """Enqueue a full pass if the cluster is engaged.
+
+        A cluster that is not engaged needs no full pass now, because its engagement begins with a full pass.
+        """
         if self.loop is not None:
             self.loop.resync()
 
@@ -241,7 +244,7 @@ class FleetMember:
         return engagement, cluster
 
     async def _take_over(self, stack: AsyncExitStack, engagement: ClusterEngagement, cluster: Cluster) -> None:
-        """Take the lead in a connected cluster, and reconcile it. Release a removed cluster that keeps its objects."""
+        """Lead in a connected cluster, and reconcile it. Release a removed cluster that keeps its objects."""
         if self._removal is not None and self._removal.keeps_objects:
             # Without writes to objects, neither the mark of this hub nor the Lease is needed.
             await self._unless_stopped(engagement.identify(cluster))
@@ -267,7 +270,7 @@ class FleetMember:
         await removal.release(cluster)
 
     async def _unless_stopped(self, waiting: Coroutine[Any, Any, T]) -> T:
-        """Return the result of `waiting`. After `stop`, cancel it so that it writes nothing, and raise _Stopped."""
+        """Return the result of `waiting`. After `stop`, cancel `waiting` before it writes, and raise _Stopped."""
         return await run_while_held(self._until_stopped(), waiting)
 
     async def _until_stopped(self) -> NoReturn:
@@ -286,7 +289,7 @@ class FleetMember:
         return leadership
 
     def _wait_for_lease(self, holder: str) -> None:
-        """Note that another process leads in the cluster. `holder` is its name, or empty if that is not known."""
+        """Note that another process leads in the cluster. `holder` is its name, or empty if the name is unknown."""
         self._lease_holder = holder
         self._reach_changed()
 
@@ -295,7 +298,7 @@ class FleetMember:
         self._leads, self._ended_epoch = False, leadership.epoch
 
     async def _learn_numbers(self) -> None:
-        """Wait until revisions can be numbered. A pass before that would hold all instances of new revisions."""
+        """Wait until revisions can be numbered. An earlier pass would hold all instances of new revisions."""
         sources = [state.catalog.source for state in self._states() if state.catalog.definitions]
         await self._unless_stopped(self.environment.recorder.sources.wait_until_heard(sources))
 

@@ -1,6 +1,6 @@
-"""Follower of sources: it polls Git, and hands new states to the loop of the cluster, or to all clusters of a fleet.
+"""Follower of sources, which polls Git and sends new states to the loop of one cluster or to all clusters of a fleet.
 
-`gitops.daemon.fetcher` says what happens to sources that cannot be read.
+`gitops.daemon.fetcher` describes the effect of a source that cannot be read.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Follower:
         )
 
     async def run_fleet_once(self, *, wait: timedelta) -> FleetRun:
-        """Poll all sources once, and do a single run over each cluster of the fleet, the hub's own included.
+        """Poll all sources once, and do a single run over each cluster of the fleet and the hub's own cluster.
 
         The runs are concurrent. Raises: ClusterError if the hub itself fails.
         """
@@ -248,7 +248,7 @@ class Follower:
         await self.cluster_loop.wait_until_idle()
 
     def _poll_due_sources(self) -> None:
-        """Pass on what finished polls have read, and start polls of due sources. Passes run at the same time."""
+        """Send the states from finished polls to the clusters, and start polls of due sources, while passes run."""
         for poll in [task for task in self._poll_tasks if task.done()]:
             self._poll_tasks.remove(poll)
             poll.result()

@@ -59,7 +59,7 @@ class GitServerBackoff:
         self._requested_sources.add(source)
 
     def is_backing_off(self, source: str, mirror: Mirror, now: datetime) -> bool:
-        """Return whether the source must not be polled now, and use up the request of a person for it.
+        """Return whether the source must not be polled now, and delete the request of a person to poll it.
 
         A local directory has no backoff. A person's request, or changed credentials, permit a poll during a backoff,
         unless the server itself has asked for the backoff.
@@ -92,8 +92,9 @@ class GitServerBackoff:
 def backoff_seconds(failures: int, *, throttled: bool, retry_after: float | None) -> float:
     """Return the backoff in seconds after `failures` failures in a row.
 
-    It is 0 after the first two, then 1, 2, 4 and so on up to five minutes. After a `throttled` request, it is a minute
-    or more. `retry_after` is the request of the server in seconds (RFC 9110, 10.2.3), which counts up to an hour.
+    The backoff is 0 after the first two failures, then 1, 2, 4 seconds and so on up to five minutes. After a
+    `throttled` request, the backoff is at least a minute. `retry_after` is the request of the server in seconds (RFC
+    9110, 10.2.3), which counts up to an hour.
     """
     excess = failures - FAILURES_WITHOUT_BACKOFF
     backoff = 0.0 if excess < 0 else exponential_backoff(excess, 1.0, MAX_BACKOFF_SECONDS)

@@ -32,7 +32,7 @@ class LiveConfig:
 
     config: Config
     file: Path | None
-    """File of the configuration. If it is None, the configuration comes from flags and never changes."""
+    """File of the configuration. None means that the configuration is given by flags and never changes."""
 
     notice: Callable[[str, str], None]
     """Receiver of notices, as (subject, text)."""
@@ -41,7 +41,7 @@ class LiveConfig:
     """Function that is called after `config` has changed."""
 
     refusal: str = field(default="", init=False)
-    """Error of the current content of the file, or an empty string if it is valid."""
+    """Error of the current content of the file, or an empty string if the content is valid."""
 
     @asynccontextmanager
     async def follow_file(self) -> AsyncIterator[None]:
@@ -56,7 +56,7 @@ class LiveConfig:
                 yield
 
     def reread(self) -> None:
-        """Read the file again. If it is valid, apply it. Otherwise report the error once."""
+        """Read the file again. If its content is valid, apply the content. Otherwise report the error once."""
         assert self.file is not None
         try:
             config = read_config(self.file)

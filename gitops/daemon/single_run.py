@@ -18,12 +18,12 @@ from gitops.reconcile.sources import SourceState
 from renderer.frozen import dataclass
 
 MAX_PASSES: Final = 500
-"""Maximum number of passes in a run. If each of them has changed something, another writer reverts the changes."""
+"""Maximum number of passes in a run. If every pass has changed something, another writer reverts the changes."""
 
 
 @dataclass(kw_only=True)
 class SingleRun:
-    """Passes until nothing changes. If nodes are in flight, it waits for them for at most `wait`, or until `stop`."""
+    """Passes until nothing changes. The run waits for nodes in flight for at most `wait`, or until `stop`."""
 
     wait: timedelta
     clock: Clock
@@ -36,7 +36,7 @@ class SingleRun:
         on_pass: Callable[[ReconcileResult], None],
         whole_pass_turn: Callable[[], AbstractAsyncContextManager[None]],
     ) -> ReconcileResult:
-        """Run passes, each within `whole_pass_turn`, and return the result of the last one.
+        """Run passes, each within `whole_pass_turn`, and return the result of the last pass.
 
         A refused write is not retried unless its manifest or its object changes. Raises: ClusterError.
         """

@@ -20,7 +20,7 @@ from renderer.identity import source_parent
 
 @dataclass
 class SyncHintForwarder:
-    """Receiver of hints about sources, which polls them here or informs the leading process."""
+    """Receiver of hints about sources, which polls the sources here or informs the leading process."""
 
     cluster: Cluster
     """Cluster that accepts writes even if this process does not lead."""
@@ -35,8 +35,10 @@ class SyncHintForwarder:
     async def take(self, *sources: str) -> None:
         """Poll `sources` soon, here or in the leading process.
 
-        If a source has no record, its hint is not forwarded, and it waits for its regular poll. During a suspension,
-        no hint is forwarded. Raises: ClusterError.
+        If a source has no record, its hint is not forwarded. Then the source waits for its regular poll. During a
+        suspension, no hint is forwarded.
+
+        Raises: ClusterError.
         """
         if self.leads():
             self.poll(*sorted(set(sources)))

@@ -1,6 +1,6 @@
 """Access of the fetcher to the records of sources in the cluster, outside of passes.
 
-Records are read before the first pass, so that a pin counts from the start: no other commit of a pinned source is
+Records are read before the first pass. So a pin is in force from the start, and no other commit of a pinned source is
 applied first.
 """
 
@@ -54,7 +54,9 @@ class SourceRecords:
                 self._reported[name] = UnreadableSource.from_record(record) if record else None
 
     async def get_record(self, source: str) -> Object | None:
-        """Return the record of a source. The first call returns what `load_missing` has read, later calls read again.
+        """Return the record of a source.
+
+        The first call returns the record that `load_missing` has read. Each later call reads the record again.
 
         Raises: ClusterError.
         """
@@ -72,7 +74,7 @@ class SourceRecords:
         return min((pin.until for pin in self._pins.values() if pin and pin.until), default=None)
 
     def find_changed_pins(self, sources: Iterable[str], result: ReconcileResult) -> set[str]:
-        """Return those of `sources` whose pin began, ended or changed, as the pass with this result has seen it."""
+        """Return those of `sources` whose pin began, ended or changed according to the `result` of a pass."""
         changed_sources = set[str]()
         for name in self._pins.keys() & set(sources):
             if not result.observed.is_known(source_parent(name)):
@@ -99,9 +101,10 @@ class SourceRecords:
         await self._annotate(source, well_known.APPROVED_COMMIT, None)
 
     async def report_error(self, source: str, error: SourceError | None) -> None:
-        """Record that a source cannot be read, and since when. If `error` is None, record that it can be read again.
+        """Record that a source cannot be read, and since when.
 
-        `levelgate status` uses the record to tell how old the state of the source is.
+        If `error` is None, record that the source can be read again. From this record, `levelgate status` reports the
+        age of the state of the source.
         """
         previous = self._reported.get(source)
         since = previous.since if previous else timestamp(self.clock.now())

@@ -1,7 +1,7 @@
 """Timers of the daemon: polls with jitter, and single wake-ups such as the edge of a window.
 
-Other modules compute the times, those of windows with their own cron arithmetic. Actions run on the event loop, one
-after another, and must not block. This is the only module that imports apscheduler.
+Other modules compute the times. `gitops/windows` has its own cron arithmetic for the times of windows. Actions run on
+the event loop, one after another, and must not block. This is the only module that imports apscheduler.
 """
 
 from __future__ import annotations

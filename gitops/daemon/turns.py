@@ -1,4 +1,4 @@
-"""Turns for full passes over many clusters. Only a few passes run at a time, so that each is fast.
+"""Turns for full passes over many clusters. Only a few passes run at a time, so that each pass is fast.
 
 A cluster that does not answer loses its turn, so that it delays no other cluster.
 """

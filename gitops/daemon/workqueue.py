@@ -1,4 +1,4 @@
-"""Work queue of keys with priorities, delays, backoff and fairness, after the one of client-go. It never blocks.
+"""Work queue of keys with priorities, delays, backoff and fairness. The queue never blocks.
 
 A key is in one of four states: idle, queued, processing, or processing and to be queued again at `done`. Invariants:
 
@@ -8,6 +8,8 @@ A key is in one of four states: idle, queued, processing, or processing and to b
 
 A worker sleeps until `next_due_at`, or until `on_change` is called. Times are seconds of one clock that never goes
 back.
+
+Source: `workqueue` of client-go.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ from gitops.errors import GitopsError
 from renderer.frozen import dataclass
 
 PRIORITY_CHANGE: Final = 0
-"""Priority of a change, a drift or a request of a person. It is the highest."""
+"""Priority of a change, a drift or a request of a person. This priority is the highest."""
 
 PRIORITY_WINDOW: Final = -50
 """Priority of roots for which a window opens."""
 
 PRIORITY_RESYNC: Final = -100
-"""Priority of the first full pass, and of periodic ones."""
+"""Priority of the first full pass, and of periodic full passes."""
 
 MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.005, 1000.0
 """Shortest and longest backoff in seconds.
@@ -49,7 +51,7 @@ class KeyNotProcessing(GitopsError):
 class _Entry(Generic[K]):
     """Queued key, ordered by `effective_time`: the time of the request plus one second per step of lower priority.
 
-    So keys age: a key of low priority is overtaken only for a limited time.
+    So a key of low priority is overtaken only for a limited time.
     """
 
     effective_time: float
@@ -109,7 +111,7 @@ class WorkQueue(Generic[K]):
         return frozenset((*self._queued, *self._dirty_while_processing))
 
     def add(self, key: K, priority: int = PRIORITY_CHANGE) -> None:
-        """Queue a key now. If it is added several times, it is queued once, with the highest of its priorities.
+        """Queue a key now. A key that is added several times is queued once, with the highest of its priorities.
 
         A pending delay of the key ends. A closed queue ignores the call.
         """
@@ -173,7 +175,7 @@ class WorkQueue(Generic[K]):
             self._add(key, self._dirty_while_processing.pop(key), self.now())
 
     def close(self) -> None:
-        """Accept no more keys. Queued keys are still handed out, and delayed keys are dropped."""
+        """Accept no more keys. `get` still returns queued keys. Delayed keys are dropped."""
         self.closed = True
         self._delays.clear()
         self._delay_heap.clear()
@@ -200,7 +202,7 @@ class WorkQueue(Generic[K]):
         self.on_change()
 
     def _best_entry(self) -> _Entry[K] | None:
-        """Return the entry to hand out next.
+        """Return the entry that `get` returns next.
 
         Among groups whose first entries have the same effective priority, the group that was served longest ago comes
         first.
@@ -234,5 +236,5 @@ class WorkQueue(Generic[K]):
 
 
 def _effective_priority(entry: _Entry[K], now: float) -> int:
-    """Return the priority of an entry. A low priority becomes that of changes once the entry has aged enough."""
+    """Return the priority of an entry. A low priority rises to `PRIORITY_CHANGE` as the entry ages."""
     return PRIORITY_CHANGE if entry.effective_time <= now else entry.priority

@@ -159,7 +159,10 @@ class _Explainer:
         )
 
     async def explain_rollout(self, ref: Ref) -> CauseChain:
-        """Explain the rollout of a definition by its worst instance. A halted one is first: it leads to the failure."""
+        """Explain the rollout of a definition by its worst instance.
+
+        A halted instance is first, because it leads to the failure.
+        """
         if (rollout := self.recorded.rollouts.get(ref.name)) is None:
             raise RefError(
                 f"rollout {ref.name!r} is not in cluster {self.recorded.cluster.name}; "
@@ -187,7 +190,7 @@ class _Explainer:
         return self._with_source(worst.source, replace(explanation, chain=tuple(chain)))
 
     async def _definition_refusals(self, definition: str) -> tuple[Cause, ...]:
-        """Return why the newest version of a definition in Git is not in force."""
+        """Return the causes for which the newest version of a definition in Git is not in force."""
         rows = [cause for _, record in self.recorded.records for cause in map(parse_row, record.causes)]
         crd_rows = [row for row in rows if row.object_key and row.object_key.group_kind == CRD]
         if not crd_rows:
@@ -199,7 +202,7 @@ class _Explainer:
         return ()
 
     async def explain_window(self, ref: Ref) -> CauseChain:
-        """Explain a window by what it holds up, in every source that has one of this name."""
+        """Explain a window by the changes that it holds up, in every source that has a window of this name."""
         matches = [(rules, rules.windows[ref.name]) for rules in self.recorded.rules if ref.name in rules.windows]
         if not matches:
             window_names = (
@@ -239,7 +242,7 @@ class _Explainer:
         node: str = "",
         source: str = "",
     ) -> CauseChain:
-        """Build the chain from the first of `causes`. The explanation lists the others beside the chain.
+        """Build the chain from the first of `causes`, and list the remaining causes beside the chain.
 
         Args: `source` is needed only if there is no `instance`, which would name its source.
         """
@@ -311,7 +314,7 @@ class _Explainer:
     async def _waiting_link(self, key: ObjectKey, cause: Cause, instance: InstanceState | None) -> WaitingLink:
         """Return the link of a cause.
 
-        For an instance in the queue, it names the settled and unsettled instances of its wave.
+        For an instance in the queue, the link names the settled and unsettled instances of its wave.
         """
         unsettled = tuple(ref.name for ref in cause.references if ref.kind in {"Instance", "Node"})
         if instance is None or cause.node or cause.reason is not Reason.PACE_REACHED:
@@ -334,7 +337,7 @@ def _has_failed_in(candidate: InstanceState, instance: InstanceState) -> bool:
 
 
 def _is_in_earlier_wave(candidate: InstanceState, instance: InstanceState) -> bool:
-    """Return whether the candidate moves in the rollout's present wave, which is not the instance's."""
+    """Return whether the candidate moves in the rollout's present wave, which is not the wave of the instance."""
     is_other_wave = candidate.rollout == instance.rollout and candidate.wave != instance.wave
     return is_other_wave and not candidate.reason.is_queued
 

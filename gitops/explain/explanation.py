@@ -1,7 +1,7 @@
 """Explanation of `levelgate explain`: the shortest chain from the object in question to the cause at its end.
 
-Each link waits for the next. For example, an instance waits for its pace because another instance is in flight. That
-instance waits for the gate of one of its nodes, and the gate for a window.
+Each link waits for the next link. For example, an instance waits for its pace because another instance is in flight.
+That instance waits for the gate of one of its nodes, and the gate for a window.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ClosedWindowLink:
 
     closed_window: ClosedWindow
     opens: tuple[datetime, ...]
-    """Next times at which changes may start. There are none if the window never opens again."""
+    """Next times at which changes may start. The tuple is empty if the window never opens again."""
 
     @classmethod
     def from_window(cls, now: datetime, window: Window, source: str) -> ClosedWindowLink:
@@ -87,15 +87,15 @@ class CauseChain:
     rollout: RolloutState | None = None
     """State of the rollout, if the subject is a rollout."""
     instances: tuple[InstanceState, ...] = ()
-    """Instances of the source or rollout, or those that the window holds up."""
+    """Instances of the source or rollout, or instances that the window holds up."""
     object_causes: tuple[Cause, ...] = ()
-    """Causes of other objects that the window holds up."""
+    """Causes of objects outside of `instances` that the window holds up."""
     source: str = ""
     """Name of the source from which the subject comes, or an empty string if the source is not known."""
     commit: str = ""
     """Present commit of this source."""
     offered: str = ""
-    """Commit of this source that waits for an approval, or an empty string without one."""
+    """Commit of this source that waits for an approval, or an empty string if no commit waits."""
     left_behind: tuple[LeftBehindMember, ...] = ()
     """Members left behind, if the subject is such a member or the source of such members."""
 
@@ -129,7 +129,7 @@ class CauseChain:
 
 
 def blockers_of(link: WaitingLink) -> Iterator[CauseRef]:
-    """Yield the references of the cause of `link`. Without any, yield its rollout, or without one the object itself."""
+    """Yield the references of the cause of `link`. If it has none, yield the rollout, or else the object itself."""
     cause = link.cause
     if cause.references:
         yield from cause.references

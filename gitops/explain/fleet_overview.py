@@ -22,7 +22,7 @@ from renderer.phrasing import suggestion_or_names
 
 
 class UnknownCluster(GitopsError):
-    """Error of a cluster name that is not in the fleet. The text names the clusters with similar names, or all."""
+    """Error of a cluster name that is not in the fleet. The text names clusters with similar names, or all clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class FleetOverview:
         return name
 
     def spec_of(self, name: ClusterName) -> ClusterSpec | None:
-        """Return the declaration of a cluster in Git. Without one, return the last recorded declaration, or None."""
+        """Return the declaration of a cluster in Git, or else the last recorded declaration, or None."""
         record = self.records.get(name)
         return self.declared.get(name) or (record.spec if record else None)
 
@@ -139,6 +139,6 @@ def _unsettled_reason(record: ClusterRecord | None, source: str) -> str:
 def describe_wait(summary: SourceSummary) -> str:
     """Return what a source waits for in a cluster, as `Reason: message`.
 
-    If it waits for nothing, return its state. If it is settled, return an empty string.
+    If the source waits for nothing, return its state. If the source is settled, return an empty string.
     """
     return summary.waits_for or ("" if summary.state == DisplayState.SETTLED else summary.state)

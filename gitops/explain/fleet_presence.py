@@ -1,6 +1,6 @@
 """Test of whether a cluster is the hub of a fleet.
 
-Most commands need only this test. In a module of its own, it loads no other code of fleets.
+Most commands need only this test. The test has a module of its own, so that it loads no further code of fleets.
 """
 
 from __future__ import annotations

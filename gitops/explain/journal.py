@@ -27,7 +27,7 @@ WATCH_TARGETS = (WatchTarget(EVENT, selector=SELECTOR), WatchTarget(GroupKind(""
 """Objects to watch: a change of one of them can add a line to the journal."""
 
 _DONE_REASONS = frozenset({EventReason.UPDATED, EventReason.HEALED, EventReason.PRUNED, EventReason.ADOPTED})
-"""Reasons of Events that repeat an action. The record of the reconciliation has the action too."""
+"""Reasons of Events that repeat an action. The record of the reconciliation contains the action too."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,7 +55,7 @@ async def read_transitions(cluster: Cluster, namespace: str | None) -> list[Jour
 
 
 async def read_journal(cluster: Cluster, namespace: str | None) -> list[JournalLine]:
-    """Return all actions and transitions, the oldest first. A transition that only repeats an action is left out.
+    """Return all actions and transitions, the oldest first. A transition that only repeats an action is omitted.
 
     Raises: ClusterError.
     """

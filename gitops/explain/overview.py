@@ -98,7 +98,7 @@ class Overview:
         return replace(self, sources=sources, rollouts=tuple(rollouts), instances=tuple(instances))
 
     async def with_instance(self, cluster: Cluster, key: ObjectKey) -> Overview:
-        """Return the overview with the instance `key`, if that exists and the overview does not have instances.
+        """Return the overview with the instance `key`, if it exists and the overview does not have instances.
 
         A person may have the permission to read the instance, but not the record that names it. Raises: ClusterError.
         """
@@ -125,7 +125,7 @@ class Overview:
 
     @property
     def causes(self) -> Iterator[tuple[str, Cause]]:
-        """Causes of the sources, each with its source. Causes that an unsettled instance reports are left out."""
+        """Causes of the sources, each with its source. Causes that an unsettled instance reports are omitted."""
         instance_keys = {instance.key for instance in self.instances if not instance.is_settled}
         for name, record in self.sources.items():
             yield from (

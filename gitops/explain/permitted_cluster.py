@@ -1,6 +1,7 @@
-"""A cluster as far as a person may read it. Refused reads are recorded, so that a command can report them.
+"""The part of a cluster that a person may read. Refused reads are recorded, so that a command can report them.
 
-Only commands that display may use it. A decision must not: an object that the person may not read looks absent here.
+Only commands that display may use this view. A decision must not use it, because an object that the person may not read
+looks absent.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class PermittedCluster(FencedCluster):
     namespace: str = ""
     """Only namespace that is listed after the list of all namespaces was refused.
 
-    If it is empty, the namespaces that the records of sources name are listed.
+    If `namespace` is empty, the namespaces that the records of sources name are listed.
     """
     denied: set[ResourceAttributes] = field(default_factory=set)
     """Reads that were refused."""
@@ -91,7 +92,7 @@ class PermittedCluster(FencedCluster):
         return ". ".join(filter(None, [str(sentence), self.denial_note]))
 
     async def _candidate_namespaces(self, kind: GroupKind) -> builtins.list[str]:
-        """Return the namespaces that may hold objects of `kind`, as far as they are known."""
+        """Return the known namespaces that may hold objects of `kind`."""
         if self.namespace:
             return [self.namespace]
         resource = (await self.discover()).resources.get(kind)

@@ -25,7 +25,7 @@ _REFERENCE_TYPES = {"Source": "source", "Definition": "rgd"}
 """Type in a reference as a person writes it, by the kind of a cause's reference."""
 
 _WEBHOOK = re.compile(r'(failed calling|admission) webhook "([^"]*)"')
-"""Webhook in the API server's message: `admission` if it refused, `failed calling` if it did not answer."""
+"""Webhook in the API server's message: `admission` for a refusal, `failed calling` if the webhook did not answer."""
 _ADMISSION_POLICY = re.compile(r"ValidatingAdmissionPolicy '([^']*)'")
 """Admission policy in the API server's message."""
 
@@ -57,7 +57,7 @@ def format_links(chain: Sequence[Link], times: TimeFormat, now: datetime) -> Ite
 
 
 def describe_unreadable(source: str, record: SourceRecord, times: TimeFormat) -> Iterator[str]:
-    """Yield why the newest commit of a source is not known, and since when. If it is known, yield nothing."""
+    """Yield the reason why the newest commit of a source is unknown, and since when, or nothing if it is known."""
     if record.unreadable:
         since = parse_timestamp(record.unreadable.since)
         since_text = f" since {times.format_minute(since)}" if since else ""
@@ -69,7 +69,7 @@ def describe_unreadable(source: str, record: SourceRecord, times: TimeFormat) ->
 
 
 def describe_unconfigured(source: str) -> Iterator[str]:
-    """Yield what happens to the objects of a source that is no longer configured, and what a person can do."""
+    """Yield the consequence for the objects of a source that is no longer configured, and the actions of a person."""
     yield f"{source} is no longer configured. Its objects remain in the cluster and are neither healed nor pruned."
     yield (
         "To hand them over to another source, configure this one again with an empty path. "
@@ -132,12 +132,12 @@ def _wave_peers(link: WaitingLink) -> Iterator[str]:
 
 
 def _format_names(names: Sequence[str], subject: ObjectKey) -> str:
-    """Return the names. A namespace is left out if it is the namespace of `subject`."""
+    """Return the names. The namespace of `subject` is omitted."""
     return join_names(name.removeprefix(f"{subject.namespace}/") for name in names)
 
 
 def _limit_rise(link: WaitingLink, position: dict[str, Any]) -> Iterator[str]:
-    """Yield how far the limit of the pace rises once the unsettled instances settle, if it does."""
+    """Yield how far the limit of the pace rises once the unsettled instances settle, or nothing if it stays."""
     if link.unsettled and position["then"] > position["limit"]:
         start_note = (
             f" and {link.cause.node or link.key.name} may start" if position["place"] <= position["then"] else ""
@@ -185,7 +185,7 @@ def _left_behind_actions(members: Sequence[LeftBehindMember]) -> Iterator[tuple[
 
 
 def _link_actions(link: Link, earlier_links: Sequence[Link], explanation: CauseChain) -> Iterator[tuple[str, str]]:
-    """Yield the actions for one link. `earlier_links` lead to it."""
+    """Yield the actions for one link. `earlier_links` lead to this link."""
     match link:
         case ClosedWindowLink(closed_window=closed_window):
             window = closed_window.window
@@ -234,7 +234,7 @@ def _reason_actions(key: ObjectKey, cause: Cause, rollout: str, explanation: Cau
         case Reason.SUSPENDED:
             yield "resume writes", f"levelgate resume {_reference_of_cause(key, cause, explanation)}"
         case Reason.HISTORY_REWRITTEN | Reason.UNSIGNED | Reason.APPROVAL_REQUIRED | Reason.BRAKE_ENGAGED:
-            # The brake holds deletions of the accepted commit; the others hold a commit that is not accepted yet.
+            # The brake holds deletions of the accepted commit. The other reasons hold a commit before its acceptance.
             is_brake = cause.reason is Reason.BRAKE_ENGAGED
             commit = explanation.commit if is_brake else explanation.offered
             yield (
@@ -281,7 +281,7 @@ def _reference_of_cause(key: ObjectKey, cause: Cause, explanation: CauseChain) -
 
 
 def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
-    """Return what a cause waits for, as a reference if there is one.
+    """Return the object, window or rollout for which a cause waits, as a reference if it has one.
 
     Examples: `window/dba-hours`, `prod webapp/cart`, `rollout/webapp.kro.run`.
     """
@@ -307,5 +307,5 @@ def describe_blocker(instance: InstanceState | None, cause: Cause) -> str:
 
 
 def describe_node(cause: Cause) -> str:
-    """Return `node database`, or an empty string for a cause without a node, or of an object without one."""
+    """Return a text such as `node database`, or an empty string if the cause or its object has no node."""
     return f"node {cause.node}" if cause.node not in {"", str(cause.object_key or "")} else ""

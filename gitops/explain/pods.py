@@ -1,6 +1,6 @@
 """Reasons why the Pods of a workload do not run, from the kubelet and the scheduler.
 
-The status of a workload itself only says how many Pods are missing.
+The status of a workload itself reports only how many Pods are missing.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class RecordedState:
     _instances_by_kind: dict[GroupKind, list[InstanceState]] = field(default_factory=dict)
 
     def find_left_behind(self, key: ObjectKey) -> tuple[str, LeftBehindMember] | None:
-        """Return the source that has left the object `key` behind, and the object's entry in its record."""
+        """Return the source that has left the object `key` behind, and the object's entry in the source's record."""
         for source, record in self.records:
             if member := record.left_behind.find(key):
                 return source, member
@@ -63,9 +63,9 @@ class RecordedState:
 
     @property
     def unwritten_note(self) -> str:
-        """Return a note on the sources of which nothing is applied yet, because a missing object may come from one.
+        """Return a note on each source without an applied object, because a missing object may belong to that source.
 
-        If something is applied of every source, return an empty string.
+        If every source has an applied object, return an empty string.
         """
         names = [f"source/{name}" for name, record in self.records if not (record.kinds or record.applied)]
         return f"; nothing is applied yet of {join_names(names)}: run levelgate explain {names[0]}" if names else ""

@@ -31,7 +31,7 @@ class TreeNode:
     level: int | None
     node: str
     health: str
-    """Health as kstatus names it. An object that is being deleted has one too."""
+    """Health of the object in the words of kstatus. An object that is being deleted also has a health."""
     message: str
     children: tuple[TreeNode, ...]
     """Members, sorted by level, node and key."""
@@ -108,7 +108,7 @@ async def list_members(cluster: Cluster, parent: Object) -> list[Object]:
 
 
 def walk(branch: TreeNode, depth: int = 0) -> Iterator[tuple[int, TreeNode]]:
-    """Yield each object with its depth in the tree, a parent before its members. `depth` is that of `branch`."""
+    """Yield each object with its depth in the tree, a parent before its members. `depth` belongs to `branch`."""
     yield depth, branch
     for child in branch.children:
         yield from walk(child, depth + 1)

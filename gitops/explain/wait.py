@@ -1,4 +1,4 @@
-"""Progress of a source, rollout or instance towards applied or settled, and waiting for it.
+"""Progress of a source, rollout or instance towards applied or settled, and the wait for either state.
 
 Applied means that every object is written as Git declares it. Settled means that every object is also healthy, and that
 nothing is left to do. The judgement is pure. The wait checks after each watch event, and at a fixed interval.
@@ -44,7 +44,7 @@ class WaitTarget:
     """Beginning of the id of the required commit, or an empty string for the present commit of the source."""
 
     def check_source(self, name: str, record: SourceRecord | None) -> WaitResult:
-        """Return the progress of a source. `record` is None if the cluster does not have a record of it yet."""
+        """Return the progress of a source. `record` is None if the cluster has no record of the source yet."""
         if record is None or not record.target:
             return WaitResult(False, f"{name}: no commit has been read yet{_unreadable_note(record)}")
         if mismatch := self._check_commit(name, record):
@@ -56,7 +56,7 @@ class WaitTarget:
         return WaitResult(is_reached, prefix if is_reached else f"{prefix}, applied{_first_cause(record)}")
 
     def check_instance(self, name: str, instance: Object | None, source: SourceRecord | None) -> WaitResult:
-        """Return the progress of an instance. `source` is the record of its source, or None if that is not known."""
+        """Return the progress of an instance. `source` is the record of its source, or None if it is not known."""
         if instance is None:
             return WaitResult(False, f"{name}: does not exist yet")
         state = InstanceState.from_object(instance)
@@ -88,7 +88,7 @@ class WaitTarget:
         )
 
     def _check_commit(self, name: str, record: SourceRecord) -> WaitResult | None:
-        """Return the progress of a source that is not at the required commit. If it is at that commit, return None."""
+        """Return the progress of a source that is not at the required commit. At that commit, return None."""
         if record.target.startswith(self.commit):
             return None
         if record.offered.startswith(self.commit):
@@ -132,10 +132,11 @@ async def wait_until(
     timeout_seconds: float | None,
     on_unavailable: Callable[[Unavailable], None],
 ) -> bool:
-    """Return whether `check` was true within `timeout_seconds`. If that is None, wait without a limit.
+    """Return whether `check` was true within `timeout_seconds`. None means that the wait has no limit.
 
-    `check` runs once, then after each watch event, and every `POLL_INTERVAL_SECONDS` without one. If the server fails
-    after the first run, `on_unavailable` is called, and the wait continues. Raises: any other error of `check`.
+    `check` runs once, then after each watch event, and every `POLL_INTERVAL_SECONDS` without a watch event. If the
+    server fails after the first run, `on_unavailable` is called, and the wait continues. Raises: any other error of
+    `check`.
     """
     changed = asyncio.Event()
     async with Watches(

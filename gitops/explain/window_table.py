@@ -1,4 +1,4 @@
-"""Calendar of one source as tables and JSON: its windows, and when the objects that they govern may change."""
+"""Calendar of one source as tables and JSON: its windows, and the times at which governed objects may change."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class WindowGroup:
 
     name: str
     target: WindowTarget
-    """One of the objects. Its verdicts are those of all objects of the group."""
+    """One of the objects. Its verdicts apply to all objects of the group."""
     windows: tuple[Window, ...]
     rules: WindowSet
     gate_windows: tuple[Window, ...] = ()
     """Windows that the gates of the objects require. These windows have to be open too."""
 
     def verdict_at(self, now: datetime, *, cutoff: bool = True) -> WindowVerdict:
-        """Return whether an update may start at `now`, or without `cutoff` whether a started one may continue."""
+        """Return whether an update may start at `now`, or without `cutoff` whether a started update may continue."""
         governing, *gate_window_lists = [
             windows if cutoff else [replace(window, cutoff=timedelta()) for window in windows]
             for windows in (self.windows, *([_as_allow(window)] for window in self.gate_windows))
@@ -47,13 +47,14 @@ class WindowGroup:
 
     @property
     def is_timed(self) -> bool:
-        """Return whether the group has openings. A group with Deny windows only is open outside of them."""
+        """Return whether the group has openings. A group with only Deny windows is open outside of these windows."""
         return bool(self.gate_windows) or any(window.kind is WindowKind.ALLOW for window in self.windows)
 
     def openings(self, now: datetime) -> Iterator[tuple[datetime | None, datetime | None, datetime | None]]:
         """Yield the times of each opening from `now` on: when it opens, the last start, and when it closes.
 
-        The first time is None if the group is open already. The other two are None if there is no such time.
+        The first time is None if the group is open already. The last start and the closing are None if there is no such
+        time.
         """
         verdict, opens = self.verdict_at(now), None
         while verdict.is_open or verdict.until:
@@ -92,7 +93,7 @@ class WindowCalendar:
 
 
 def _as_allow(window: Window) -> Window:
-    """Return the window as an Allow window that governs everything. The gate function `inWindow` reads it so."""
+    """Return the window as an Allow window that governs everything. The gate function `inWindow` uses this window."""
     return replace(
         window, kind=WindowKind.ALLOW, selector=WindowSelector(), operations=_DEFAULT_OPERATIONS, by_name=False
     )

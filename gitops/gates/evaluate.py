@@ -1,4 +1,4 @@
-"""Evaluation of `propagateWhen`: the gates that are closed for an item now, and the reason of each.
+"""Evaluation of `propagateWhen`: the gates that are closed for an item now, and the reason of each closed gate.
 
 Pure. All gates of a list are evaluated, and all closed gates are reported (S1-4). A gate that cannot be evaluated is
 closed (S1-5). A part of an expression that does not read the item is evaluated once for all items (S1-14). Therefore a
@@ -78,7 +78,7 @@ class GateFacts:
     externals: Mapping[str, ExternalFact] | None
     """External facts that the operator declares, by name.
 
-    If the configuration is not at hand, it is None, and all facts are unknown.
+    If the configuration is not available, `externals` is None. Then all facts are unknown.
     """
 
 
@@ -120,16 +120,17 @@ class ClosedGate:
 
     gate: Gate
     reason: Reason
-    """GateError if the gate cannot be evaluated, WindowClosed if only windows close it, PaceReached if only pace does.
+    """Reason why the gate is closed.
 
-    In all other cases it is GateClosed.
+    GateError means that the gate cannot be evaluated, WindowClosed that only windows close the gate, and PaceReached
+    that only pace closes the gate. In all other cases the reason is GateClosed.
     """
     operands: tuple[str, ...] = ()
     """Operands that decided the result, with their values."""
     windows: frozenset[str] = frozenset()
     """Names of the windows whose change may open the gate."""
     error: str = ""
-    """Reason why the gate cannot be evaluated, or an empty string if it can."""
+    """Reason why the gate cannot be evaluated, or an empty string if the gate can be evaluated."""
     awaits_opening: bool = False
     """Whether the gate waits only for windows to open."""
 
@@ -152,7 +153,8 @@ class ClosedGate:
 class GateEvaluator:
     """Evaluator of one list of gates for the items of one collection.
 
-    `items` returns the items of the collection. It is called at most once, and only if a gate reads the collection.
+    `items` returns the items of the collection. This function is called at most once, and only if a gate reads the
+    collection.
     """
 
     def __init__(
@@ -174,7 +176,7 @@ class GateEvaluator:
     def closed_gates(
         self, item_variables: GateVariables, bypassed_windows: Collection[str] = ()
     ) -> tuple[ClosedGate, ...]:
-        """Return the closed gates of an item that are not pace gates, without those that a break-glass bypasses."""
+        """Return the closed gates of an item that are not pace gates, without bypassed gates."""
         return tuple(
             closed_gate
             for closed_gate in self._iter_closed(item_variables)
@@ -197,7 +199,7 @@ class GateEvaluator:
     def closed_pace_gates(
         self, policy: Policy, item_variables: GateVariables, item: RolloutItem, counters: Counters
     ) -> tuple[ClosedGate, ...]:
-        """Return the pace gates that are closed for `item`. `counters` are those of its wave."""
+        """Return the pace gates that are closed for `item`. `counters` are the counters of its wave."""
         evaluated = (
             self._evaluate_cached(gate, item_variables, make_counter_variables(gate, policy, item, counters))
             for gate in self.rates
@@ -207,8 +209,8 @@ class GateEvaluator:
     def pace(self, policy: Policy, variables_of: Callable[[str], GateVariables]) -> Pace | None:
         """Return the pace that the gates set.
 
-        Return None if no gate sets a pace, or if the pace is a single rate, for which a policy has a shape.
-        `variables_of` returns the variables of the item with the given key.
+        Return None if no gate sets a pace. Also return None if the pace is a single rate, because `apply_pace` makes a
+        single rate the shape of the policy. `variables_of` returns the variables of the item with the given key.
         """
         if not self.rates or plain_rate(self.rates):
             return None
@@ -313,7 +315,7 @@ class GateEvaluator:
 
 
 def _ancestor_value(ancestor: GateSubject | Sequence[GateSubject]) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return the CEL value of `ancestor`: of a resource, or of the resources of a collection."""
+    """Return the CEL value of `ancestor`, which is a resource or the resources of a collection."""
     if isinstance(ancestor, GateSubject):
         return ancestor.as_value()
     return [subject.as_value() for subject in ancestor]
@@ -322,7 +324,7 @@ def _ancestor_value(ancestor: GateSubject | Sequence[GateSubject]) -> dict[str, 
 def _describe_unknown_name(gate: Gate, facts: GateFacts) -> str:
     """Return a message about a window or fact that `gate` names and that does not exist.
 
-    Return an empty string if all of them exist.
+    Return an empty string if all windows and facts in `gate` exist.
     """
     if missing := sorted(gate.windows - facts.windows.keys()):
         return f"window {missing[0]} does not exist"
@@ -377,7 +379,8 @@ def parse_trailers(message: str) -> dict[str, str]:
 def _reason(parts: Sequence[Operand]) -> Reason:
     """Return the reason of a gate that the operands `parts` close.
 
-    It is WindowClosed if all operands are windows, PaceReached if all are rates or counters, or else GateClosed.
+    The reason is WindowClosed if all operands are windows, and PaceReached if all operands are rates or counters.
+    Otherwise the reason is GateClosed.
     """
     if parts and all(value_key(part.node, WINDOWS) for part in parts):
         return Reason.WINDOW_CLOSED

@@ -31,7 +31,7 @@ class InstanceGates:
     """Key of the instance, by key of the item."""
     plans: Mapping[ObjectKey, ApplySetPlan]
     windows: Mapping[str, ClosedWindow]
-    """Times since which and until which the value of `inWindow` holds, by name of each window that the gates name."""
+    """Start and end of the time in which the value of `inWindow` holds, by name of each window in the gates."""
     bypassed_windows: Callable[[ObjectKey], frozenset[str]]
     """Function that returns the names of the windows that a break-glass bypasses for an instance."""
     _evaluator: GateEvaluator = field(init=False)
@@ -60,14 +60,15 @@ class InstanceGates:
     def pace(self, policy: Policy) -> Pace | None:
         """Return the pace that the gates set.
 
-        Return None if no gate sets a pace, or if the pace is a single rate, for which a policy has a shape.
+        Return None if no gate sets a pace. Also return None if the pace is a single rate, because `apply_pace` makes a
+        single rate the shape of the policy.
         """
         return self._evaluator.pace(policy, self._variables_of)
 
     def with_pace_reasons(self, policy: Policy, waits: Mapping[str, Cause]) -> Mapping[str, Cause]:
         """Return `waits`, the causes by item of a rollout.
 
-        If pace keeps an item and a pace gate is closed for it, the returned cause names the gate.
+        If pace keeps an item and a pace gate is closed for the item, the returned cause names the gate.
         """
         if self.pace(policy) is None:
             return waits
@@ -82,7 +83,7 @@ class InstanceGates:
         return self._evaluator.wake_at
 
     def _pace_wait(self, policy: Policy, name: str, pace_wait: Cause) -> Cause:
-        """Return the cause with the closed pace gates of the item `name`, or `pace_wait` if none is closed."""
+        """Return the cause with the closed pace gates of the item `name`, or `pace_wait` if no pace gate is closed."""
         counters = self.collection.wave_of(name).counters
         closed_gates = self._evaluator.closed_pace_gates(
             policy, self._variables_of(name), self.collection[name], counters

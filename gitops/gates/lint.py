@@ -38,7 +38,8 @@ def find_unsatisfiable_gates(
     """Yield a problem for each target whose gates can never be open.
 
     Gates can never be open if their windows are never open together within ten years. If Allow windows govern the
-    target, the windows of the gates must be open together with one of those. `definitions` and `windows` are by name.
+    target, the windows of the gates must be open together with one of these Allows. `definitions` and `windows` are by
+    name.
     """
     gates = gates_by_target(definitions)
     reported = set()

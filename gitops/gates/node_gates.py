@@ -1,7 +1,7 @@
 """Gates of the nodes of an instance, and the pace of its collections.
 
 A closed gate keeps a node and its dependents, and nothing else (S1-40). The deletion of a node is a change too. The
-gate in the rendering with which the node was last applied decides about it (S1-21).
+gate in the rendering with which the node was last applied decides about the deletion (S1-21).
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class NodeGates:
     """Policy with the pace of each collection whose gates set no pace."""
     facts: GateFacts
     windows: Mapping[str, ClosedWindow]
-    """Times since which and until which the value of `inWindow` holds, by name of each window that the gates name."""
+    """Start and end of the time in which the value of `inWindow` holds, by name of each window in the gates."""
     bypassed_windows: frozenset[str] = frozenset()
     """Names of the windows that a break-glass bypasses for the instance."""
     _evaluators: dict[str, GateEvaluator] = field(default_factory=dict)
     _pace_waits: dict[str, Mapping[str, Cause]] = field(default_factory=dict)
 
     def find_wait(self, node: str, operation: Operation, live: Mapping[str, Any] | None) -> Cause | None:
-        """Return the cause that keeps `node` from being written or deleted now, or None if no gate or pace keeps it.
+        """Return the cause that keeps `node` from being written or deleted now, or None if no gate and no pace does.
 
         `live` is the live object to delete if `node` is no longer rendered.
         """
@@ -79,14 +79,14 @@ class NodeGates:
         return evaluator.closed_gates(self._variables_of(node, live), self.bypassed_windows)
 
     def _with_wake_time(self, wait: Cause | None, base: str) -> Cause | None:
-        """Return `wait` with a time to evaluate the gates again, if it has no end and a gate reads the time."""
+        """Return `wait` with a time to evaluate the gates again, if `wait` has no end and a gate reads the time."""
         wake_at = self._evaluators[base].wake_at
         return replace(wait, until=wait.until or wake_at) if wait else None
 
     def _gates(self, base: str, operation: Operation) -> tuple[Gate, ...] | None:
-        """Return the gates of the node with the id `base` in the definition, or None if it has no `propagateWhen`.
+        """Return the gates of the node with the id `base` in the definition, or None without `propagateWhen`.
 
-        For a deletion, return the gates in the rendering that was last applied, if it is known.
+        For a deletion, return the gates in the rendering that was last applied, if that rendering is known.
         """
         rendered = self.plan.rendered
         if operation is Operation.PRUNE and rendered.applied_rendering:

@@ -16,8 +16,8 @@ def apply_pace(policy: Policy, gates: Sequence[Gate] | None) -> Policy:
     """Return `policy` with the pace that `gates` of a definition set.
 
     If `gates` is empty, the returned policy has no pace. If exactly one gate sets a pace, and by a rate alone, the
-    policy has the shape of the rate. In all other cases `policy` is returned unchanged. If other gates set a pace,
-    `GateEvaluator.pace` applies it.
+    policy has the shape of the rate. In all other cases `policy` is returned unchanged. If the gates set a pace in
+    another form, `GateEvaluator.pace` applies that pace.
     """
     if gates is None:
         return policy
@@ -42,7 +42,7 @@ def shape_of(rate: PaceCall) -> Shape:
 
 
 def make_counter_variables(gate: Gate, policy: Policy, item: RolloutItem, counters: Counters) -> dict[str, Any]:
-    """Return the counters as variables, and for each rate in `gate` whether it lets `item` move.
+    """Return the counters as variables, and for each rate in `gate` whether the rate lets `item` move.
 
     A rate lets an item move if the item has moved already, or if fewer items are updated than the shape of the rate
     allows.

@@ -300,7 +300,7 @@ class _ClusterChecker:
     def check_kro(self) -> Iterator[CheckFinding]:
         """Yield findings about kro.
 
-        While kro runs, it may be a second writer of our instances. While it does not run, instances with its finalizer
+        While kro runs, it may be a second writer of our instances. While kro does not run, instances with its finalizer
         would hang.
         """
         if self.facts.kro:

@@ -89,8 +89,8 @@ async def examine(cluster: CheckedCluster, *, version: str, now: datetime) -> Cl
 def needed_permissions(leftovers: LeftoverSurvey) -> list[ResourceAttributes]:
     """Return the permissions that Levelgate needs in the cluster of `leftovers`, sorted.
 
-    Levelgate needs permissions on its own records, on CRDs, and on the kinds of its definitions. It also needs them on
-    every kind of which an object is a member of one of its ApplySets.
+    Levelgate needs permissions on its own records, on CRDs, and on the kinds of its definitions. Levelgate also needs
+    permissions on the kind of each member of its ApplySets.
     """
     sets, served = our_sets(leftovers), leftovers.discovery.resources
     members = {key.group_kind for key, obj in leftovers.objects.items() if label(obj, well_known.PART_OF) in sets}
@@ -120,7 +120,8 @@ async def _find_missing(
 ) -> tuple[ResourceAttributes, ...]:
     """Return those of `permissions` that are not granted.
 
-    For an administrator this takes one request, for another user one more for each permission.
+    The permissions of an administrator are found with one request. For any other user, each permission needs one
+    further request.
     """
     if await cluster.may(_ALL_PERMISSIONS):
         return ()
@@ -131,7 +132,7 @@ async def _find_missing(
 async def _or_default(request: Awaitable[T], default: T) -> T:
     """Return the answer to `request`, or `default` if the request fails.
 
-    If the API server refuses a request, the missing permissions show it.
+    If the API server refuses a request, the list of missing permissions contains the cause.
     """
     try:
         return await request

@@ -98,7 +98,8 @@ class Uninstaller:
     async def other_writers(self, plan: UninstallPlan) -> str:
         """Return a description of the objects in Levelgate's namespace that Levelgate did not write.
 
-        The namespace stays while it holds such objects. Return an empty string if it holds none or cannot be read.
+        The namespace stays while it holds such objects. Return an empty string if the namespace holds no such object or
+        cannot be read.
         """
         ours = set(map(ObjectKey.from_manifest, plan.records))
         with suppress(ClusterError):
@@ -135,8 +136,8 @@ class Uninstaller:
         """Prune all objects of the sources in `records`, as an empty commit would, and return the last result.
 
         Dependents are deleted first. The next level is deleted after the objects of the previous level are gone. The
-        method returns when no deletion is in flight, or when no deletion has made progress for `wait`. The result has
-        the reason for each object that is left.
+        method returns when no deletion is in flight, or when no deletion has made progress for `wait`. The result
+        contains the reason for each object that is left.
 
         Raises: ClusterError.
         """
@@ -176,7 +177,7 @@ class Uninstaller:
         yield [self._delete_namespace_if_empty(obj) for obj in (plan.namespace,) if obj]
 
     async def _release(self, obj: Object, sets: Collection[str]) -> None:
-        """Remove our status from `obj`, because no process will update it, then all our metadata in one write."""
+        """Remove our status from `obj`, which no process will update, and then all our metadata in one write."""
         if any(entry.get("manager") == STATUS_MANAGER and entry.get("subresource") for entry in manager_entries(obj)):
             metadata = {name: obj["metadata"][name] for name in ("name", "namespace", "uid") if name in obj["metadata"]}
             body = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
@@ -208,6 +209,7 @@ async def _catch_error(action: Awaitable[None]) -> ClusterError | None:
 def _is_made_by_us(obj: Object) -> bool:
     """Return whether Levelgate created the namespace `obj`.
 
-    It did if it still owns the namespace's label, and the namespace is not a member of an ApplySet.
+    That is the case if Levelgate still owns the label of the namespace, and the namespace is not a member of an
+    ApplySet.
     """
     return apply_entry(obj, PARENT_MANAGER) is not None and not label(obj, well_known.PART_OF)

@@ -1,11 +1,11 @@
 """Delivery of notifications.
 
-Each receiver has a bounded queue and a worker of its own, so no reconciliation waits for it.
+Each receiver has a bounded queue and a worker of its own, so no reconciliation waits for a receiver.
 
 Messages to a receiver that cannot be reached are sent again, in order, until they are older than `MAX_MESSAGE_AGE`. If
-the receiver rejects a message but accepts the next one, the rejected message is given up early. If a fault of Levelgate
-prevents the sending of a message, that message is given up too. Lost messages are counted and reported. Only the
-process that wrote a record reports its transition, so that no transition is reported twice.
+the receiver rejects a message but accepts the next one, the rejected message is dropped early. If a fault of Levelgate
+prevents the sending of a message, that message is dropped too. Lost messages are counted and reported. Only the process
+that wrote a record reports its transition, so that no transition is reported twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from renderer.phrasing import format_count
 _log = logging.getLogger(__name__)
 
 MAX_QUEUE_LENGTH: Final = 200
-"""Maximum number of messages that wait for one receiver. Beyond it, the oldest messages are dropped."""
+"""Maximum number of messages that wait for one receiver. Beyond this limit, the oldest messages are dropped."""
 MAX_MESSAGE_AGE: Final = timedelta(hours=1)
 ATTEMPTS_BEFORE_NOTICE: Final = 6
 """Failed attempts after which the log reports the receiver, and the next message is tried."""
@@ -118,7 +118,7 @@ class Delivery:
     def _enqueue(self, queue: _ReceiverQueue, message: Message, now: datetime) -> None:
         """Queue a message, or merge it into the last message in the queue.
 
-        The first message of the queue may be in flight, so a message is never merged into the first one.
+        The first message of the queue may be in flight, so a message is never merged into the first message.
         """
         if len(queue.waiting) > 1 and (merged := queue.waiting[-1][0].merge(message)):
             queue.waiting[-1] = merged, queue.waiting[-1][1]

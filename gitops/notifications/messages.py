@@ -81,8 +81,8 @@ def group_transitions(transitions: Iterable[Transition]) -> list[Message]:
 def _grouping_key(transition: Transition) -> tuple[object, ...]:
     """Return the values that are equal for all transitions of one message. The result is () if `transition` is alone.
 
-    A transition of a source is alone in its message. So is a transition that stands for further instances, which do
-    not have transitions of their own.
+    A transition of a source is alone in its message. A transition that stands for further instances, which have no
+    transitions of their own, is also alone in its message.
     """
     if transition.is_of_source or transition.others_count:
         return ()

@@ -1,6 +1,7 @@
-"""Receivers of notifications: which transitions each wants, and the HTTP request for it.
+"""Receivers of notifications: the transitions that a receiver wants, and the HTTP request for a message.
 
-Only the files with secrets are read, for each request; the rest is pure. The content of these files is never shown.
+Only the files with secrets are read, for each request. Everything else is pure. The content of these files is never
+shown.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ DEFAULT_EVENTS: Final = frozenset(
     | {Reason.HALTED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN, Reason.UNSIGNED, Reason.APPROVAL_REQUIRED}
     | {Reason.DEADLOCKED, Reason.DELETION_BLOCKED, Reason.LEFT_BEHIND}
 )
-"""Reasons for a receiver whose configuration names none. Only sources report that they are settled."""
+"""Reasons for a receiver whose configuration names no reasons. Only sources report that they are settled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +116,15 @@ class Receiver:
     events: frozenset[str] = DEFAULT_EVENTS
     """Reasons of the transitions that the receiver wants."""
     sources: frozenset[str] = frozenset()
-    """Sources whose transitions the receiver wants. Without any, it wants those of all sources."""
+    """Sources whose transitions the receiver wants. An empty set stands for all sources."""
     template: str = DEFAULT_TEMPLATE
     """Template of the text, for channels that send a text."""
 
     def wants(self, transition: Transition) -> bool:
         """Return whether this receiver wants the transition.
 
-        A commit status takes every transition of its source, and warnings of instances, whatever the reasons. With the
-        default reasons, instances do not report that they are settled.
+        A commit status accepts every transition of its source, and warnings of instances, whatever the reasons. With
+        the default reasons, instances do not report that they are settled.
         """
         if self.sources and transition.source not in self.sources:
             return False
@@ -173,7 +174,8 @@ def _template_values(message: Message, cluster: str) -> dict[str, str]:
 def _commit_status(transition: Transition, text: str, cluster: str) -> CommitStatus:
     """Return the status of the transition's commit.
 
-    Only the state of the whole source is a success or a failure. A single action, such as healing, leaves it pending.
+    Only the state of the whole source is a success or a failure. A single action, such as healing, leaves the status
+    pending.
     """
     is_failed = transition.state == DisplayState.FAILED or (
         isinstance(transition.event_reason, Reason) and transition.event_reason.is_failure

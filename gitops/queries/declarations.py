@@ -29,7 +29,7 @@ R = TypeVar("R", bound="Reducer[Any, Any]")
 Same = Callable[[Any, Any], bool]
 """Function that returns whether a new value is equivalent to the previous value.
 
-If it is, the readers of the value are not computed again.
+If the two values are equivalent, the readers of the value are not computed again.
 """
 
 FAILED: Final = ("failed members",)
@@ -46,11 +46,11 @@ class InputKey(NamedTuple, Generic[V]):
 class Input(Generic[P, V]):
     """Declaration of values that come from outside of the graph: from Git, the cluster, or the process.
 
-    An input that was not set has the value `initial`. If `starts_unread` is true, it also counts as unread until it is
-    set, and every value that is computed from it names it as unread. If `is_proof` is true, the input is a proof. A
-    query that reads a proof also reads other values. If one of those has changed since the proof was set, the proof
-    becomes unread when the query is computed. So a proof never vouches for a later state than the one for which it was
-    read.
+    An input that was not set has the value `initial`. If `starts_unread` is true, the input also counts as unread until
+    it is set. Every value that is computed from an unread input names this input as unread. If `is_proof` is true, the
+    input is a proof. A query that reads a proof also reads other values. If one of these values has changed since the
+    proof was set, the proof becomes unread when the query is computed. So a proof never vouches for a state that is
+    later than the proof.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class Input(Generic[P, V]):
 class Query(Generic[P, V_co]):
     """Declaration of a pure, total function of inputs and other queries.
 
-    The graph keeps the results of the function, which must be immutable. A query with `digest_of` is volatile: between
-    two rounds the graph keeps only a digest of its result. Equal digests mean equal results. If a reader needs the
-    result, it is computed again.
+    The graph keeps the results of the function, which must be immutable. A query with `digest_of` is volatile. After
+    `QueryGraph.end_round`, the graph keeps only a digest of the result of a volatile query. Equal digests mean equal
+    results. If a reader needs the result, the result is computed again.
     """
 
     def __init__(
@@ -142,8 +142,8 @@ class Until(NamedTuple, Generic[V]):
 class TimedQuery(Generic[P, V_co]):
     """Declaration of a pure function of the present time and its arguments, which returns until when its result holds.
 
-    The function reads no other query. The graph computes it again at the end that it returned, or if the clock was set
-    back.
+    The function reads no other query. The graph computes its result again when the result no longer holds, or if the
+    clock was set back.
     """
 
     def __init__(self, function: Callable[Concatenate[datetime, P], Until[V_co]]) -> None:
@@ -189,9 +189,9 @@ class QueryIndex(Generic[K, E, C, R]):
     """Declaration of an aggregate over the results of one query for many members, updated by their changes.
 
     `members` returns the keys of the members. For each member, `contributions` returns what the member contributes to
-    which entries. If a member changes, only the readers of entries to which it contributes something else are marked.
-    The value of an entry is a reducer that changes in place. So readers take from it what they need and keep no
-    reference to it.
+    which entries. If a member changes, only the readers of entries to which its contribution has changed are marked.
+    The value of an entry is a reducer that changes in place. So readers copy the data that they need and keep no
+    reference to the reducer.
 
     Indexes settle in the order of `order`, the lowest first. A member may read only indexes of lower orders.
 

@@ -2,7 +2,8 @@
 
 A transaction sets inputs and marks all values that depend on them, directly or indirectly. A read checks only marked
 values. A query is computed again if a value that it read has changed. If the new result is equal to the previous
-result, the values that depend on it are not computed again. Evaluation is synchronous and belongs to one thread.
+result, the values that depend on this result are not computed again. Evaluation is synchronous and belongs to one
+thread.
 
 Sources: the algorithms of Salsa (early cut-off, dependencies checked in the order of reading), Skyframe and Adapton
 (marks pushed, values pulled).
@@ -48,7 +49,7 @@ class Transaction:
     def drop(self, key: InputKey[Any]) -> None:
         """Set the input `key` back to its initial value.
 
-        If its declaration has `starts_unread`, the input counts as unread again.
+        If the declaration of the input has `starts_unread`, the input counts as unread again.
         """
         self.values[key] = key.family.initial, key.family.starts_unread
 
@@ -93,9 +94,9 @@ class QueryGraph:
 
     @contextmanager
     def supposing(self, values: Mapping[InputKey[Any], Any]) -> Iterator[None]:
-        """Set inputs to `values` for the block, and set them back at its end.
+        """Set inputs to `values` for the block, and restore the previous values at the end of the block.
 
-        Within the block, values can be read that the queries would have with these inputs.
+        A read within the block returns the value that a query would have with these inputs.
         """
         nodes = [self.obtain(key.family, key.args) for key in values]
         before = {key: (node.value, bool(node.unread)) for key, node in zip(values, nodes, strict=True)}
@@ -119,7 +120,7 @@ class QueryGraph:
 
     @property
     def next_moment(self) -> datetime | None:
-        """Return the earliest time in UTC at which a value may change by time alone, or None if no value may."""
+        """Return the earliest time in UTC at which a value may change by time alone, or None without one."""
         return self._moments.next_moment
 
     def _commit(self, transaction: Transaction) -> None:
@@ -183,7 +184,7 @@ class QueryGraph:
             return self._answer(args, node)
 
     def changed(self, roots: Roots[K, V]) -> Iterator[Answer[K, V]]:
-        """Yield the answer of each root whose result differs from the one that was last reported.
+        """Yield the answer of each root whose result differs from the last reported result.
 
         Each step settles the graph and computes one root. So the caller can let other tasks run between two steps.
         Changes that are made between two steps are included.
@@ -231,7 +232,7 @@ class QueryGraph:
     def verify(self, count: int) -> list[str]:
         """Compute up to `count` results again, and return the nodes whose results differ.
 
-        These nodes are marked, so that the next read computes them again. Successive calls go through the whole graph.
+        These nodes are marked, so that the next read computes them again. Successive calls cover the whole graph.
         """
         self.settle()
         if not self._to_verify:
@@ -297,7 +298,7 @@ class QueryGraph:
                 left.is_busy = False
 
     def release(self, node: Node) -> None:
-        """Drop `node` when the graph settles, unless another node reads it by then."""
+        """Drop `node` when the graph settles, unless a node reads it by then."""
         if not node.is_needed:
             self._released[node] = None
 
@@ -314,7 +315,7 @@ class QueryGraph:
         return fault
 
     def _first_marked(self, node: Node, reads: Iterator[Node]) -> Node | None:
-        """Return the next node in `reads` that is marked, or None if no other is marked or `node` has become dirty."""
+        """Return the next node in `reads` that is marked, or None if no node is marked or `node` has become dirty."""
         for dependency in reads:
             if dependency.state != CLEAN:
                 if dependency.is_busy:  # A cycle: computing the node again raises CyclicQuery, which becomes its fault.
@@ -422,7 +423,7 @@ class QueryGraph:
         return bool(family.same(node.value, value))
 
     def _drop_stale_proofs(self, proofs: Sequence[Node], reads: Iterable[Node]) -> bool:
-        """Make each of `proofs` unread that is older than another node in `reads`, and return whether one was."""
+        """Make each of `proofs` that is older than another node in `reads` unread, and return whether there is one."""
         newest = max((read.changed_at for read in reads if read not in proofs), default=0)
         stale = [proof for proof in proofs if not proof.unread and proof.changed_at < newest]
         for proof in stale:

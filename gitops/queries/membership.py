@@ -1,7 +1,7 @@
-"""Families of members that the graph updates by their changes: the members of an index, and roots.
+"""Families of members: the members of an index, or roots. The graph updates a family when a member changes.
 
 If a member is marked, the readers of the index are not marked yet. The member waits in `pending` until the graph
-settles. Then only the readers of entries to which it contributes something else are marked.
+settles. Then only the readers of entries to which the contribution of the member has changed are marked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Evaluator(Protocol):
         """Mark the readers of `node`, whose value has changed."""
 
     def release(self, node: Node) -> None:
-        """Drop `node` when the graph settles, unless another node reads it by then."""
+        """Drop `node` when the graph settles, unless a node reads it by then."""
 
     def fail(self, node: Node, error: Exception) -> Fault:
         """Return a fault of `node` with a number for `error`, and log it."""
@@ -58,7 +58,7 @@ class FamilyMember:
 
 
 class MemberFamily:
-    """Members of an index or of roots, and those of them that were marked.
+    """Members of an index or of roots, and which of these members were marked.
 
     The family itself is a reader of the query that returns the keys of the members.
     """
@@ -124,7 +124,7 @@ class RootFamily(MemberFamily):
         self.name = roots.name
 
     def take_changed(self, graph: Evaluator) -> Iterator[FamilyMember]:
-        """Yield the roots that are gone or whose result differs from the one last reported.
+        """Yield the roots that are gone or whose result differs from the last reported result.
 
         A root that is yielded counts as reported.
         """
@@ -167,7 +167,7 @@ class IndexState(MemberFamily):
                 del self.pending[member]
                 self._take(graph, member, touched)
                 yield
-        finally:  # If the caller stops before the last step, entries have changed all the same.
+        finally:  # Even if the caller stops before the last step, some entries have changed.
             self._publish(graph, touched)
 
     def current(self, entry: Any) -> Any:

@@ -40,7 +40,7 @@ class Moments:
         self._ends.pop(node, None)
 
     def advance(self, now: datetime, fail: Fail) -> list[tuple[Node, Any, Fault | None]]:
-        """Make `now` the present time, and return each node whose value or fault has changed, with both.
+        """Make `now` the present time, and return each changed node with its value and its fault.
 
         If the clock was set back, all values are computed again, because a value holds only from the time of its
         computation on.

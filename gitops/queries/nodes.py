@@ -1,6 +1,7 @@
 """Nodes of the graph, and the edges between them.
 
-Each input, query, timed query and entry of an index with its arguments has one node.
+Each input, query, timed query and entry of an index with its arguments has one node. An unread input is an input with
+`starts_unread` that is not set. A proof is an input with `is_proof`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any, Final, Protocol
 CLEAN, CHECK, DIRTY = 0, 1, 2
 """States of a node.
 
-The value of a CLEAN node holds. For a CHECK node, a node on which it depends was marked. For a DIRTY node, a node that
-it read has changed.
+The value of a CLEAN node is current. A CHECK node depends on a node that was marked. A DIRTY node has read a node that
+has changed.
 """
 
 
@@ -28,8 +29,8 @@ ABSENT: Final = _Absent.ABSENT
 class Fault(Exception):
     """Error in the function of a query, which the node holds instead of a value.
 
-    Every query that reads the failed query has the same fault. `number` identifies the fault in the log, which has the
-    traceback of the exception that caused it (`__cause__`).
+    Every query that reads the failed query has the same fault. `number` identifies the fault in the log, which contains
+    the traceback of the exception that caused the fault (`__cause__`).
     """
 
     def __init__(self, number: int, place: str, error: Exception) -> None:
@@ -66,9 +67,9 @@ class Node:
     """Value or fault of one declaration with its arguments, and the nodes from which it was computed.
 
     `unread` holds the unread inputs on which the value depends. `depth` is the highest order of an index on which the
-    value depends, or 0 if it depends on none. `changed_at` is the number of the graph's revision in which the value
-    last changed. `is_busy` is true while the node is checked or computed. `has_proofs` is true if the node itself read
-    a proof.
+    value depends, or 0 without an index. `changed_at` is the number of the graph's revision in which the value last
+    changed. `is_busy` is true while the node is checked or computed. `has_proofs` is true if the node itself read a
+    proof.
     """
 
     __slots__ = (

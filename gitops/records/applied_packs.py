@@ -1,24 +1,24 @@
 """Packs of applied snapshots.
 
-An instance is an object of a kind that a definition declares. Its applied snapshot is the pair that its nodes were last
-brought to: the number of a definition revision, and the instance's manifest. A pack is a ControllerRevision with the
-applied snapshots of up to `MAX_ENTRIES` instances of one source.
+An instance is an object of a kind that a definition declares. The applied snapshot of an instance is the pair that was
+last applied to all its nodes: the number of a definition revision, and the instance's manifest. A pack is a
+ControllerRevision with the applied snapshots of up to `MAX_ENTRIES` instances of one source.
 
-A pack never changes. An index in its metadata has one entry for each instance. So contents are read only where an
-instance is rendered from them.
+A pack never changes. An index in its metadata has one entry for each instance. So the contents of a pack are read only
+if an instance is rendered from one of its snapshots.
 
 Each entry has a sequence, a number that orders the entries of one instance. The process that notes a new entry assigns
 the number. The first entry has 1, and each later entry has 1 more than the last entry that the process knows. The entry
 with the highest sequence is current. A merge copies entries with their sequences into a pack of a higher generation. Of
 entries with equal sequences, the entry in the pack of the highest generation is current.
 
-A pack is deleted when none of its entries is current. An entry stops being current only when a stored pack has a higher
-one. So a process that does not know the newest packs deletes no snapshot that is needed. A pack whose index cannot be
-read has no entries, so it is deleted too.
+A pack is deleted when none of its entries is current. An entry stops being current only when a stored pack has a newer
+entry of the same instance. So a process that does not know the newest packs deletes no snapshot that is needed. A pack
+whose index cannot be read has no entries, so it is deleted too.
 
-A tombstone is the entry of a deleted instance. Without it, an older entry in another pack would be current again. The
-tombstone is current only while a known pack holds such an older entry. So a process that deletes tombstones has to know
-all packs that are older than they are, from a list of all ControllerRevisions.
+A tombstone is the entry of a deleted instance. Without the tombstone, an older entry in another pack would be current
+again. The tombstone is current only while a known pack holds such an older entry. So a process that deletes tombstones
+has to know all packs that are older than the tombstones, from a list of all ControllerRevisions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ APPLIED = "applied"
 
 MAX_ENTRIES: Final = 100
 MAX_PACK_BYTES: Final = 256 * 1024
-"""Limit in bytes for the sum of `PackEntry.size` in a pack. A pack with a single entry may exceed it.
+"""Limit in bytes for the sum of `PackEntry.size` in a pack. A pack with a single entry may exceed the limit.
 
 etcd accepts objects of 1.5 MiB. Annotations may have 256 KiB, of which the index of 100 entries needs at most 70 KiB.
 """
@@ -52,7 +52,7 @@ etcd accepts objects of 1.5 MiB. Annotations may have 256 KiB, of which the inde
 MIN_ENTRY_BYTES: Final = MAX_PACK_BYTES // MAX_ENTRIES
 """Smallest `PackEntry.size` of a snapshot in bytes.
 
-With it, `MAX_PACK_BYTES` also limits the number of snapshots in a pack.
+This minimum lets `MAX_PACK_BYTES` also limit the number of snapshots in a pack.
 """
 
 
@@ -84,9 +84,9 @@ class AppliedPack:
     generation: int
     """1 more than the highest generation of the packs from which entries were copied, or 1 if no entry was copied."""
     entries: Mapping[ObjectKey, PackEntry]
-    """Entries by instance. If the content was read, entries whose manifest it lacks are omitted; tombstones stay."""
+    """Entries by instance. If the content was read, snapshots whose manifest is missing in the content are omitted."""
     record: Object
-    """ControllerRevision. It has no `data` while only its metadata was read."""
+    """ControllerRevision, which has no `data` while only its metadata was read."""
 
     @classmethod
     def from_record(cls, record: Object) -> AppliedPack:
@@ -110,7 +110,7 @@ class AppliedPack:
         return "data" in self.record or all(entry.is_gone for entry in self.entries.values())
 
     def manifest(self, key: ObjectKey) -> Manifest | None:
-        """Return the manifest of the instance `key`, or None if it was not read or the entry is a tombstone."""
+        """Return the manifest of the instance `key`, or None for a tombstone or an unread manifest."""
         manifest: Manifest | None = (self.record.get("data") or {}).get(key_hash(key))
         return manifest
 
@@ -125,7 +125,7 @@ class AppliedPack:
     def rank(self, key: ObjectKey) -> tuple[int, int, str]:
         """Return the rank of the entry of `key` in this pack: sequence, generation, name of the pack.
 
-        Of the entries of an instance in all packs, the one with the highest rank is current.
+        Of the entries of an instance in all packs, the entry with the highest rank is current.
         """
         return self.entries[key].sequence, self.generation, self.name
 
@@ -194,8 +194,8 @@ def record_body(name: str, record: str, annotations: Mapping[str, str], revision
 
     Args:
         record: value of the label `internal.levelgate.dev/record`, such as `applied`.
-        revision: value of the field `revision` that each ControllerRevision needs. It is the generation of a pack, the
-            number of a definition revision, or the sequence of accepted rules.
+        revision: value of the field `revision` that each ControllerRevision needs. The value is the generation of a
+            pack, the number of a definition revision, or the sequence of accepted rules.
         data: content, which is not part of the metadata.
     """
     return {
@@ -238,8 +238,8 @@ def is_brought_about(set_plan: ApplySetPlan) -> bool:
     """Return whether all nodes of an instance are applied, so that its snapshot can be stored.
 
     Return False for the set of a source and for an instance that has no live object, is terminating, or has an error.
-    Also return False while a gate blocks the pruning of a node. That gate is in the definition revision that the stored
-    snapshot names, and a new snapshot would replace it.
+    Also return False while a gate blocks the pruning of a node. The stored snapshot names the definition revision that
+    has this gate. A new snapshot would replace the stored snapshot.
     """
     if (
         set_plan.rendered.is_source

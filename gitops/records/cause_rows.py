@@ -1,6 +1,8 @@
 """Rows that store causes in the status of an instance and in the record of a source.
 
-Their format is a contract: docs/reference.md, "Status of an instance".
+Programs of users read the rows, so their format is stable.
+
+Source: docs/reference.md, "Status of an instance".
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def format_rows(
     `now`.
 
     Fields that a cause shares with other items of a wave are omitted, because they change whenever another item
-    settles. The record of the rollout stores them once.
+    settles. The record of the rollout stores these fields once.
 
     Args:
         objects: object by node id, for causes without an object of their own.
@@ -61,7 +63,7 @@ def format_rows(
 
 
 def _time_fields(cause: Cause) -> dict[str, Any]:
-    """Return the fields `until` and `blockedBy` of a row, as far as `cause` has them."""
+    """Return those of the fields `until` and `blockedBy` of a row for which `cause` has a value."""
     return {
         **({"until": timestamp(cause.until)} if cause.until else {}),
         **({"blockedBy": [_format_ref(ref) for ref in cause.references[:MAX_CAUSE_REFS]]} if cause.references else {}),
@@ -81,8 +83,8 @@ def _format_ref(ref: CauseRef) -> dict[str, str]:
 def parse_row(row: Mapping[str, Any]) -> Cause:
     """Return the cause that `row`, a row or a condition, stores. Fields that `row` lacks are empty.
 
-    If this version does not know the reason in `row`, the cause has the reason `Progressing`. Another version of
-    Levelgate may have written it.
+    Another version of Levelgate may have written `row`. If this version does not know the reason in `row`, the cause
+    has the reason `Progressing`.
     """
     return Cause(
         _parse_reason(row.get("reason")),
@@ -100,8 +102,8 @@ def parse_row(row: Mapping[str, Any]) -> Cause:
 def with_wave_progress(cause: Cause, progress: WaveProgress | None) -> Cause:
     """Return `cause` with the fields that `format_rows` omits because all items of a wave share them.
 
-    `progress` is that of the wave, from the record of the rollout. Without it, or without a position, `cause` is
-    returned unchanged.
+    `progress` is the progress of the wave, from the record of the rollout. If `progress` is None, or `cause` has no
+    queue position, `cause` is returned unchanged.
     """
     position = cause.details.get("position")
     # Only the row of a node in a collection stores a position with a limit, and that row is complete.

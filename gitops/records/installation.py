@@ -1,7 +1,7 @@
 """Record of the installation: the namespace `levelgate-system` and its ConfigMap `levelgate`.
 
 The record holds the version of Levelgate, the name by which windows select the cluster, the configured sources, and the
-hub that reconciles the cluster. A person suspends everything by an annotation on it.
+hub that reconciles the cluster. A person suspends everything by an annotation on the ConfigMap.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def installation_body(
     Args:
         version: version of Levelgate that writes the record.
         cluster_name: name by which windows select the cluster.
-        source_names: configured sources. If it is None, the sources in `live` are kept: a process that runs only once
-            does not replace those of the daemon.
+        source_names: configured sources. If `source_names` is None, the sources in `live` are kept, because a process
+            that runs only once does not replace the sources of the daemon.
         live: record in the cluster.
     """
     recorded_names = configured_sources(live) if source_names is None else source_names
@@ -90,8 +90,8 @@ async def find_sources_without_commit(
 ) -> list[tuple[str, SourceRecord]]:
     """Return name and record of each source without an accepted commit, ordered by name.
 
-    The sources are those configured in `installed`, and those for which a process once recorded an error, except the
-    sources in `records`.
+    The sources are the configured sources in `installed`, and the sources with a recorded error, without the sources in
+    `records`.
 
     Raises: ClusterError.
     """

@@ -26,7 +26,7 @@ _NO_ROLLOUTS: Final[Mapping[str, RolloutState]] = {}
 
 
 def _drop_repeated_failures(causes: Sequence[Cause]) -> tuple[Cause, ...]:
-    """Return `causes` without those of the whole instance that repeat the failure of a node.
+    """Return `causes` without each cause of the whole instance that repeats the failure of a node.
 
     A cause repeats a failure if it has the same reason and the same message. Only failures are dropped, because a
     closed gate of the instance is a gate of its rollout, not of the node.
@@ -68,8 +68,8 @@ class InstanceState:
     def from_object(cls, instance: Object, rollouts: Mapping[str, RolloutState] = _NO_ROLLOUTS) -> InstanceState:
         """Return the state of the live object `instance`.
 
-        `rollouts` holds the states of rollouts by name. They add the forecasts of waves to the causes, because only the
-        records of rollouts store them.
+        `rollouts` holds the states of rollouts by name. The forecasts of waves in these states are added to the causes,
+        because only the records of rollouts store forecasts.
         """
         status, own_status = instance.get("status") or {}, LevelgateStatus.from_instance(instance)
         conditions_by_type = {condition.get("type"): condition for condition in status.get("conditions") or ()}
@@ -134,7 +134,7 @@ async def list_instances(
 
 
 async def describe_suspension(cluster: Cluster, now: datetime) -> str:
-    """Return a message that everything is suspended, or an empty string if it is not.
+    """Return a message that everything is suspended, or an empty string if the installation is not suspended.
 
     While everything is suspended, no status is updated.
 

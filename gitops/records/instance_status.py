@@ -1,7 +1,7 @@
 """Status of an instance: kro's state and conditions, the fields of the definition's author, and a row for each cause.
 
-The conditions `Ready` and `Healthy` describe the live objects. The condition `Propagated` describes the way to the
-target. So a change that only waits makes neither `Ready` nor `Healthy` false.
+The conditions `Ready` and `Healthy` describe the live objects. `Propagated` describes the progress to the target. So a
+change that only waits makes neither `Ready` nor `Healthy` false.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def instance_status(
     The author's fields and kro's state and conditions are at the top level, Levelgate's own fields under `levelgate`.
 
     Args:
-        commit: commit of the source that `plan` brings the instance to.
+        commit: commit of the source that `plan` applies to the instance.
         now: current time in UTC, RFC 3339.
         rollout_fields: fields of `LevelgateStatus` that store progress of the rollout and first observations of
             directives.
-        synced: value of the request to reconcile now that this status answers. If it is empty, the status keeps the
-            last answer.
+        synced: value of the request to reconcile now that this status answers. If `synced` is empty, the status keeps
+            the last answer.
     """
     assert plan.parent is not None
     previous_status: Mapping[str, Any] = plan.parent.get("status") or {}
@@ -184,7 +184,9 @@ def _custom_conditions(
 ) -> tuple[list[dict[str, str]], str]:
     """Return the conditions of the status, and the message of an error in the author's conditions.
 
-    The author's conditions replace those of kro. Levelgate's own conditions stay. Source: kro, "Custom conditions".
+    The author's conditions replace the conditions of kro. Levelgate's own conditions stay.
+
+    Source: kro, "Custom conditions".
     """
     if plan.rendered.conditions is None:
         return built_in, ""
@@ -204,7 +206,7 @@ def _condition(
 
 
 def _first_message(blocked: list[Cause]) -> str:
-    """Return the message of the first cause, with the number of the other causes."""
+    """Return the message of the first cause, with the number of the remaining causes."""
     if not blocked:
         return ""
     cause = blocked[0]
@@ -289,5 +291,5 @@ def _pending_target(revision: int, previous: LevelgateStatus, commit: str) -> Re
 
 
 def _author_fields(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the author's fields of `status`. They are kept while the instance cannot be rendered."""
+    """Return the author's fields of `status`. These fields are kept while the instance cannot be rendered."""
     return {name: value for name, value in status.items() if name not in {"state", "conditions", LEVELGATE_KEY}}

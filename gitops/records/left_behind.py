@@ -1,7 +1,8 @@
 """Members left behind, which the record of a source stores.
 
 A member left behind is no longer in Git, and pruning misses it because a person removed its `part-of` label. Levelgate
-does not delete it, because it cannot tell a mistake from an intention. It offers commands to delete or keep the member.
+does not delete such a member, because the removal of the label may be a mistake or an intention. Levelgate offers
+commands to delete or keep the member.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MAX_NAMED: Final = 5
 
 
 class Action(NamedTuple):
-    """Description of a choice that a person has, and the kubectl command that makes it."""
+    """Description of a choice that a person has, and the kubectl command that carries out the choice."""
 
     description: str
     command: str
@@ -39,9 +40,9 @@ class LeftBehindMember(NamedTuple):
 
     key: ObjectKey
     set_id: str
-    """Id of the set that would prune the member if it had its `part-of` label. It is empty if no such set exists."""
+    """Id of the set that would prune the member if it had its `part-of` label. Empty without such a set."""
     has_finalizer: bool = False
-    """Whether the member is an instance with Levelgate's finalizer. If a person deleted it, it would never go."""
+    """Whether the member is an instance with Levelgate's finalizer, so a deletion by a person would never end."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -105,7 +106,7 @@ class LeftBehind:
         return replace(self, count=count, members=members)
 
     def joined(self, members: Mapping[ObjectKey, LeftBehindMember]) -> LeftBehind:
-        """Return the record with those of `members` added that are not listed yet."""
+        """Return the record with each of `members` added that the record does not list yet."""
         new = {key: member for key, member in members.items() if self.find(key) is None}
         if not new:
             return self
@@ -123,7 +124,7 @@ class LeftBehind:
 
     @property
     def cause(self) -> Cause:
-        """Return one cause for all members left behind. It names at most `_MAX_NAMED`."""
+        """Return one cause for all members left behind. The message names at most `_MAX_NAMED`."""
         names = [str(member.key) for member in self.members[:_MAX_NAMED]]
         more = f" and {self.count - len(names)} more" if self.count > len(names) else ""
         verb = "is" if self.count == 1 else "are"

@@ -163,7 +163,7 @@ class AppliedPacks:
         return (key for key in pack.entries if self._is_current(pack, key))
 
     def _classify(self, name: str) -> None:
-        """Update the size of the current entries of the pack `name`, and whether the pack is dead or sparse."""
+        """Update the size of the current entries of the pack `name`, and its membership in `_dead` and `_sparse`."""
         pack = self._packs[name]
         current_size = self._current_bytes[name] = sum(pack.entries[key].size for key in self._current_keys(pack))
         for names, belongs in ((self._dead, not current_size), (self._sparse, 0 < current_size * SPARSE <= pack.size)):
@@ -196,7 +196,7 @@ class AppliedPacks:
 
         Pending entries of instances that are not in `wanted` are dropped, except tombstones. If all current entries of
         a pack are of instances in `gone`, the pack is deleted as a whole. Then an instance needs a tombstone only if
-        another pack has an entry of it.
+        another pack has an entry of this instance.
         """
         before = self.pending
         self.pending = {key: pending for key, pending in before.items() if key in wanted or pending.entry.is_gone}
@@ -272,7 +272,7 @@ class AppliedPacks:
 
         Args:
             sparse: packs from `take_sparse`, whose contents were read.
-            unwritable: names of packs that are being written. Pending entries in them are not sent again.
+            unwritable: names of packs that are being written. Pending entries in these packs are not sent again.
         """
         snapshots: dict[str, dict[ObjectKey, PendingSnapshot]] = defaultdict(dict)
         generations: Counter[str] = Counter()

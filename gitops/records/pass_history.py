@@ -60,7 +60,7 @@ class RecordedObstacle:
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """Entry for a reconciliation of a source. The names of the fields are those of the stored JSON."""
+    """Entry for a reconciliation of a source. The names of the fields are also the keys of the stored JSON."""
 
     at: datetime
     commit: str = ""
@@ -106,7 +106,7 @@ def parse_passes(text: str) -> tuple[PassRecord, ...]:
 def append_pass(
     text: str, activity: PassActivity, *, commit: str, state: str, now: datetime, max_bytes: int = MAX_TOTAL_BYTES
 ) -> str:
-    """Return the stored entries in `text`, with an entry for this reconciliation if it has anything new.
+    """Return the stored entries in `text`, with an entry for a reconciliation that has something new.
 
     Old entries are dropped to keep within `MAX_PASSES` and `max_bytes`. If an obstacle or request of a dropped entry
     still applies, the new entry repeats it. Otherwise the next reconciliation would count it as new and write an entry.
@@ -126,7 +126,7 @@ def append_pass(
         return text
     raw_passes = msgspec.json.decode(text, type=tuple[msgspec.Raw, ...]) if passes else ()
     stored_texts = [bytes(raw_pass).decode() for raw_pass in raw_passes]
-    # Each turn drops one more of the oldest entries, until the rest fits.
+    # Each iteration drops one more of the oldest entries, until the remaining entries fit.
     for first_kept in range(max(0, len(passes) + 1 - MAX_PASSES), len(passes) + 1):
         if first_kept:
             record = _make_record(activity, passes, passes[first_kept:], commit=commit, state=state, now=now)
@@ -178,8 +178,8 @@ def _new_actions(
 ) -> Iterator[RecordedAction]:
     """Yield the actions on the source's own sets, without failures that an entry in `same_commit_passes` lists.
 
-    After the source has deleted an instance, the instance's set is no longer its own. Actions on members of that set
-    are yielded too.
+    After the source has deleted an instance, the set of the instance no longer belongs to the source. Actions on
+    members of that set are yielded too.
     """
     deleted_objects: set[str] = set()
     if not all(activity.is_own(result.set) for result in activity.results):

@@ -1,8 +1,8 @@
 """References as people type them: `TYPE/NAME[/NODE[/INDEX]]`, or `TYPE NAME` as with kubectl.
 
 `TYPE` is one of Levelgate's own types `source`, `rollout`, `rgd` and `window`. Any other `TYPE` is a kind, plural or
-short name that the cluster serves. If several groups serve it, the group follows after a dot. An own type wins over a
-kind with the same name, so a reference means the same in every cluster.
+short name that the cluster serves. If several groups serve this kind, the group follows after a dot. An own type wins
+over a kind with the same name, so a reference means the same in every cluster.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OWN_TYPES: Final = {
 
 
 class RefError(GitopsError):
-    """Failure to parse or resolve a reference. The text says what to write instead."""
+    """Failure to parse or resolve a reference. The text contains the cause and, if known, a valid reference."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ _LAPSE_NOTE: Final = "ends with the next {}; it cannot be withdrawn before"
 
 
 class RequestError(GitopsError):
-    """Rejection of a request that is not possible for its subject. The text says what is possible."""
+    """Rejection of a request that is not possible for its subject. The text contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class RequestSubject:
     """User name that the API server reports for the author, or an empty string if it reports none."""
     now: datetime
     is_instance: bool
-    """Whether the subject is an instance. Other instances of its rollout do not wait for it."""
+    """Whether the subject is an instance. Other instances of its rollout do not wait for it while it is held."""
 
     def __str__(self) -> str:
         if self.ref is None:
@@ -154,8 +154,8 @@ def suspend(subject: RequestSubject, why: str, until: datetime | None) -> Person
 def resume(subject: RequestSubject, why: str) -> PersonRequest:
     """Return the request to end the halt of a rollout, or the suspension of another subject.
 
-    Raises: RequestRefused if the subject is a rollout and cannot be resumed, RequestError if another subject is not
-    suspended or only Git declares the suspension.
+    Raises: RequestRefused if the subject is a rollout and cannot be resumed, RequestError if any other subject is not
+    suspended, or if only Git declares the suspension.
     """
     if subject.ref is None or subject.ref.own_type != "rollout":
         return _withdraw_request(subject, (well_known.SUSPEND, well_known.SUSPEND_UNTIL), "suspended", "suspend")
@@ -204,9 +204,9 @@ def approve(subject: RequestSubject, after: str, why: str) -> PersonRequest:
 def approve_commit(subject: RequestSubject, commit: str) -> PersonRequest:
     """Return the approval that a source applies all of `commit`.
 
-    `commit` is the id of a commit, or at least its first seven characters. If the source is offered a commit, that one
-    can be approved. Otherwise its current commit can be approved. If the record names neither, any commit can be
-    approved.
+    `commit` is the id of a commit, or at least its first seven characters. If a newer commit waits for an approval,
+    only this newer commit can be approved. Otherwise only the current commit can be approved. If the record names
+    neither a newer nor a current commit, any commit can be approved.
 
     Raises: RequestError if `commit` is not the commit that can be approved.
     """

@@ -1,9 +1,9 @@
 """Archive of definition revisions, accepted rules and packs of applied snapshots, stored as ControllerRevisions.
 
 Records in this module are ControllerRevisions. A revision is a numbered state of a definition. A ControllerRevision
-never changes. So a reconciliation lists only the metadata, which holds kind, number and digest, and reads contents only
-where it needs them. A revision is written before an object that it renders is applied. An applied snapshot is written
-after all nodes of its instance are applied.
+never changes. So a reconciliation lists only the metadata, which holds kind, number and digest. It reads the content of
+a record only if the content is needed. A revision is written before an object that it renders is applied. An applied
+snapshot is written after all nodes of its instance are applied.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RevisionArchive:
     """Definition revisions, accepted rules and packs of a cluster, with or without their contents."""
 
     records: Mapping[str, Object] = field(default_factory=dict)
-    """ControllerRevisions by name. One whose content was not read has no `data`."""
+    """ControllerRevisions by name. A ControllerRevision whose content was not read has no `data`."""
     write_errors: Mapping[GroupKind, str] = field(default_factory=dict)
     """Message of the error by kind, if the newest revision of the kind could not be written."""
     instances: frozenset[ObjectKey] | None = None
@@ -119,7 +119,7 @@ class RevisionArchive:
 
     @property
     def _applied(self) -> Mapping[ObjectKey, AppliedSnapshot]:
-        """Return the applied snapshot of each instance, or only of those in `instances` if it is not None."""
+        """Return the applied snapshot of each instance, or only of `instances` if it is not None."""
         packs = (obj for obj in self.records.values() if label(obj, well_known.RECORD) == APPLIED)
         newest = newest_packs(map(AppliedPack.from_record, packs))
         keys = newest.keys() if self.instances is None else newest.keys() & self.instances

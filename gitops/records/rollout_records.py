@@ -1,8 +1,8 @@
 """Records of rollouts, one ConfigMap for each rollout.
 
-A record is written before a decision in it takes effect. The write fails if the record has changed since it was read,
-so that no request of a person is lost. The write that records the answers to requests removes the annotations of the
-requests. Equal states have equal text.
+A record is written before a decision in the record takes effect. The write fails if the record has changed since it was
+read, so that no request of a person is lost. The write that records the answers to requests removes the annotations of
+the requests. Equal states have equal text.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Rollouts:
 
     @property
     def requests(self) -> dict[str, tuple[RolloutRequest, ...]]:
-        """Return the requests to each rollout that has any, by name of the rollout."""
+        """Return the requests to each rollout that has a request, by name of the rollout."""
         return {
             name: rollout_requests for name, obj in self.records.items() if (rollout_requests := parse_requests(obj))
         }

@@ -1,8 +1,8 @@
 """Record of a source: the data of its ConfigMap, such as commits, state and the scopes of instances.
 
-The scope of an instance holds the kinds and namespaces of the members of its set. It is stored here too, so that the
-members are found after a person has deleted the object of the instance. Unreadable parts of a record count as empty,
-because a full reconciliation finds everything again.
+The scope of an instance holds the kinds and namespaces of the members of its set. The record of the source stores this
+scope too, so that the members are found after a person has deleted the object of the instance. Unreadable parts of a
+record count as empty, because a full reconciliation finds everything again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_DATA_BYTES: Final = 1 << 20
 MAX_SCOPES_BYTES: Final = 832 * 1024
 """Limit in bytes of UTF-8 for the scopes in a record: enough for 50,000 instances with names of 14 characters.
 
-The other bytes of `MAX_DATA_BYTES` are for causes and history.
+The remaining bytes of `MAX_DATA_BYTES` are for causes and history.
 """
 
 MAX_LISTED_OBJECTS: Final = 100
@@ -121,9 +121,9 @@ class SourceRecord:
     offered: str = ""
     """Newer commit that waits for an approval."""
     applied: str = ""
-    """Newest commit to which all objects of the source were brought."""
+    """Newest commit of which all objects were applied."""
     own_objects_commit: str = ""
-    """Newest commit to which the objects in Git were brought. Nodes of instances may still wait."""
+    """Newest commit of which the objects in Git were applied. Nodes of instances may still wait."""
     since: str = ""
     """Time in UTC since which `target` is being applied, RFC 3339."""
     state: str = ""
@@ -247,8 +247,8 @@ def is_approval(prefix: str, commit: str) -> bool:
 def is_approved(record: Object | None, commit: str, path: str) -> bool:
     """Return whether a person has approved `commit` of the source with the record `record`.
 
-    If the source had another `path` at its last commit, the approval does not count, because it was given for other
-    objects.
+    If the source had another `path` at its last commit, the approval does not count, because the approval was for the
+    objects of that path.
     """
     if record is None or not is_approval(annotation(record, well_known.APPROVED_COMMIT), commit):
         return False

@@ -81,7 +81,7 @@ def find_sync_requests(sets: Iterable[ApplySetPlan]) -> SyncRequests:
 
 
 def last_answered_request(obj: Object) -> str:
-    """Return the value of the last answered request to reconcile `obj`, or an empty string if none was answered.
+    """Return the value of the last answered request to reconcile `obj`, or an empty string if there is none.
 
     `obj` is the record of a source or an instance.
     """

@@ -25,7 +25,7 @@ from renderer.levelgate_status import LevelgateStatus
 from renderer.phrasing import join_names
 
 MAX_TRANSITIONS: Final = 100
-"""Limit of transitions that one reconciliation reports one by one. Warnings are reported first."""
+"""Limit of transitions that a reconciliation reports individually. Warnings are reported first."""
 
 _UNREPORTED_REASONS: Final = frozenset(
     {Reason.PROGRESSING, Reason.BAKING, Reason.PACE_REACHED, Reason.WAVE_NOT_REACHED, Reason.DEPENDENCY_NOT_READY}
@@ -33,7 +33,7 @@ _UNREPORTED_REASONS: Final = frozenset(
 )
 """Reasons that are not reported for each instance.
 
-They end by themselves, or the rollout reports them once for all its instances.
+Causes with these reasons end by themselves, or the rollout reports them once for all its instances.
 """
 
 _WARNING_REASONS: Final = frozenset(
@@ -67,7 +67,7 @@ class Transition:
     """Change of an instance or a source that is reported as an Event."""
 
     event_reason: EventReason | Reason
-    """Reason of the Event. If the change is a problem, it is the `Reason` of the cause."""
+    """Reason of the Event. For a problem, the reason of the Event is the `Reason` of the cause."""
     message: str
     key: ObjectKey
     """Key of the instance, or of the record of the source."""
@@ -81,7 +81,7 @@ class Transition:
     state: str = ""
     """State of the whole source, if the subject is the source."""
     others_count: int = 0
-    """Number of further transitions that are not reported and that this transition counts."""
+    """Number of further transitions that are not reported, and that the message of this transition counts."""
 
     @property
     def is_of_source(self) -> bool:
@@ -96,7 +96,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class TransitionSubject:
-    """Instance, or record of a source, whose transitions are reported. A call returns one transition."""
+    """Instance, or record of a source, whose transitions are reported. A call of the subject returns one."""
 
     parent: Object
     source: str
@@ -156,9 +156,10 @@ def source_transitions(
 
 
 def limit_transitions(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
-    """Return at most `MAX_TRANSITIONS` of `transitions`, warnings first, and one more for each source with others.
+    """Return the first `MAX_TRANSITIONS` of `transitions`, warnings first, and one summary for each source in excess.
 
-    The additional transition of a source counts the other transitions of that source.
+    A source is in excess if the limit excludes some of its transitions. The summary is the first excluded transition of
+    the source. Its message contains the number of the further excluded transitions of the source.
     """
     ordered = sorted(transitions, key=lambda transition: not transition.is_warning)
     overflow_groups = groupby(sorted(ordered[MAX_TRANSITIONS:], key=_source_name), _source_name)
@@ -166,7 +167,7 @@ def limit_transitions(transitions: Iterable[Transition]) -> tuple[Transition, ..
 
 
 def _summarize(transitions: Sequence[Transition]) -> Transition:
-    """Return the first of `transitions`, with the number of the others in its message."""
+    """Return the first of `transitions`, with the number of the remaining transitions in its message."""
     worst, others_count = transitions[0], len(transitions) - 1
     message = f"{worst.message} (and {others_count} more, not reported one by one)"
     return replace(worst, message=message, others_count=others_count) if others_count else worst
@@ -177,7 +178,10 @@ def _source_name(transition: Transition) -> str:
 
 
 def _action_transitions(subject: TransitionSubject, results: Sequence[Result]) -> Iterator[Transition]:
-    """Yield one transition for each event reason of successful actions. It names the first objects."""
+    """Yield one transition for each event reason of successful actions.
+
+    The message of a transition names at most `_MAX_LISTED_OBJECTS` objects.
+    """
     descriptions: dict[EventReason, list[str]] = {}
     for result in results:
         if result.error is None and result.action in _ACTION_EVENTS:
@@ -194,7 +198,8 @@ def _cause_transitions(
 ) -> Iterator[Transition]:
     """Yield one transition for each cause that is only in `new_rows`.
 
-    If `old_rows` has reported causes and `new_rows` has none, yield one transition that nothing blocks any longer.
+    If `old_rows` has reported causes and `new_rows` has none, yield one transition with the reason
+    `EventReason.UNBLOCKED`.
     """
     old_keys = {(row.node, row.reason) for row in map(parse_row, old_rows) if row.reason not in _UNREPORTED_REASONS}
     reported_rows = [row for row in map(parse_row, new_rows) if row.reason not in _UNREPORTED_REASONS]

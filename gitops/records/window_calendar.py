@@ -109,7 +109,7 @@ def parse_rules(data: Mapping[str, str]) -> Iterator[SourceRules]:
 def _is_rule(document: Mapping[str, Any]) -> bool:
     """Return whether `document` is a rule with a name.
 
-    A person may have edited the ConfigMap since Levelgate wrote it, so a document may be anything.
+    A person may have edited the ConfigMap since Levelgate wrote it, so a document may have any content.
     """
     return document.get("kind") in RULE_KINDS and "name" in (document.get("metadata") or {})
 
@@ -179,7 +179,7 @@ def _target(
 ) -> WindowTarget:
     """Return the member `obj` as a target of windows.
 
-    `instance` is the key of the instance whose set contains `obj`. It is None if `obj` is in the source's own set.
+    `instance` is the key of the instance whose set contains `obj`, or None if `obj` is in the source's own set.
     """
     kind = key.group_kind
     selected_instance = instance or (key if kind in definitions else None)

@@ -1,10 +1,10 @@
 """Grants of a rollout: the items that may move to their target now.
 
 Pure: the time is a parameter. If nothing changes between two calls, the second call grants nothing more. A grant is
-never revoked: a gate that closes stops only items that have not been granted.
+never revoked, so a gate that closes stops only items that have no grant yet.
 
-Pace, waves, windows, approvals and availability are evaluated in each call. A halt is a latch: it lasts until the
-target changes or a person resumes the rollout.
+Pace, waves, windows, approvals and availability are evaluated in each call. A halt lasts until the target changes or a
+person resumes the rollout.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RolloutStep:
     grants: Mapping[str, int]
     """Number of the target revision by key of each item that may move now, in the order of the rollout."""
     starts: Mapping[str, int]
-    """Number of the last completed revision by key of each new item that starts there and waits for its turn."""
+    """Number of the last completed revision by key of each new item that starts at this revision, without a grant."""
     state: RolloutState
     """State to store."""
     wake_at: datetime | None
@@ -115,7 +115,7 @@ class RolloutSnapshot:
     def moves_before_approval(self, target: TargetRevision) -> int | None:
         """Return how many more items may move to `target` before the next approval after a number of items.
 
-        Return None if no such approval is missing.
+        Return None if no approval after a number of items is missing.
         """
         points = [
             point.after_settled for point in unapproved_points(self.policy, self.state, target) if point.after_settled
@@ -135,7 +135,7 @@ class RolloutSnapshot:
 def unapproved_points(policy: Policy, state: RolloutState, target: TargetRevision) -> Sequence[ApprovalPoint]:
     """Return the approval points of `policy` at which `target` lacks an approval.
 
-    In a rollback under a policy with `ignoreApprovals`, return none.
+    In a rollback under a policy with `ignoreApprovals`, return no approval point.
     """
     if target.is_rollback and policy.rollback.ignore_approvals:
         return ()
@@ -265,11 +265,11 @@ def _shape_pace(snapshot: RolloutSnapshot, wave: Wave) -> Pace:
 def _newcomers(
     snapshot: RolloutSnapshot, wave: Wave, find_obstacle: ObstacleCheck, *, is_paced: bool
 ) -> tuple[list[str], list[str]]:
-    """Return the keys of new items of `wave` that join the target at once, and of those that start elsewhere.
+    """Return the keys of new items of `wave` that start at the target, and the keys of all other new items.
 
-    The latter start at the completed revision unless they are granted the target. Creating an instance does not change
-    a running one, so creation is not paced. Before the first revision has completed, no other revision exists to start
-    at. Until then an explicit policy paces creation, and the default policy does not (`is_paced`).
+    The other new items start at the completed revision unless they are granted the target. The creation of an instance
+    changes no running instance, so creation is not paced. Before the first revision has completed, a new item can start
+    only at the target. Until then an explicit policy paces creation, and the default policy does not (`is_paced`).
     """
     target, completed = snapshot.target(wave), snapshot.state.completed
     if completed is None and is_paced:

@@ -62,7 +62,7 @@ def _verdict_message(verdict: WindowVerdict) -> str:
 def format_closed_windows(closed: Sequence[ClosedWindow], until: datetime | None) -> str:
     """Return a sentence about the windows in `closed`.
 
-    If `until` is not None, it follows in UTC and in the zone of the first window.
+    If `until` is not None, the sentence also contains `until`, in UTC and in the zone of the first window.
 
     Example: `waits for window dba-hours (CHG-2210), opens 2026-11-23T08:00Z (Mon 09:00 Europe/Berlin)`.
     """

@@ -2,7 +2,7 @@
 
 `set_item` and `remove` change one item. `advance_to` advances the time. A heap holds the times at which an item changes
 by time alone: the end of a bake, or a deadline. `recount` computes the counters from scratch, as a check. All items of
-a collection are compared with the same targets. For other targets a new collection is built.
+a collection are compared with the same targets. If the targets change, the caller builds a new collection.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SortedKeys(Generic[_P]):
         """Yield the sort keys in order, lazily.
 
         The walk starts at the root of the heap and always yields the least entry that it has reached. Sorting all
-        entries would cost O(n log n), although `advance_to` reads one entry and a decision reads only the first ones.
+        entries would cost O(n log n), although `advance_to` reads one entry and a decision only the first entries.
         """
         reached = [(self._heap[0], 0)] if self._heap else []
         while reached:
@@ -88,7 +88,7 @@ class RolloutItem:
     is_new: bool = False
     """The item runs no revision yet."""
     is_isolated: bool = False
-    """The item never ran a revision, and creation is not paced. If the item fails, other items do not wait for it."""
+    """The item never ran a revision, and creation is not paced. If it fails, other items do not wait for it."""
     progress: ItemProgress = field(default_factory=ItemProgress)
     error: str = ""
     """Message of a write that failed and is not retried."""
@@ -99,7 +99,7 @@ class RolloutItem:
 
     @property
     def has_moved(self) -> bool:
-        """Return whether the item counts as moved. It does so from the grant on, before the grant is written."""
+        """Return whether the item counts as moved: from its grant on, even before the grant is written."""
         return self.updated or self.granted
 
     @property
@@ -113,11 +113,11 @@ class RolloutItem:
 
 
 class Counters(NamedTuple):
-    """Numbers of items in each state, for one wave or the sum of several."""
+    """Numbers of items in each state, for one wave or for several waves together."""
 
     total: int = 0
     updated: int = 0
-    """Items that run the target or were granted it, without the paused ones."""
+    """Items that run the target or were granted the target, without paused items."""
     settled: int = 0
     failed: int = 0
     healthy: int = 0
@@ -158,7 +158,7 @@ def item_state(item: RolloutItem, now: datetime, *, bake: timedelta, policy: Pol
 
     An item is settled when it runs the target, is healthy and, if it was granted, has baked. A granted item has failed
     when its write failed for good, it lost health more than `maxFlaps` times, or its deadline has passed. If an
-    isolated item fails, other items do not wait for it, and it does not count as failed.
+    isolated item fails, other items do not wait for this item, and this item does not count as failed.
     """
     eligible = not item.has_moved and item.held is None and item.blocked is None
     baked_at = deadline_at = None
@@ -314,13 +314,13 @@ class RolloutCollection:
 
     @property
     def next_change(self) -> datetime | None:
-        """Return the next time in UTC at which a bake ends or a deadline passes, or None if neither will happen."""
+        """Return the next time in UTC at which a bake ends or a deadline passes, or None if there is no such time."""
         return next(iter(self._moments), (None,))[0]
 
     def recount(self) -> bool:
-        """Replace the counters with new ones, counted from scratch, and return whether the old ones were equal.
+        """Count all items from scratch, and return whether the counters were correct before.
 
-        If they were not equal, this module has a bug.
+        If the counters were not correct, this module has a bug.
         """
         fresh = RolloutCollection(
             self.policy, {wave.name: wave.bake for wave in self.waves.values()}, salt=self._salt or ""
@@ -336,7 +336,7 @@ class RolloutCollection:
 def build_collection(
     policy: Policy, bakes: Mapping[str, timedelta], items: Iterable[RolloutItem], *, now: datetime, salt: str = ""
 ) -> RolloutCollection:
-    """Return a collection of `items` at the time `now`. `bakes` and `salt` are those of `RolloutCollection`."""
+    """Return a collection of `items` at the time `now`. `bakes` and `salt` are as in `RolloutCollection`."""
     collection = RolloutCollection(policy, bakes, salt=salt)
     collection.advance_to(now)
     for item in items:

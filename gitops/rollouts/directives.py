@@ -44,11 +44,11 @@ _ANNOTATION_KEYS: Final = frozenset(
 )
 """Keys of the annotations that this module reads.
 
-Most instances have none of them. For those, one set operation replaces the parsing.
+Most instances have none of these annotations. For such an instance, one set operation replaces the parsing.
 """
 
 MAX_BREAK_GLASS_DURATION: Final = timedelta(hours=4)
-"""Longest time from the first observation of a break-glass to its end. If the end is later, it is ineffective."""
+"""Longest time from the first observation of a break-glass to its end. With a later end it is ineffective."""
 _MINUTE_FORMAT: Final = "%Y-%m-%dT%H:%MZ"
 _UNKNOWN_PERSON: Final = "an unknown person"
 
@@ -75,7 +75,7 @@ class Directives:
         """Return the directives for the object with this manifest in Git and this live object.
 
         An annotation in `manifest` wins over the same annotation on `live`. If only Levelgate manages an annotation on
-        `live`, it came from Git earlier, so it does not count.
+        `live`, the annotation came from Git earlier. Such an annotation does not count.
         """
         if _ANNOTATION_KEYS.isdisjoint(_annotations(manifest)) and _ANNOTATION_KEYS.isdisjoint(_annotations(live)):
             return NO_DIRECTIVES
@@ -117,11 +117,11 @@ class Directives:
 
     @property
     def end_times(self) -> tuple[datetime, ...]:
-        """Return the times in UTC at which the hold, suspension and break-glass end, as far as they are known."""
+        """Return the known end times in UTC of the hold, the suspension and the break-glass."""
         return tuple(filter(None, (self.hold_until, self.suspend_until, self.break_glass_until)))
 
     def active_hold(self, policy: Policy, now: datetime, *, since: datetime, subject: str = "") -> Cause | None:
-        """Return the cause of the hold, or None if no hold is set or it has ended at `now`.
+        """Return the cause of the hold, or None if no hold is set or the hold has ended at `now`.
 
         A hold lasts at most for `maxHold` of `policy`.
 
@@ -139,7 +139,7 @@ class Directives:
         return Cause(Reason.HELD, message, until=ends)
 
     def active_suspension(self, now: datetime, subject: str = "") -> Cause | None:
-        """Return the cause of the suspension, or None if no suspension is set or it has ended at `now`.
+        """Return the cause of the suspension, or None if no suspension is set or the suspension has ended at `now`.
 
         `subject` is the opening of the message, such as `source platform is`.
         """
@@ -150,7 +150,7 @@ class Directives:
         return Cause(Reason.SUSPENDED, message, until=self.suspend_until)
 
     def windows_overridden_until(self, since: datetime) -> datetime | None:
-        """Return the end of the break-glass in UTC, or None if none is set or it was ineffective at `since`.
+        """Return the end of the break-glass in UTC, or None if no break-glass was effective at `since`.
 
         `since` is the time of the first observation of the break-glass.
         """
@@ -159,7 +159,8 @@ class Directives:
     def break_glass_refusal(self, since: datetime, now: datetime) -> str:
         """Return the reason why the break-glass is ineffective at `now`.
 
-        Return an empty string if the break-glass is effective or not set. `since` is the time of its first observation.
+        Return an empty string if the break-glass is effective or not set. `since` is the time of the first observation
+        of the break-glass.
         """
         if not self.break_glass_reason:
             return ""
@@ -210,13 +211,14 @@ def first_seen_at(instance: Object | None, name: str, value: str) -> datetime | 
 def requester_of(record: Object, key: str, name_key: str = well_known.REQUESTED_BY) -> str:
     """Return the author of the annotation `key`.
 
-    That is the value of the annotation `name_key`, or the field manager that last wrote `key` if `name_key` is empty.
+    The author is the value of the annotation `name_key`. If `name_key` is empty, the author is the field manager that
+    last wrote `key`.
     """
     return annotation(record, name_key) or next(reversed(annotation_managers(record, key)), _UNKNOWN_PERSON)
 
 
 def _is_set_by_others(live: Object, key: str) -> bool:
-    """Return whether `live` has the annotation `key`, and not only Levelgate's own field manager manages it."""
+    """Return whether `live` has the annotation `key`, unless Levelgate is its only field manager."""
     is_set = key in (live["metadata"].get("annotations") or {})
     return is_set and (not (managers := annotation_managers(live, key)) or set(managers) != {CONTENT_MANAGER})
 

@@ -39,7 +39,7 @@ class ItemProgress:
     running_since: _Moment | None = None
     """Time since which the clock runs, or None while it is paused."""
     levels: int = 0
-    """Number of levels that are ready, counted from the first."""
+    """Number of consecutive ready levels, counted from the first level."""
 
     @classmethod
     def start(cls, now: datetime) -> ItemProgress:
@@ -58,7 +58,10 @@ class ItemProgress:
             return cls.start(now)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the progress as JSON, without empty fields: times in RFC 3339, `spent` as an ISO 8601 duration."""
+        """Return the progress as JSON, without empty fields.
+
+        Times are in RFC 3339. `spent` is an ISO 8601 duration.
+        """
         fields = msgspec.to_builtins(self)
         return {key: fields[name] for key, name in _STORED_FIELDS.items() if getattr(self, name)}
 
@@ -100,5 +103,5 @@ class ItemProgress:
         return self.spent if self.running_since is None else self.spent + (now - self.running_since)
 
     def overdue_after(self, deadline: timedelta) -> datetime | None:
-        """Return the last time in UTC at which the clock has not passed `deadline`, or None while it is paused."""
+        """Return the time in UTC at which the clock reaches `deadline`, or None while the clock is paused."""
         return None if self.running_since is None else self.running_since + deadline - self.spent

@@ -28,8 +28,9 @@ def observe_item(
     """Return `item` with the state and progress that the plan of its instance shows.
 
     If the plan has an error, or the instance does not fit the schema of the target, the item counts as held. So the
-    rollout does not wait for it. If a person has deleted the object of the instance, the nodes decide about the item. A
-    move would not restore the object, but healing does. The item bakes again, because the status is lost.
+    rollout does not wait for the item. If a person has deleted the object of the instance, the state of the item is
+    computed from its nodes. A move would not restore the object, but healing does. The item bakes again, because the
+    status of the instance is lost.
 
     Args:
         item: item with labels, priority, grant, hold and closed gate.
@@ -89,7 +90,7 @@ def read_progress(plan: ApplySetPlan, target: TargetRevision, now: datetime) -> 
 def progress_to_dict(rollout_item: RolloutItem, target: TargetRevision, policy: Policy) -> dict[str, Any]:
     """Return the progress of an item as JSON for the status of its instance.
 
-    The field `deadline` is the time in UTC at which the item fails. It is absent while the clock is paused.
+    The field `deadline` is the time in UTC at which the item fails. This field is absent while the clock is paused.
     """
     deadline_at = rollout_item.progress.overdue_after(policy.progress_deadline)
     deadline = {"deadline": timestamp(deadline_at)} if deadline_at else {}

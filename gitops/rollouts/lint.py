@@ -1,9 +1,9 @@
 """Lint of policies: open time, equally specific policies, instances without a wave, selectors without a match.
 
 `availability` of the default policy requires a minimum of open time in every period of the coming year. Only open
-intervals of a minimum length count. Two sorts of periods are computed. Some begin where an interval ends or becomes too
-short. The others end where an interval begins or becomes long enough. The period with the least open time is one of
-the computed periods.
+intervals of a minimum length count. Two sorts of periods are computed. Periods of the first sort begin where an open
+interval ends or becomes too short. Periods of the second sort end where an open interval begins or becomes long enough.
+The period with the least open time is one of the computed periods.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class PolicyLintResult:
     problems: tuple[Problem, ...]
     """Problems with policies that are equally specific for an instance. Such an instance does not move."""
     warnings: tuple[Problem, ...]
-    """Warnings about instances that fit no declared wave, or several."""
+    """Warnings about instances that fit no declared wave, or more than one declared wave."""
 
 
 def lint_policies(policies: Collection[Policy], rendering: Rendering) -> PolicyLintResult:

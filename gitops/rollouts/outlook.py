@@ -1,4 +1,4 @@
-"""Outlook of a rollout for reports: the cause of each item that is not settled, its queue position and earliest start.
+"""Outlook of a rollout for reports: cause, queue position and earliest start of each item that is not settled.
 
 A forecast contains only future times. A time that is computed from the present would change in every reconciliation. So
 the record of the rollout would be written in every reconciliation.
@@ -218,7 +218,8 @@ class _WaveView:
     def _in_flight_wait(self, item: RolloutItem) -> Cause | None:
         """Return the cause of `item`, which has moved.
 
-        Return None if the item is settled, or if it is an isolated item that failed. Its nodes report that failure.
+        Return None if the item is settled. Also return None if the item is isolated and has failed, because the nodes
+        of the item report the failure.
         """
         state = self.collection.state_of(item.key)
         if state.is_settled or (state.is_passed_over and not item.is_passed_over):
@@ -253,7 +254,7 @@ class _WaveView:
         )
 
     def _obstacle_wait(self, item: RolloutItem, position: QueuePosition, start: datetime | None) -> Cause | None:
-        """Return the cause, other than pace, of `item`, which has not moved, or None if only pace keeps it.
+        """Return the cause, other than pace, that keeps `item` from moving, or None if only pace keeps the item.
 
         If several causes apply, return the one that a person should see first.
         """
@@ -296,7 +297,7 @@ class _WaveView:
         counters, moment = self.wave_items.counters, begin
         moved_count = counters.updated
         starts: dict[str, datetime] = {}
-        # The end of items that start at the present is unknown, so each settles without advancing the time.
+        # The end of items that start at the present is unknown, so the time does not advance for them.
         untimed_moves = 0
         while True:
             for key in islice(keys_to_start, max(0, self.snapshot.limit(self.wave, counters) - moved_count)):

@@ -1,7 +1,8 @@
 """A `PropagationPolicy` as a value, the default policy, and the choice between policies.
 
-The most specific policy alone governs an instance. Fields of other policies are not inherited. Every instance is in
-exactly one wave. If an instance fits no declared wave, or several, it is in the last wave, `rest`.
+The most specific policy alone governs an instance. A policy inherits no field of a less specific policy. Every instance
+is in exactly one wave. If an instance fits no declared wave, or more than one, the instance is in the last wave,
+`rest`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from renderer.frozen import dataclass
 from renderer.label_selector import LabelSelector
 
 REST_WAVE: Final = "rest"
-"""The wave of instances that fit no declared wave, or several."""
+"""The wave of instances that fit no declared wave, or more than one declared wave."""
 
 ALL_WAVE: Final = "all"
 """The only wave of a policy that declares no waves."""
@@ -93,8 +94,8 @@ class PolicySelector:
     def rank(self, definition: str) -> tuple[int, bool]:
         """Return the specificity of the selector for `definition`. A higher rank is more specific.
 
-        The exact name of the definition ranks above a pattern, and a pattern ranks above an empty `rgds`. Of two
-        selectors that are equal in this, one with `instances` ranks above one without.
+        The exact name of the definition ranks above a pattern, and a pattern ranks above an empty `rgds`. If two
+        selectors are equal by this rule, a selector with `instances` ranks above a selector without `instances`.
         """
         by_name = 2 if definition in self.rgds else 1 if self.rgds else 0
         return by_name, self.instances is not None
@@ -102,14 +103,14 @@ class PolicySelector:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """Instances of a rollout that move before those of the next wave."""
+    """Instances of a rollout that move before the instances of the next wave."""
 
     name: str
     selector: LabelSelector = field(default_factory=LabelSelector)
     shape: Shape | None = None
-    """Shape of the wave. If it is None, the shape of the policy applies."""
+    """Shape of the wave. None means that the shape of the policy applies."""
     bake: timedelta | None = None
-    """Bake time of the wave. If it is None, the bake time of the policy applies."""
+    """Bake time of the wave. None means that the bake time of the policy applies."""
     windows: tuple[str, ...] = ()
     """Names of windows that must be open before an instance of the wave moves."""
 
@@ -133,7 +134,7 @@ class Rollback:
     """Rules for a rollback, a rollout to content that an older revision had."""
 
     shape: Shape | None = None
-    """Shape of every wave. If it is None, the shape of the wave applies."""
+    """Shape of every wave in a rollback. None means that each wave keeps its own shape."""
     skip_bake: bool = True
     ignore_approvals: bool = True
 
@@ -198,7 +199,7 @@ class Policy:
 
     @property
     def all_waves(self) -> tuple[Wave, ...]:
-        """Return the declared waves in order and then the wave `rest`, or only the wave `all` if none is declared."""
+        """Return the declared waves in order and then the wave `rest`, or only `all` if no wave is declared."""
         return (*self.waves, Wave(REST_WAVE)) if self.waves else (Wave(ALL_WAVE),)
 
     def rollout_of(self, definition: str) -> str:
@@ -206,11 +207,11 @@ class Policy:
         return definition if self.selector.instances is None else f"{definition}.{self.name}"
 
     def bake_of(self, wave: Wave) -> timedelta:
-        """Return the bake time of `wave`, or that of the policy if the wave has none."""
+        """Return the bake time of `wave`, or the bake time of the policy if the wave has no bake time."""
         return self.bake if wave.bake is None else wave.bake
 
     def shape_of(self, wave: Wave) -> Shape:
-        """Return the shape of `wave`, or that of the policy if the wave has none."""
+        """Return the shape of `wave`, or the shape of the policy if the wave has no shape."""
         return self.shape if wave.shape is None else wave.shape
 
     def with_pace(self, shape: Shape) -> Policy:
@@ -242,7 +243,7 @@ class Policy:
         return matching[0] if len(matching) == 1 else REST_WAVE
 
     def find_stragglers(self, instances: Mapping[str, Mapping[str, str]]) -> list[Problem]:
-        """Return a warning for each instance that fits no declared wave, or several.
+        """Return a warning for each instance that fits no declared wave, or more than one declared wave.
 
         `instances` are the labels by key of the instance.
         """

@@ -45,7 +45,7 @@ class QueuePosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BlockingItem:
-    """Item that other items wait for."""
+    """Item that blocks items of a wave, with the reason and the end of its own cause."""
 
     name: str
     reason: str
@@ -56,7 +56,7 @@ class BlockingItem:
 
 @dataclass(frozen=True, slots=True)
 class StartForecast:
-    """Lower bound for the starts of the items from one place of a wave on."""
+    """Lower bound for the start of each item that is at `place` of a wave or after it."""
 
     place: int
     """First place to which the bound applies, counted from 1."""
@@ -69,7 +69,7 @@ class WaveForecast:
     """Blocking items and earliest starts for the items of a wave that have not moved."""
 
     others: tuple[BlockingItem, ...] = ()
-    """First of the items that all items of the wave wait for."""
+    """First blocking items: every item of the wave waits for each of these items."""
     starts: tuple[StartForecast, ...] = ()
     """Earliest starts by place, in order."""
 

@@ -1,8 +1,9 @@
-"""Requests of people to a rollout: halt, resume, approve. Each yields a new state, with a decision in the state's log.
+"""Requests of people to a rollout: halt, resume, approve.
 
-A request is an annotation on the record of the rollout. So a person with the RBAC verb `patch` on the record can make
-requests. Each request is carried out or rejected once: the write that records the result removes the annotation. Halts
-are applied last. If a halt and a resume arrive together, the halt wins.
+A request yields a new state of the rollout, with a decision in the log of that state. A request is an annotation on the
+record of the rollout. So a person with the RBAC verb `patch` on the record can make requests. Each request is carried
+out or rejected once, because the write that records the result removes the annotation. Halts are applied last. If a
+halt and a resume arrive together, the halt wins.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from renderer.frozen import dataclass
 REQUEST_ACTIONS: Final = (well_known.PROPOSED, well_known.RESUME, well_known.APPROVE, well_known.HALT)
 """Keys of the annotations that are requests, in the order of execution.
 
-The reviewer of pull requests writes `well_known.PROPOSED`. People write the others.
+The reviewer of pull requests writes `well_known.PROPOSED`. People write the other annotations.
 """
 
 REQUEST_KEYS: Final = (*REQUEST_ACTIONS, well_known.APPROVE_REASON, well_known.REQUESTED_BY)
@@ -64,7 +65,8 @@ class RolloutRequest:
 def parse_requests(record: Object) -> tuple[RolloutRequest, ...]:
     """Return the requests on the record of a rollout, in the order of execution.
 
-    An annotation with an empty value is also a request. It is rejected, so that its author gets an answer.
+    An annotation with an empty value is also a request. A request without a value is rejected, so that its author gets
+    an answer.
     """
     present_keys = [key for key in REQUEST_ACTIONS if key in (record["metadata"].get("annotations") or {})]
     return tuple(
@@ -114,7 +116,7 @@ def apply_requests_blind(
 ) -> RolloutState:
     """Return `state` after `rollout_requests` to a rollout whose instances cannot be read.
 
-    A halt and the result of a proposed revert need no instances, so they are applied. Other requests are rejected.
+    A halt and the result of a proposed revert need no instances, so both are applied. All other requests are rejected.
     """
     for request in rollout_requests:
         if request.key in {well_known.PROPOSED, well_known.HALT}:
@@ -217,8 +219,9 @@ def check_approval_point(points: Sequence[str], after: str, by: str) -> None:
 def record_proposal(state: RolloutState, text: str, *, now: datetime) -> RolloutState:
     """Return `state` with the result of a proposed revert stored on the halt of its target.
 
-    `text` is the value of the annotation, of which the first `MAX_TEXT_CHARACTERS` characters count. It names the
-    target, then the URL of the pull request or the reason why none was opened. An example is `r13 https://...`.
+    `text` is the value of the annotation, of which the first `MAX_TEXT_CHARACTERS` characters count. The text contains
+    the name of the target, then the URL of the pull request or the reason why no pull request was opened. An example is
+    `r13 https://...`.
 
     If no halt of that target waits for a proposed revert, return `state` unchanged.
     """

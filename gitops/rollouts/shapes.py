@@ -26,7 +26,7 @@ class CountOrPercent:
     def parse(cls, amount: int | str) -> CountOrPercent:
         """Return the value of `amount` in a policy, such as `3` or `25%`.
 
-        Raises: ValueError if `amount` is another text, a negative number or more than 100 %.
+        Raises: ValueError if `amount` is not a number or a percentage, is negative, or is more than 100 %.
         """
         if isinstance(amount, str):
             match = _PERCENT.fullmatch(amount)
@@ -103,8 +103,8 @@ def frontier(shape: Shape, settled: int, total: int, *, sliding: bool = False) -
     """Return F(s): how many of `total` items may be in flight or settled while `settled` have settled.
 
     If `sliding` is false, a batch starts after the whole previous batch has settled. If `sliding` is true, each settled
-    item lets further items move at once. Both give the same number at the end of each batch. A true `sliding` never
-    gives a lower number.
+    item lets further items move at once. Both values of `sliding` give the same number at the end of each batch. A true
+    `sliding` never gives a lower number.
     """
     match shape:
         case Unpaced():

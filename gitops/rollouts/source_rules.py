@@ -1,9 +1,9 @@
 """Rules of a source: its windows and policies in force.
 
 Broken input never opens a window. If a rule is invalid, or in an unreadable file, its last accepted version stays in
-force. If it has no accepted version, no change starts in the source. Therefore the accepted rules are stored in the
-cluster, together with the reason why the source is closed. So they survive a restart with an empty cache, and the plans
-of other sources can read them.
+force. If the rule has no accepted version, the source is closed: no change starts in the source. Therefore the accepted
+rules are stored in the cluster, together with the reason why the source is closed. So the rules survive a restart with
+an empty cache. The plans of other sources can read the stored rules too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SourceRules:
     windows: Mapping[str, Window]
     policies: tuple[Policy, ...] = ()
     closed_reason: str = ""
-    """Reason why no change of the source may start, such as an unreadable rule. It is empty if changes may start."""
+    """Reason why no change of the source may start, such as an unreadable rule, or empty if changes may start."""
     problems: tuple[Problem, ...] = ()
     accepted: StoredRules = field(default_factory=dict)
     """The rules in force as JSON, to store in the cluster."""
@@ -104,7 +104,7 @@ def resolve_rules(catalog: Catalog, stored: StoredRules) -> SourceRules:
 def _find_kept_rules(
     catalog: Catalog, stored: StoredRules, broken: Mapping[RuleKey, SourceLocation]
 ) -> dict[RuleKey, DeclaredObject]:
-    """Return the rules in `stored` that stay in force because they are in `broken`, or their file cannot be read."""
+    """Return each rule in `stored` that stays in force because `broken` contains it or its file cannot be read."""
     declared_keys = set(map(_rule_key, catalog.rules))
     return {
         key: rule
@@ -155,7 +155,7 @@ def _closed_reason(
 
 
 def find_unobeyed(catalog: Catalog) -> Iterator[Problem]:
-    """Yield a problem for each object of a fleet, such as a Placement, in `catalog`, whose source serves no fleet."""
+    """Yield a problem for each fleet object, such as a Placement, in the `catalog` of a source without a fleet."""
     for declared in catalog.destinations:
         kind = declared.group_kind.kind
         message = (
@@ -175,7 +175,7 @@ def restore_rules(source: str, stored: StoredRules) -> SourceRules:
 def unread_source_rules(source: str, stored: StoredRules) -> SourceRules:
     """Return the rules in `stored` for a source that this process has not read yet.
 
-    If `stored` is empty, the source is closed, because it may have rules in Git.
+    If `stored` is empty, the source is closed, because the source may have rules in Git.
     """
     if stored:
         return restore_rules(source, stored)

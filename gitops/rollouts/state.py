@@ -18,14 +18,14 @@ from gitops.timestamps import timestamp
 from renderer.frozen import dataclass
 
 MAX_DECISIONS: Final = 50
-"""Limit of decisions in the log of a rollout. The oldest are dropped first."""
+"""Limit of decisions in the log of a rollout. The oldest decisions are dropped first."""
 CONTROLLER: Final = "levelgate"
 OVERRIDDEN: Final = "overridden"
 """Decision to bypass a closed window by a break-glass."""
 HALTED: Final = "halted"
 """Decision that no further item moves to a target."""
 PROPOSED: Final = "proposed"
-"""Decision about the revert that a halt was to propose: its pull request, or the reason why there is none."""
+"""Decision about a proposed revert: its pull request, or the reason why no pull request was opened."""
 ANY_TARGET: Final = 0
 """Target of a halt that applies to every target."""
 MAX_TEXT_CHARACTERS: Final = 500
@@ -35,7 +35,7 @@ _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class RequestRefused(GitopsError):
-    """Rejection of a request of a person. The text says why the request cannot be carried out."""
+    """Rejection of a request of a person. The text is the reason why the request cannot be carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Revert:
 class Halt:
     """Stop of a rollout: no further item moves to `target` until a person resumes the rollout.
 
-    A halt does not apply to a new target.
+    A halt does not apply to a new target, unless `target` is `ANY_TARGET`.
     """
 
     target: int
@@ -88,7 +88,7 @@ class Halt:
     by: str
     why: str
     revert: Revert | None = None
-    """Result of the proposed revert, or None if the policy does not propose one."""
+    """Result of the proposed revert, or None if the policy does not propose reverts."""
 
     def __str__(self) -> str:
         description = f"r{self.target} is halted since {timestamp(self.since)} by {self.by}: {self.why}"
@@ -182,12 +182,13 @@ class RolloutState:
     of: str = ""
     """Kind of the definition, and the name of the policy if the policy selects instances.
 
-    It identifies the rollout after the definition gets a new name. It is empty in records of earlier versions.
+    The text identifies the rollout after the definition gets a new name. In records of earlier versions the text is
+    empty.
     """
 
     @property
     def is_completed(self) -> bool:
-        """Return whether every wave has completed its target and that target is the completed one."""
+        """Return whether every wave has completed its target, and the target is the same as `completed`."""
         return all(self.completed == target == self.passed.get(name) for name, target in self.targets.items())
 
     def halt_of(self, target: TargetRevision) -> Halt | None:
@@ -203,8 +204,8 @@ class RolloutState:
     ) -> RolloutState:
         """Return the state with the report fields `waves`, `points` and `externals`.
 
-        `externals` are the names of the external facts that are true at `now`. If a fact was true before, it keeps its
-        time.
+        `externals` are the names of the external facts that are true at `now`. If a fact was true before, the fact
+        keeps its time.
         """
         since = {name: self.externals.get(name, now) for name in sorted(externals)}
         return replace(self, waves=waves, points=tuple(points), externals=since)
@@ -223,9 +224,9 @@ class RolloutState:
 
         Each text is cut after `MAX_TEXT_CHARACTERS` characters. Only the newest `MAX_DECISIONS` decisions are kept.
 
-        If a decision of the controller, or one under a break-glass, is in the log already, it is not appended again.
-        After a process was killed between the record and the action, it repeats the decision. If the record changed
-        each time, a process that is killed repeatedly would never get beyond writing the record.
+        If the log already contains a decision of the controller, or a decision under a break-glass, this decision is
+        not appended again. A process that was killed between the record and the action repeats the decision after its
+        restart. If each repetition changed the record, a process that is killed repeatedly would never act.
         """
         shortened = [
             replace(

@@ -28,9 +28,9 @@ def assign_targets(policy: Policy, state: RolloutState, target: TargetRevision, 
 
     If `target` is halted and the policy has `onHalt: RollBack`, all waves switch to the last completed revision.
     Otherwise, with `onNewRevision: Supersede`, all waves switch to `target` at once. With `Finish` or `Pipeline`, a
-    wave keeps its target until it has completed the target or is halted there. Then it takes the target that the
-    previous wave has completed or has now. The first wave takes `target` if no more than `pipelineMax` revisions would
-    then be in flight. With `Finish` the limit is 1.
+    wave keeps its target until the wave has completed this target, or this target is halted. Then the wave gets the
+    target that the previous wave has completed or has now. The first wave gets `target` if no more than `pipelineMax`
+    revisions would then be in flight. With `Finish`, the limit is 1 revision.
     """
     halt = state.halt_of(target)
     if halt and policy.on_halt is OnHalt.ROLL_BACK and state.completed and state.completed.revision != target.revision:
@@ -71,8 +71,8 @@ def _assign_in_order(policy: Policy, state: RolloutState, newest_revision: Targe
     """Return the target of each wave for `Finish` and `Pipeline`."""
     max_in_flight = policy.pipeline_max if policy.on_new_revision is OnNewRevision.PIPELINE else 1
     first, *others = (wave.name for wave in policy.all_waves)
-    # In flight are the targets that later waves have yet to complete, and the target that the first wave has completed,
-    # which the later waves take next.
+    # The revisions in flight are the targets that later waves have yet to complete, and the target that the first wave
+    # has completed. The later waves get that target next.
     in_flight = {state.targets[name] for name in others if not _is_free(state, name)}
     if in_flight and (passed_target := state.passed.get(first)):
         in_flight.add(passed_target)
@@ -90,7 +90,7 @@ def _assign_in_order(policy: Policy, state: RolloutState, newest_revision: Targe
 
 
 def _is_free(state: RolloutState, wave: str) -> bool:
-    """Return whether `wave` may take a new target: it has completed its target, is halted there, or has no target."""
+    """Return whether `wave` may get a new target, because its target is missing, completed or halted."""
     target = state.targets.get(wave)
     return target is None or state.passed.get(wave) == target or state.halt_of(target) is not None
 

@@ -1,8 +1,9 @@
 """The last reconciliation as one value, the only source of metrics and pages.
 
-It holds the records and the sentences of `levelgate status`, `windows` and `explain`. It is made at most once for each
-reconciliation, when a person or Prometheus first asks. Reads of the cluster are answered from memory, so that viewers
-cause no request. Records that the reconciliation wrote at its end were not read again, so this module computes them.
+The value holds the records and the sentences of `levelgate status`, `windows` and `explain`. The value is made at most
+once for each reconciliation, at the first request of a person or of Prometheus. Reads of the cluster are answered from
+memory, so that viewers cause no request. Records that the reconciliation wrote at its end were not read again, so this
+module computes them.
 """
 
 from __future__ import annotations

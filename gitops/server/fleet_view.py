@@ -157,7 +157,7 @@ class FleetView:
 
 @dataclass(eq=False, slots=True)
 class _ViewObserver:
-    """Observer that informs viewers and another observer (`gitops.daemon.fleet_environment.ClusterObserver`)."""
+    """Observer that informs viewers and a further observer (`gitops.daemon.fleet_environment.ClusterObserver`)."""
 
     observer: ClusterObserver
     monitor: Monitor

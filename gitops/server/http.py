@@ -55,7 +55,7 @@ _RETRY_MILLISECONDS: Final = 3000
 
 
 class ListenError(GitopsError):
-    """Error of an address at which the process cannot listen. The text gives the reason, and what to do."""
+    """Error of an address at which the process cannot listen. The text contains the reason and advice."""
 
 
 @dataclass
@@ -134,7 +134,7 @@ class HttpServer:
         return _html_response(await page.render_overview(self.fleet.monitor_of(row.name), query, row))
 
     async def _serve_instance(self, request: web.Request) -> web.Response:
-        """Serve the page of an instance. A path without a cluster means the hub's own."""
+        """Serve the page of an instance. A path without a cluster means the hub's own cluster."""
         match = dict(request.match_info)
         monitor = self._find_monitor(match.pop("cluster", None))
         html = await page.render_instance(monitor, **match) if monitor else None

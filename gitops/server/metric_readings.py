@@ -13,7 +13,7 @@ from gitops.server.monitor import Monitor
 from renderer.frozen import dataclass
 
 ResponseCounts = Callable[[], Mapping[tuple[str, int], int]]
-"""Function that returns the number of responses of the API server, by verb and status, or status 0 without one."""
+"""Function that returns the number of responses of the API server, by verb and status (0 for no response)."""
 
 QueueState = Callable[[], tuple[int, float]]
 """Function that returns the number of keys that wait in the work queue, and for how many seconds the oldest waits."""
@@ -39,11 +39,11 @@ class FleetReadings(Protocol):
     """Sources of the metrics of a fleet, read at each scrape."""
 
     def clusters(self) -> Mapping[ClusterName, ClusterReadings]:
-        """Return the readings of the declared clusters, without the hub's own."""
+        """Return the readings of the declared clusters, without the hub's own cluster."""
         ...
 
     def states(self) -> Mapping[ClusterName, ReachState]:
-        """Return the state of every cluster, the hub's own included."""
+        """Return the state of every cluster, including the hub's own cluster."""
         ...
 
 

@@ -99,7 +99,7 @@ class Metrics:
         queue: QueueState = lambda: (0, 0.0),
         fleet: FleetReadings | None = None,
     ) -> None:
-        # Creation times of counters are left out: process_start_time_seconds tells the same.
+        # Creation times of counters are omitted, because process_start_time_seconds contains the same time.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._labels = ClusterLabels() if fleet else None
@@ -142,7 +142,7 @@ class Metrics:
             self._failures.labels(*self.work.labels, stage)
 
     def work_on(self, cluster: ClusterName) -> WorkMetrics:
-        """Return the counters of a cluster. Reading Git counts as work on the hub's own."""
+        """Return the counters of a cluster. Reading Git counts as work on the hub's own cluster."""
         return WorkMetrics(self._seconds, self._failures, self._writes, self._drift, self._cluster_labels(cluster))
 
     def _cluster_labels(self, cluster: ClusterName) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ class Metrics:
 
 @dataclass(eq=False)
 class _Gauges(Collector):
-    """Collector of gauges. `refresh` takes the readings, and `collect` returns them."""
+    """Collector of gauges. `refresh` stores the readings, and `collect` returns their metrics."""
 
     hub: ClusterReadings
     fleet: FleetReadings | None
@@ -170,7 +170,7 @@ class _Gauges(Collector):
     _families: tuple[Metric, ...] = ()
 
     async def refresh(self, now: datetime) -> None:
-        """Take the readings at the time `now`, in the event loop."""
+        """Store the readings at the time `now`, in the event loop."""
         readings = {LOCAL_CLUSTER: self.hub, **(self.fleet.clusters() if self.fleet else {})}
         self._read = {name: (reading, await reading.monitor.dashboard()) for name, reading in readings.items()}
         self._now = now

@@ -48,7 +48,7 @@ class PassLine:
         return not self.done and not self.failed
 
     def merge(self, previous: PassLine | None) -> PassLine:
-        """Return `previous` and this line as one if neither changed anything and both found the same.
+        """Return `previous` and this line as one line if both are idle with the same commits and tally.
 
         Otherwise return this line.
         """
@@ -96,7 +96,7 @@ class Monitor:
     stands_by: Callable[[], bool] = lambda: False
     """Function that returns whether another process is known to lead."""
     refused: Callable[[], str] = str
-    """Function that returns why the present configuration file is not in force, or an empty string if it is."""
+    """Function that returns why the present configuration file is not in force, or an empty string if the file is."""
     passes: deque[PassLine] = field(default_factory=lambda: deque(maxlen=MAX_PASS_LINES))
     longest_hold_seconds: Callable[[], float] = lambda: 0.0
     """Function that returns the longest time, in seconds, for which the event loop stood still."""
@@ -116,7 +116,7 @@ class Monitor:
 
     @contextmanager
     def stage(self, name: str, /, **_about: str) -> Iterator[None]:
-        """Time a reconciliation (`gitops.instrumentation.Stage`). Stages inside one are not timed here."""
+        """Time a reconciliation (`gitops.instrumentation.Stage`). Its inner stages are not timed here."""
         if name not in {"pass", "part"}:
             yield
             return
@@ -131,7 +131,7 @@ class Monitor:
 
     @property
     def longest_pass_seconds(self) -> float:
-        """Seconds since the oldest reconciliation in flight began, or 0 without one."""
+        """Seconds since the oldest reconciliation in flight began, or 0 without a reconciliation in flight."""
         return self.elapsed() - min(self._start_times) if self._start_times else 0.0
 
     def record_pass(self, result: ReconcileResult) -> None:
@@ -149,7 +149,7 @@ class Monitor:
     async def dashboard(self) -> Dashboard | None:
         """Return the dashboard of the last reconciliation, or None before the first one.
 
-        A thread makes it, once for all viewers, because with thousands of instances that takes a second.
+        A thread makes the dashboard, once for all viewers, because it takes a second with thousands of instances.
         """
         async with self._dashboard_lock:
             last = self._last_result and (self._last_result.latest() if self._last_result.latest else self._last_result)

@@ -1,7 +1,7 @@
 """The status page as HTML, from the state of the monitor. It is read-only, and all texts from outside are escaped.
 
-Lists are cut into pages and pictures are bounded, so that a page for ten thousand instances is not much larger than one
-for ten.
+Lists are cut into pages, and pictures are bounded. So a page for ten thousand instances is not much larger than a page
+for ten instances.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class PageQuery:
     text: str
     """Part of the instance's title, in any case."""
     state: str
-    """State of instances, or an empty string for all."""
+    """State of instances, or an empty string for all states."""
     source: str
     instances: int
-    """Page number of the list of instances, or on the page of a fleet of the list of clusters."""
+    """Page number of the list of instances. On the page of a fleet, it is the page number of the list of clusters."""
     causes: int
     """Page number of the list of causes."""
 

@@ -41,7 +41,8 @@ class BodyReader:
     async def read(self, request: web.Request) -> bytes:
         """Return the whole body.
 
-        Raises: HTTPRequestEntityTooLarge, HTTPRequestTimeout, and HTTPServiceUnavailable where too much is in flight.
+        Raises: HTTPRequestEntityTooLarge, HTTPRequestTimeout, and HTTPServiceUnavailable if too many bodies are in
+        flight.
         """
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise _too_large_error(request.content_length or 0)
@@ -101,7 +102,8 @@ class WebhookEndpoint:
     async def handle_request(self, request: web.Request) -> web.Response:
         """Handle a request at `PATH`.
 
-        The rate limit follows the signature and counts only verified calls. So an unverified sender cannot use it up.
+        The rate limit follows the signature and counts only verified calls. So an unverified sender cannot exhaust this
+        limit.
         """
         name = request.match_info["provider"]
         provider, file = webhooks.PROVIDERS.get(name), self.secrets().get(name)

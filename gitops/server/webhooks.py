@@ -1,8 +1,8 @@
 """Webhooks of forges: signed notifications of a change. The only effect is an early fetch of the repository's sources.
 
-Only the repository in a body is read, and it only selects sources of the configuration.
-Signatures are verified on the raw body, in constant time, before it is parsed. Sources: GitHub, "Validating webhook
-deliveries"; GitLab, "Webhooks"; Gitea, "Webhooks"; Bitbucket, "Manage webhooks"; RFC 2104.
+Only the URLs of the repository in a body are read. These URLs only select sources of the configuration. Signatures are
+verified on the raw body, in constant time, before the body is parsed. Sources: GitHub, "Validating webhook deliveries";
+GitLab, "Webhooks"; Gitea, "Webhooks"; Bitbucket, "Manage webhooks"; RFC 2104.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Search for the next change of a conjunction of open states, from edge to edge, with a cache.
 
-A state function returns whether a target is open at an instant, according to the windows of one source. The target is
-open while all state functions return open.
+A state function returns whether a target is open at an instant, according to the windows of one source. An edge is an
+instant at which the result of a state function may change. The target is open while all state functions return open.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from renderer.frozen import dataclass
 _MAX_EDGES: Final = 10_000
 """Limit of edges that one search visits.
 
-At the limit the search returns the instant that it has reached. Until that instant nothing changes.
+At the limit, the search returns the instant that it has reached. Until that instant, the conjunction does not change.
 """
 
 _MAX_TIME: Final = datetime.max.replace(tzinfo=UTC)
@@ -50,14 +50,14 @@ class ChangeCache:
     ) -> datetime | None:
         """Return the result of the function `find_next_change`.
 
-        If `now` is between the start and the result of the last search, that search is used or continued.
+        If `now` is between the start and the result of the last search, the result is used, or the search is continued.
         """
         if not self.since <= now < (self.change or self.reached):
             self.since = self.reached = now
         elif self.change:
             return self.change
         self.reached, self.change = _find_change(state_functions, self.reached, now + HORIZON)
-        if self.change == self.reached:  # The search ended at `_MAX_EDGES`, so the next one starts from its own `now`.
+        if self.change == self.reached:  # The search ended at `_MAX_EDGES`, so the next search starts at `now`.
             self.since = _MAX_TIME
         return self.change
 
@@ -74,8 +74,8 @@ def change_cache_for(_state_inputs: tuple[tuple[object, ...], ...]) -> ChangeCac
 def find_next_change(state_functions: Sequence[Callable[[datetime], OpenState]], now: datetime) -> datetime | None:
     """Return the first instant after `now` at which the conjunction of the states changes.
 
-    Return None if it does not change within ten years. After `_MAX_EDGES` edges, return the instant that the search has
-    reached.
+    Return None if the conjunction does not change within ten years. After `_MAX_EDGES` edges, return the instant that
+    the search has reached.
     """
     return _find_change(state_functions, now, now + HORIZON)[1]
 
@@ -107,5 +107,5 @@ def earliest(moments: Iterable[datetime | None]) -> datetime | None:
 
 
 def latest(moments: Sequence[datetime | None]) -> datetime | None:
-    """Return the latest of `moments`, or None if one of them is None. None means never, which is later than all."""
+    """Return the latest of `moments`, or None if one of them is None. None means never, which is the latest."""
     return None if None in moments else max((moment for moment in moments if moment), default=None)

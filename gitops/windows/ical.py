@@ -21,7 +21,7 @@ _DURATION = re.compile(r"P(?:(\d{1,3})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\
 
 
 class CalendarError(ValueError):
-    """First mistake in an iCalendar file. `line` is its line, counted from 1."""
+    """First mistake in an iCalendar file. `line` is the line of the mistake, counted from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         self.line = line
@@ -117,7 +117,7 @@ def _event_components(lines: Iterable[_Property]) -> Iterator[list[_Property]]:
 
 
 def _parse_event(properties: list[_Property]) -> CalendarEvent | None:
-    """Return the event with these properties, or None if it is cancelled."""
+    """Return the event with these properties, or None if the event is cancelled."""
     lines_by_name = {line.name: line for line in properties}
     if "STATUS" in lines_by_name and lines_by_name["STATUS"].value.upper() == "CANCELLED":
         return None
@@ -170,8 +170,8 @@ def _parse_zone(line: _Property) -> ZoneInfo | None:
 def _parse_duration(line: _Property | None, *, whole_day: bool) -> tuple[timedelta, timedelta]:
     """Return the calendar days and the elapsed time of a DURATION (RFC 5545, 3.3.6).
 
-    Without a DURATION, `line` is None. Then an event that starts on a date takes a whole day, and an event that starts
-    at a time of day takes no time (3.6.1).
+    Without a DURATION, `line` is None. Then an event that starts on a date lasts for the whole day. An event that
+    starts at a time of day ends at the same time (3.6.1).
     """
     if line is None:
         return timedelta(days=1 if whole_day else 0), timedelta()

@@ -1,6 +1,6 @@
 """Lint of windows: content that is valid and probably not intended.
 
-A warning does not reject a window. Warnings depend on the current time: a window gets a new warning when it ends soon.
+A warning does not reject a window. Warnings depend on the current time, because a window that ends soon has a warning.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from renderer.frozen import dataclass
 from renderer.kinds import WINDOW
 
 LOOKAHEAD: Final = timedelta(days=30)
-"""Time from now on after which a window must open again, or else it has a warning."""
+"""Time from now on. A window that does not open in this time has a warning."""
 _YEAR: Final = timedelta(days=366)
 
 
@@ -132,7 +132,7 @@ def find_common_opening(windows: Sequence[Window], now: datetime) -> datetime | 
 def find_clock_changes(window: Window, now: datetime) -> Iterator[tuple[date, str]]:
     """Yield each day of the coming year on which a clock change moves an opening or closing of `window`.
 
-    Each day comes with a description of the effect.
+    Each day is yielded with a description of the effect.
     """
     occurrences = window.timeline.occurrences
     if not isinstance(occurrences, Repeating):
@@ -216,5 +216,5 @@ def _state_without_deny(deny: Window, now: datetime) -> OpenState:
 
 
 def _first_common_opening(state_functions: Sequence[partial[OpenState]], now: datetime) -> datetime | None:
-    """Return the first time from `now` on at which all states are open, or None if not within ten years."""
+    """Return the first time from `now` on at which all states are open, or None if no such time is within ten years."""
     return now if all(state_at(now).is_open for state_at in state_functions) else find_next_change(state_functions, now)

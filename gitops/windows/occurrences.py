@@ -1,10 +1,13 @@
 """Occurrences of a window as half-open intervals in UTC, and the span of a window around an instant.
 
 Invariants:
-An occurrence includes `opens` and excludes `closes`. Occurrences that overlap or touch are merged.
-Openings and wall-clock closings are computed in local time and then converted. A duration is added to the instant.
-Of two occurrences, the one that opens later never closes earlier. So the latest occurrence that opens before an instant
-decides whether the window is active at that instant.
+
+- An occurrence includes `opens` and excludes `closes`.
+- Occurrences that overlap or touch are merged.
+- Openings and wall-clock closings are computed in local time and then converted. A duration is added to the instant.
+- An occurrence that opens later than another occurrence never closes earlier.
+
+So the latest occurrence that opens before an instant decides whether the window is active at that instant.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ HORIZON: Final = timedelta(days=3653)
 
 _DAY: Final = timedelta(days=1)
 _MAX_CACHE_ENTRIES: Final = 64
-"""Limit of days, or instants, that one cache keeps. Consecutive calls ask for the same ones."""
+"""Limit of days, or instants, that one cache keeps. Consecutive calls need the same entries."""
 
 
 class Interval(NamedTuple):
@@ -49,7 +52,7 @@ class ActiveSpan(NamedTuple):
 
 
 class MergedOccurrences(NamedTuple):
-    """First and last examined occurrence of a run, whose occurrences overlap or touch."""
+    """First and last examined occurrence of a run, a sequence of occurrences that overlap or touch."""
 
     first: Interval
     last: Interval
@@ -82,7 +85,7 @@ class WallClock:
     last: bool
     """Whether the later instant counts if the local time occurs twice. It is False for Allow and True for Deny.
 
-    So an Allow rather closes too early, and a Deny too late.
+    So an Allow closes at the earlier instant, and a Deny at the later instant.
     """
 
     def closing_of(self, opening: datetime) -> datetime:
@@ -136,7 +139,7 @@ class Repeating:
         )
 
     def openings(self, day: date) -> list[datetime]:
-        """Return the local times of the openings on `day`, without those in `exdates`."""
+        """Return the local times of the openings on `day`, without the times in `exdates`."""
         if day in self.exdates:
             return []
         return [opening for start in self.times if (opening := datetime.combine(day, start)) not in self.exdates]
@@ -220,16 +223,16 @@ def merge_intervals(intervals: Iterable[Interval | None]) -> tuple[Interval, ...
 class WindowTimeline:
     """Occurrences of a window, limited to the time in which the window is in effect.
 
-    The latest spans are cached, because all targets of a reconciliation ask for the same instant. The latest run of
-    merged occurrences is cached too, and a search from a later instant continues from the ends of the run. A window
-    that is always open has thousands of occurrences in one run.
+    The latest spans are cached, because a reconciliation judges all targets at one instant. The latest run of merged
+    occurrences is cached too, and a search from a later instant continues from the ends of the run. A window that is
+    always open has thousands of occurrences in one run.
     """
 
     occurrences: Occurrences
     begins: datetime | None = None
-    """First instant of the effective time in UTC, or None if it has no start."""
+    """First instant of the effective time in UTC, or None if the effective time has no start."""
     ends: datetime | None = None
-    """First instant after the effective time in UTC, or None if it has no end."""
+    """First instant after the effective time in UTC, or None if the effective time has no end."""
     _span_cache: dict[datetime, ActiveSpan] = field(default_factory=dict, init=False, compare=False, repr=False)
     _run: MergedOccurrences | None = field(default=None, init=False, compare=False, repr=False)
 

@@ -30,12 +30,12 @@ _LAST_YEAR: Final = datetime(2500, 1, 1)
 
 
 class ScheduleError(ValueError):
-    """Rejection of a text in a schedule. The message says what is valid."""
+    """Rejection of a text in a schedule. The message describes a valid text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Days(ABC):
-    """Days in order. They are computed by year and cached, because searches for edges visit the same years often."""
+    """Days in order, computed by year and cached, because searches for edges visit the same years often."""
 
     _years: dict[int, tuple[date, ...]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
@@ -92,7 +92,8 @@ class RuleDays(Days):
 def _cron_days(fields: str, year: int) -> tuple[date, ...]:
     """Return the days of `year` that `fields` of a cron expression name.
 
-    The cache is shared by all windows. Each commit reads its windows again, and most windows share a few expressions.
+    The cache is shared by all windows. The windows of each commit are read again, and most windows share a few
+    expressions.
     """
     # Each day is tested, because CronSim itself would advance through the 8,760 hours of the year.
     expression = CronSim(f"0 0 {fields}", datetime(year, 1, 1))

@@ -26,7 +26,7 @@ from gitops.windows.window import WindowKind
 
 _SOURCES: Final = ("cron", "rrule", "once", "calendar")
 _MAX_CHECKED_OCCURRENCES: Final = 1000
-"""Limit of occurrences that are checked for an occurrence that is longer than the cutoff."""
+"""Limit of occurrences among which the reader searches for an occurrence that is longer than the cutoff."""
 
 
 class ScheduleReader:
@@ -185,7 +185,7 @@ class ScheduleReader:
         )
 
     def _read_entry(self, index: int, exdates: frozenset[date]) -> Interval | None:
-        """Return the interval of the entry `index` of `once`, or None if it is in `exdates` or takes no time.
+        """Return the interval of the entry `index` of `once`, or None if the entry is in `exdates` or is empty.
 
         Raises: FieldError.
         """
@@ -201,7 +201,7 @@ class ScheduleReader:
         return self._interval(ical.CalendarEvent(start, None, end, None), exdates)
 
     def _read_events(self, name: str, exdates: frozenset[date]) -> Iterator[Interval | None]:
-        """Yield the interval of each event in the calendar file `name`, or None for an event that does not count.
+        """Yield the interval of each event in the calendar file `name`, or None for an omitted event (`_interval`).
 
         Raises: FieldError.
         """
@@ -222,7 +222,7 @@ class ScheduleReader:
             yield self._interval(event, exdates)
 
     def _interval(self, event: ical.CalendarEvent, exdates: frozenset[date]) -> Interval | None:
-        """Return the interval of `event`, or None if its start is in `exdates` or it takes no time."""
+        """Return the interval of `event`, or None if its start is in `exdates` or the event is empty."""
         if event.start in exdates or event.start.date() in exdates:
             return None
         opens = zones.opening_instant(event.start, event.start_zone or self.time_zone)

@@ -1,4 +1,4 @@
-"""Objects of a source that its rules can select, and the entries of selectors that match none of them.
+"""Objects of a source that its rules can select, and the entries of selectors that match none of these objects.
 
 A rule that selects nothing has no effect, and usually a misspelled name is the reason. An entry counts as missing only
 if one commit can prove it. A commit cannot prove anything about names that come from data of a cluster, or about
@@ -42,7 +42,7 @@ class UnmatchedSelector:
 
 @dataclass(frozen=True)
 class SelectableObjects:
-    """Objects of one source that selectors can name, and the facts about them that are certain."""
+    """Objects of one source that selectors can name, and which lists of these objects are complete."""
 
     targets: tuple[WindowTarget, ...]
     namespaces: frozenset[str]
@@ -52,9 +52,9 @@ class SelectableObjects:
     labels: Mapping[str, tuple[Labels, ...]]
     """Labels of each instance by name of its definition."""
     knows_namespaces: bool
-    """Whether all namespaces are known: no object waits for data that names its namespace."""
+    """Whether all namespaces are known, because no object waits for data that contains its namespace."""
     knows_definitions: bool
-    """Whether all definitions are known: no definition or file is broken."""
+    """Whether all definitions are known, because no definition and no file is broken."""
     knows_objects: bool
     """Whether all definitions are known, and no object can be an instance of a definition of another source."""
     is_whole: bool
@@ -147,8 +147,9 @@ def find_missing_names(
     """Yield the index and the message of each entry in `entries` that matches no name in `known`.
 
     Args:
-        sentence: opening of the message, which the entry follows.
-        is_certain: whether `known` has all names. If it is false, only entries that resemble a known name are reported.
+        sentence: opening of the message. The entry follows after this text.
+        is_certain: whether `known` has all names. If `is_certain` is false, only entries that resemble a known name are
+            reported.
     """
     for index, entry in enumerate(entries or ()):
         if entry == "*" or any(matches_any((entry,), name) for name in known):
@@ -173,8 +174,8 @@ def describe_missing_labels(
 
     Args:
         instances: labels of each known instance.
-        is_certain: whether all instances are known. If it is false, only labels that resemble a known label are
-            reported.
+        is_certain: whether all instances are known. If `is_certain` is false, only labels that resemble a known label
+            are reported.
         noun: name of the labelled objects in the message.
     """
     required = required_labels(selector)
@@ -188,9 +189,10 @@ def describe_missing_labels(
 
 
 def _suggest_label(requirement: Requirement, instances: Iterable[Labels]) -> str:
-    """Return a hint about a label that resembles `requirement`, or an empty string if none does.
+    """Return a hint about a label that resembles `requirement`, or an empty string if no label does.
 
-    If an instance has a label with the same key, the hint names a similar value. Otherwise it names a similar key.
+    If an instance has a label with the same key, the hint names a similar value. Otherwise the hint names a similar
+    key.
     """
     keys = {key for labels in instances for key in labels}
     if requirement.key not in keys:

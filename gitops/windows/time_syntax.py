@@ -1,4 +1,4 @@
-"""Parsers for the times in a window. Each parser raises ScheduleError, whose message says what is valid."""
+"""Parsers for the times in a window. Each parser raises ScheduleError, whose message describes a valid text."""
 
 from __future__ import annotations
 

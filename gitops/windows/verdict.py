@@ -1,9 +1,9 @@
-"""Verdicts of windows: whether an operation on a target may start now, why not, and when that changes.
+"""Verdicts of windows: whether an operation on a target may start now, the reason if not, and the next change.
 
 The windows of a source decide in this order. If a Deny that governs the target is active, the target is closed.
-Otherwise, if Allows govern the target, one of them must be active with more time left than its cutoff. Otherwise the
-default of the source applies. Sources are judged separately, and all must be open. An Allow that has ended still
-governs by default, so that nothing opens because a window has expired.
+Otherwise, if Allows govern the target, one of these Allows must be active with more time left than its cutoff.
+Otherwise the default of the source applies. Each source has its own answer. An operation may start if every source is
+open. By default, an Allow that has ended still governs, so that no target opens because a window has expired.
 
 Invariant: between the instant of a verdict and its `until`, `is_open` does not change.
 """
@@ -24,7 +24,7 @@ from renderer.frozen import dataclass
 MAX_SKEW: Final = timedelta(minutes=5)
 """Longest time by which the clock may go back."""
 MAX_SERVER_SKEW: Final = timedelta(seconds=30)
-"""Largest tolerated difference between the clock and that of the API server."""
+"""Largest tolerated difference between the clock of this process and the clock of the API server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class WindowSet:
     no_window: Openness = Openness.OPEN
     """Answer for a target that no Allow governs."""
     expired_allow: Openness = Openness.CLOSED
-    """Effect of an Allow that has ended. With CLOSED it still governs, with OPEN it no longer does."""
+    """Effect of an Allow that has ended. With CLOSED, the Allow still governs. With OPEN, it no longer governs."""
     break_glass_until: datetime | None = None
     """End in UTC of a break-glass for the target that is judged, or None without a break-glass."""
 
@@ -71,7 +71,7 @@ class WindowVerdict:
     drain: Drain | None = None
     """Scope that may be finished if it began before `closed_at`.
 
-    If only the cutoff of an Allow has begun, it is None, and everything that began before may be finished.
+    If only the cutoff of an Allow has begun, `drain` is None. Then every change that began before may be finished.
     """
     drain_until: datetime | None = None
     """End of the time for finishing, or None if the time has no limit."""
@@ -94,7 +94,7 @@ def make_trusted_time(now: datetime, last: datetime | None, server: datetime | N
 
     Args:
         now: reading of the clock in UTC.
-        last: previous reading of the clock, or None if this is the first.
+        last: previous reading of the clock, or None for the first reading.
         server: time of the API server, or None if it is unknown.
     """
     differs_from_server = server is not None and abs(now - server) > MAX_SERVER_SKEW
@@ -106,7 +106,7 @@ def make_trusted_time(now: datetime, last: datetime | None, server: datetime | N
 def judge(
     sources: Iterable[WindowSet], target: WindowTarget, operation: Operation, trusted_time: TrustedTime
 ) -> WindowVerdict:
-    """Return whether `operation` may start on `target` at `trusted_time`, and why it may not.
+    """Return whether `operation` may start on `target` at `trusted_time`, or the reason why it may not.
 
     `sources` has the windows of each source that may govern `target`.
     """
@@ -142,7 +142,7 @@ def is_in_window(window: Window, now: datetime) -> bool:
 
 
 def start_state(window: Window, now: datetime) -> OpenState:
-    """Return whether a change may start in an occurrence of `window` at `now`, and when that changes.
+    """Return whether a change may start in an occurrence of `window` at `now`, and when the answer changes.
 
     A change may start if the occurrence is active and its cutoff has not begun.
     """
@@ -163,9 +163,9 @@ def start_state(window: Window, now: datetime) -> OpenState:
 
 
 def make_closed_window(window: Window, now: datetime, source: str = "") -> ClosedWindow:
-    """Return `window` with the times since which and until which it is closed.
+    """Return `window` with the start and the end of the time in which it is closed.
 
-    If `window` is open, the times are those since which and until which it is open.
+    If `window` is open, the times are the start and the end of the time in which it is open.
     """
     span, state = window.timeline.span(now), start_state(window, now)
     in_cutoff = span.active and span.until and not state.is_open
@@ -185,7 +185,7 @@ def _drain_rule_of(windows: Sequence[Window], now: datetime) -> _DrainRule:
     """Return the rule of `windows`, which closed together: the strictest scope, with the earliest limit of that scope.
 
     If the time of closing is unknown, no limit could end new writes. Then the scope is at most `Drain.UNIT`, which
-    allows none.
+    allows no new writes.
     """
     strictest = min(window.drain for window in windows)
     limits = [
@@ -230,7 +230,7 @@ class _SourceWindows:
         return *start_times, rules.no_window, rules.expired_allow, break_glass_until
 
     def state(self, now: datetime) -> OpenState:
-        """Return whether the target is open at `now`, with regard to a break-glass, and when that changes."""
+        """Return whether the target is open at `now`, with regard to a break-glass, and when the answer changes."""
         state = self._state_by_windows(now)
         break_glass_until = self.rules.break_glass_until
         if break_glass_until is None or now >= break_glass_until or not self.allows_break_glass or state.is_open:
@@ -263,7 +263,7 @@ class _SourceWindows:
         return [window for window in self.denies if window.timeline.span(now).active]
 
     def _state_by_windows(self, now: datetime) -> OpenState:
-        """Return whether the target is open at `now`, without regard to a break-glass, and when that changes."""
+        """Return whether the target is open at `now`, without regard to a break-glass, and when this changes."""
         if denies := self.active_denies(now):
             return OpenState(False, latest([window.timeline.span(now).until for window in denies]))
         next_deny = [window.timeline.span(now).until for window in self.denies]
@@ -288,9 +288,13 @@ class _SourceWindows:
     def drain_rule(self, now: datetime) -> _DrainRule | None:
         """Return the scope that may be finished while the target is closed.
 
-        If no Deny is active and only the cutoff of an Allow has begun, return None. If a Deny is active, the strictest
-        active Deny decides. Otherwise the strictest of the Allows that closed last decides. If the Allows had closed
-        before the Deny began, both count. After the end of a break-glass nothing new is written.
+        The windows that decide:
+
+        - If no Deny is active and only the cutoff of an Allow has begun, return None.
+        - If the Allows had closed before the active Denies began, all of these Allows and Denies count.
+        - Otherwise the active Denies count, or without an active Deny the Allows that closed last.
+
+        The strictest rule of these windows applies. After the end of a break-glass, no new write starts.
         """
         denies, closed_allows = self.active_denies(now), self._allows_closed_last(now)
         if not denies and closed_allows is None:
@@ -301,7 +305,7 @@ class _SourceWindows:
             else [denies or closed_allows or []]
         )
         rules = [_drain_rule_of(windows, now) for windows in groups if windows]
-        # A break-glass is granted up to its end, so it entitles to no write after that.
+        # A break-glass is granted up to its end, so no write may start after its end.
         if not rules or self._is_past_break_glass(now):
             rules.append(_DrainRule(Drain.UNIT, None))
         return _strictest_rule(rules)
@@ -332,7 +336,8 @@ class _SourceWindows:
     def closed_since(self, now: datetime) -> datetime | None:
         """Return the instant since which nothing may start, or None if it is unknown.
 
-        The instant is the start of the first active Deny. If the last Allow ended before, it is the end of that Allow.
+        The instant is the start of the first active Deny. If the last Allow ended before that Deny, the instant is the
+        end of the Allow.
         """
         denies, closed_allows = self.active_denies(now), self._allows_closed_last(now)
         if closed_allows and self._is_closed_before(denies, closed_allows, now):
@@ -341,14 +346,14 @@ class _SourceWindows:
         return (min if denies else max)(times, default=None)
 
     def _closed_by_deny(self, window: Window, now: datetime) -> ClosedWindow:
-        """Return the active Deny `window` with the times since which and until which it closes."""
+        """Return the active Deny `window` with the start and the end of the time in which it closes the target."""
         span = window.timeline.span(now)
         reason = Reason.WINDOW_CLOSED if span.until else Reason.NEVER_OPENS
         return ClosedWindow(window, self.rules.source, reason, span.since, span.until)
 
 
 def _start_times_of(windows: Iterable[Window]) -> tuple[object, ...]:
-    """Return everything that decides when changes may start in `windows`, so without names and selectors."""
+    """Return everything that decides when changes may start in `windows`, without names and selectors."""
     timelines = ((window.timeline, window.cutoff) for window in windows)
     return tuple((timeline.occurrences, timeline.begins, timeline.ends, cutoff) for timeline, cutoff in timelines)
 

@@ -35,7 +35,7 @@ WINDOW_OPERATIONS: Final = (Operation.CREATE, Operation.UPDATE, Operation.PRUNE,
 
 
 class Openness(StrEnum):
-    """Answer of a default that applies if no window decides."""
+    """Answer of a default of the source, which applies if no window decides."""
 
     OPEN = "Open"
     CLOSED = "Closed"
@@ -91,7 +91,7 @@ class WindowTarget:
 
 @dataclass(frozen=True, slots=True)
 class WindowSelector:
-    """Selection of targets. All fields must match, and of each field one entry.
+    """Selection of targets. Every field must match. A field matches if one of its entries matches.
 
     A field that is None matches every target. Names may contain `*`.
     """
@@ -134,10 +134,10 @@ class Window:
     selector: WindowSelector
     operations: frozenset[Operation]
     cutoff: timedelta
-    """Last part of each occurrence of an Allow, in which nothing new starts."""
+    """Last part of each occurrence of an Allow, in which no change starts."""
     drain: Drain
     overrun_limit: timedelta
-    """Longest time after closing for finishing what began before."""
+    """Longest time after the closing in which changes that began before the closing may finish."""
     forbids_break_glass: bool
     by_name: bool
     """Whether the window governs only where an expression or a wave names it. Then its selector has no effect."""

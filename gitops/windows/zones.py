@@ -61,7 +61,7 @@ def opening_instant(local_time: datetime, time_zone: ZoneInfo) -> datetime | Non
 def closing_instant(local_time: datetime, time_zone: ZoneInfo, *, last: bool) -> datetime:
     """Return the instant at which it is `local_time` in `time_zone`.
 
-    If `local_time` occurs twice, return the later instant if `last` is true, and the earlier one if it is false.
+    If `local_time` occurs twice, return the later instant if `last` is true, and the earlier instant if not.
     """
     first, second = _both_instants(local_time, time_zone)
     if first <= second:
@@ -88,7 +88,7 @@ def _both_instants(local_time: datetime, time_zone: ZoneInfo) -> tuple[datetime,
 
 def _clock_change_instant(earlier: datetime, later: datetime, time_zone: ZoneInfo) -> datetime:
     """Return the instant of the clock change between `earlier` and `later`, to the second."""
-    # All seconds before the change have the old offset, and all later ones the new offset, so a binary search works.
+    # All seconds before the change have the old offset, and all later seconds the new offset. So a binary search works.
     new = later.astimezone(time_zone).utcoffset()
     seconds = range(int((later - earlier).total_seconds()) + 1)
     return earlier + timedelta(
