@@ -22,15 +22,15 @@ class SourceError(GitopsError):
 
 
 class RefusedUrl(SourceError):
-    """The URL, ref or path was rejected. A retry does not help, so a person has to change the configuration."""
+    """Rejection of a URL, ref or path. A retry does not help: a person has to change the configuration."""
 
 
 class RefusedContent(SourceError):
-    """The content of the repository was rejected, or exceeds a limit. A new commit or another limit helps."""
+    """Rejection of the content of a repository. A new commit or a higher limit helps."""
 
 
 class Unreachable(SourceError):
-    """The server did not answer, or the connection broke. A later retry may help."""
+    """Missing answer of a server, or a broken connection. A later retry may help."""
 
     retry_after: float | None = None
     """Seconds to wait before a retry, or None if the server named no time."""

@@ -207,7 +207,8 @@ def prune_candidates(
 ) -> tuple[PruneCandidate, ...]:
     """Return the prune candidates of the set `rendered` in the order of their deletion.
 
-    The deepest level comes first, protected candidates last. `desired_keys` are the keys that any set wants.
+    The deepest level comes first, protected candidates last. The objects of
+    `desired_keys`, which the sets in Git contain, are no candidates.
     """
 
     live = [Member.from_object(observed.objects[key]) for key in observed.members.get(rendered.id, ())]

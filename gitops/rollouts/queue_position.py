@@ -45,13 +45,13 @@ class QueuePosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BlockingItem:
-    """Item that blocks items of a wave, with the reason and the end of its own cause."""
+    """Item for which other items of a wave wait, with the reason why this item waits itself."""
 
     name: str
     reason: str
-    """Reason of the item's own cause."""
+    """Reason why the item waits."""
     until: _Moment | None = None
-    """End of the item's own cause in UTC, or None if it is unknown."""
+    """End of that wait in UTC, or None if the end is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

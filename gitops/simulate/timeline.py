@@ -71,16 +71,16 @@ class TrackSpan:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """States of one instance over time. `rollout` and `wave` are empty if the instance's definition has no rollout.
-
-    `written` is True if an object of the instance was changed.
-    """
+    """States of one instance over time."""
 
     instance: ObjectKey
     rollout: str
+    """Rollout of the instance's definition, or "" without a rollout."""
     wave: str
+    """Wave of the instance, or "" without a rollout."""
     spans: tuple[TrackSpan, ...]
     written: bool = False
+    """True if the simulation changes an object of the instance."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,9 @@ _MAX_CHECKED_OCCURRENCES: Final = 1000
 
 
 class ScheduleReader:
-    """Reader for the times in the `spec` of a window, which must match the schema.
+    """Reader for the times in the `spec` of a window. The `spec` must match the schema.
 
-    `calendars` has the contents of the `.ics` files of the commit, by path. Mistakes are added to `field_problems`.
+    The reader adds mistakes to `field_problems`. It takes calendars from the `.ics` files of the commit, by path.
     """
 
     def __init__(

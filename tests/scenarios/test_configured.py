@@ -53,7 +53,7 @@ def test_sources_are_followed_in_the_order_that_the_configuration_says(tmp_path:
     assert not any("not-read" in text for text in told)
 
 
-def test_a_replica_that_stands_by_says_that_the_configuration_is_refused(tmp_path: Path) -> None:
+def test_a_replica_that_stands_by_says_that_the_configuration_is_rejected(tmp_path: Path) -> None:
     """Surface 2.5: the next leader's word, not only that of the one that leads now."""
     repository(tmp_path / "shop", s=config_map("s"))
     file = tmp_path / "levelgate.yaml"
@@ -68,6 +68,6 @@ def test_a_replica_that_stands_by_says_that_the_configuration_is_refused(tmp_pat
             with RunningCommand(following, {**os.environ, **own}) as waits:
                 assert any("waits for the lease" in line for line in waits.stdout)
                 file.write_text(file.read_text().replace("url: shop", "url: shop, pth: x"))
-                assert any("refused" in line and "did you mean 'path'?" in line for line in waits.stdout)
+                assert any("rejected" in line and "did you mean 'path'?" in line for line in waits.stdout)
     finally:
         api.close()
