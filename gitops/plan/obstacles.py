@@ -35,9 +35,6 @@ class ObstacleFinder:
         self, set_plan: ApplySetPlan, node_plan: NodePlan, candidate_change: CandidateChange, action: PlannedAction
     ) -> tuple[Obstacle, ...]:
         """Return the obstacles of a change to a node that the commit declares."""
-        hold_obstacles = [obstacle_of(node_plan.blocked)] if node_plan.blocked and node_plan.is_held else []
-        if deletion := self.deletions.get(candidate_change.key):
-            hold_obstacles.append(obstacle_of(deletion))
         # A replacement deletes and creates the object, so windows and gates have to permit both operations.
         judged_changes = (
             (candidate_change, candidate_change._replace(operation=Operation.CREATE))
@@ -45,8 +42,9 @@ class ObstacleFinder:
             else (candidate_change,)
         )
         causes = chain.from_iterable(map(self.eventual_plan.hindrances, judged_changes))
+        deletion = self.of_deletion(candidate_change.key)
         turn = self.of_turn(set_plan, candidate_change.key)
-        return tuple(dict.fromkeys([*hold_obstacles, *turn, *map(obstacle_of, causes)]))
+        return tuple(dict.fromkeys([*hold_obstacles(node_plan), *deletion, *turn, *map(obstacle_of, causes)]))
 
     def of_prune(
         self, set_plan: ApplySetPlan, candidate: PruneCandidate, candidate_change: CandidateChange
@@ -54,17 +52,14 @@ class ObstacleFinder:
         """Return the obstacles of a deletion."""
         # Windows and gates no longer count once the object is being deleted.
         causes = () if candidate.member.is_terminating else self.eventual_plan.hindrances(candidate_change)
-        deletion = self.deletions.get(candidate.member.key)
-        return tuple(
-            dict.fromkeys(
-                [
-                    *hold_obstacles(candidate),
-                    *self.of_turn(set_plan, candidate.member.key),
-                    *([obstacle_of(deletion)] if deletion else []),
-                    *map(obstacle_of, causes),
-                ]
-            )
-        )
+        turn = self.of_turn(set_plan, candidate.member.key)
+        deletion = self.of_deletion(candidate.member.key)
+        return tuple(dict.fromkeys([*hold_obstacles(candidate), *turn, *deletion, *map(obstacle_of, causes)]))
+
+    def of_deletion(self, key: ObjectKey) -> tuple[Obstacle, ...]:
+        """Return the obstacle of an object whose unfinished deletion is blocked."""
+        cause = self.deletions.get(key)
+        return (obstacle_of(cause),) if cause else ()
 
     def of_turn(self, set_plan: ApplySetPlan, key: ObjectKey) -> tuple[Obstacle, ...]:
         """Return the obstacle of an object whose change waits until its instance moves to another revision."""
@@ -77,9 +72,9 @@ class ObstacleFinder:
         return f"passes closed windows by the break-glass of {entry.by}: {entry.why}" if entry else ""
 
 
-def hold_obstacles(candidate: PruneCandidate) -> tuple[Obstacle, ...]:
-    """Return the obstacles of a prune candidate: the hold that keeps the object, if any."""
-    return (obstacle_of(candidate.blocked),) if candidate.blocked and candidate.is_held else ()
+def hold_obstacles(change: NodePlan | PruneCandidate) -> tuple[Obstacle, ...]:
+    """Return the hold of a planned write or deletion as an obstacle, if there is one."""
+    return (obstacle_of(change.blocked),) if change.blocked and change.is_held else ()
 
 
 def obstacle_of(cause: Cause) -> Obstacle:

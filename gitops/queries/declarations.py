@@ -8,7 +8,7 @@ positional and hashable.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Set
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
@@ -207,7 +207,7 @@ class QueryIndex(Generic[K, E, C, R]):
         name: str,
         *,
         order: int,
-        members: Query[[], Collection[K]],
+        members: Query[[], Set[K]],
         contributions: Query[[K], Mapping[E, C]],
         new_entry: Callable[[], R],
         spreads_unread: bool,
@@ -242,7 +242,7 @@ class QueryIndex(Generic[K, E, C, R]):
 class Roots(Generic[K, V]):
     """Declaration of queries whose changes the graph reports: `result` for each key that `members` returns."""
 
-    def __init__(self, name: str, *, members: Query[[], Collection[K]], result: Query[[K], V]) -> None:
+    def __init__(self, name: str, *, members: Query[[], Set[K]], result: Query[[K], V]) -> None:
         self.name = name
         self.members = members
         self.result = result

@@ -169,19 +169,13 @@ class QueryGraph:
             return self._read_inside(family, args)
         self.settle()
         with self._turn():
-            node = self.obtain(family, args)
-            self.refresh(node)
-            self.release(node)
-            return self._value_of(node)
+            return self._value_of(self._obtain_current(family, args))
 
     def answer(self, family: Query[Any, V], *args: Any) -> Answer[tuple[Any, ...], V]:
         """Return the value or the fault of the query `family` with these arguments, and the unread inputs behind it."""
         self.settle()
         with self._turn():
-            node = self.obtain(family, args)
-            self.refresh(node)
-            self.release(node)
-            return self._answer(args, node)
+            return self._answer(args, self._obtain_current(family, args))
 
     def changed(self, roots: Roots[K, V]) -> Iterator[Answer[K, V]]:
         """Yield the answer of each root whose result differs from the last reported result.
@@ -193,7 +187,7 @@ class QueryGraph:
         while True:
             self.settle()
             with self._turn():
-                member = next(family.take_changed(self), None)
+                member = family.take_changed(self)
                 if member is None:
                     return
                 is_gone = member.key not in family.members
@@ -219,7 +213,8 @@ class QueryGraph:
             return
         with self._turn():
             for state in sorted(self._indexes.values(), key=lambda state: state.order):
-                yield from state.settle(self)
+                if not state.is_settled:
+                    yield from state.settle(self)
             self._drop_released()
 
     def end_round(self) -> None:
@@ -264,9 +259,9 @@ class QueryGraph:
             node = nodes[args] = self._create(family, args)
         return node
 
-    def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[Any, Node]:
-        """Return the nodes of the entries that are read."""
-        return {args[0]: node for args, node in self._nodes.get(index, {}).items()}
+    def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[tuple[Any], Node]:
+        """Return the nodes of the entries of `index` that are read, each by the entry in a tuple."""
+        return self._nodes.get(index, {})
 
     def refresh(self, node: Node) -> None:
         """Make the value of `node` current.
@@ -290,7 +285,7 @@ class QueryGraph:
                 if current.state == DIRTY:
                     self._evaluate(current)
                 # Marks cannot pass a cycle in any order, so the faults of its nodes are computed again each time.
-                current.state = DIRTY if current.is_in_circle else CLEAN
+                current.state = DIRTY if current.is_in_cycle else CLEAN
                 current.is_busy = False
                 stack.pop()
         finally:
@@ -313,6 +308,13 @@ class QueryGraph:
         fault = Fault(self._fault_count, repr(node), error)
         _log.error("%s", fault, exc_info=error)
         return fault
+
+    def _obtain_current(self, family: Any, args: tuple[Any, ...]) -> Node:
+        """Return the node of a declaration with a current value, for a reader outside of the graph."""
+        node = self.obtain(family, args)
+        self.refresh(node)
+        self.release(node)
+        return node
 
     def _first_marked(self, node: Node, reads: Iterator[Node]) -> Node | None:
         """Return the next node in `reads` that is marked, or None if no node is marked or `node` has become dirty."""
@@ -349,7 +351,7 @@ class QueryGraph:
                 pass
         (entry,) = args
         node = Node(index, args, state.current(entry), CLEAN)
-        node.depth, node.fault, node.unread = index.order, state.fault, state.unread_behind(entry)
+        node.depth, node.fault, node.unread = index.order, state.keys_fault, state.unread_behind(entry)
         return node
 
     def _read_inside(self, family: Any, args: tuple[Any, ...]) -> Any:

@@ -6,7 +6,7 @@ settles. Then only the readers of entries to which the contribution of the membe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
 from typing import Any, Final, Protocol
 
 from gitops.queries.declarations import FAILED, Contributions, Query, QueryIndex, Roots
@@ -26,8 +26,8 @@ class Evaluator(Protocol):
     def refresh(self, node: Node) -> None:
         """Make the value of `node` current."""
 
-    def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[Any, Node]:
-        """Return the nodes of the entries of `index` that are read, by key of the entry."""
+    def entries_of(self, index: QueryIndex[Any, Any, Any, Any]) -> Mapping[tuple[Any], Node]:
+        """Return the nodes of the entries of `index` that are read, each by the entry in a tuple."""
 
     def change(self, node: Node) -> None:
         """Mark the readers of `node`, whose value has changed."""
@@ -63,7 +63,7 @@ class MemberFamily:
     The family itself is a reader of the query that returns the keys of the members.
     """
 
-    def __init__(self, member_keys: Query[[], Collection[Any]], result: Query[[Any], Any]) -> None:
+    def __init__(self, member_keys: Query[[], Set[Any]], result: Query[[Any], Any]) -> None:
         self._member_keys = member_keys
         self._result = result
         self._are_keys_marked = True
@@ -112,7 +112,7 @@ class MemberFamily:
 
     def note_doubt(self, member: FamilyMember) -> None:
         """If `member` is part of a cycle, compute it again the next time, because no mark passes a cycle."""
-        if member.node.is_in_circle:
+        if member.node.is_in_cycle:
             self.doubtful[member] = None
 
 
@@ -123,14 +123,14 @@ class RootFamily(MemberFamily):
         super().__init__(roots.members, roots.result)
         self.name = roots.name
 
-    def take_changed(self, graph: Evaluator) -> Iterator[FamilyMember]:
-        """Yield the roots that are gone or whose result differs from the last reported result.
+    def take_changed(self, graph: Evaluator) -> FamilyMember | None:
+        """Return a root that is gone or whose result differs from the last reported result, or None without one.
 
-        A root that is yielded counts as reported.
+        The returned root counts as reported.
         """
         self.update_members(graph)
-        while self.departed:
-            yield self.departed.pop()
+        if self.departed:
+            return self.departed.pop()
         while self.pending:
             member = next(iter(self.pending))
             del self.pending[member]
@@ -138,7 +138,8 @@ class RootFamily(MemberFamily):
             self.note_doubt(member)
             if member.node.changed_at > member.reported_at:
                 member.reported_at = graph.revision
-                yield member
+                return member
+        return None
 
 
 class IndexState(MemberFamily):
@@ -153,7 +154,8 @@ class IndexState(MemberFamily):
         self._unread_members: dict[Any, dict[Hashable, frozenset[Node]]] = {}
         self._unread_everywhere: frozenset[Node] = NO_NODES
         self._all_unread: dict[Hashable, frozenset[Node]] = {}
-        self._keys_fault: Fault | None = None
+        self.keys_fault: Fault | None = None
+        """Fault of the query that returns the keys of the members, or None."""
 
     def settle(self, graph: Evaluator) -> Iterator[None]:
         """Compute the marked members, one in each step, and at the end mark the readers of the changed entries."""
@@ -180,11 +182,6 @@ class IndexState(MemberFamily):
         if not of_members:
             return self._unread_everywhere
         return self._unread_everywhere.union(*of_members.values())
-
-    @property
-    def fault(self) -> Fault | None:
-        """Return the fault of the query that returns the keys of the members, or None."""
-        return self._keys_fault
 
     def _take(self, graph: Evaluator, member: FamilyMember, touched: dict[Any, None]) -> None:
         node = member.node
@@ -266,13 +263,13 @@ class IndexState(MemberFamily):
         unread_everywhere = union_of_unread([keys] if keys else ()).union(*self._all_unread.values())
         keys_fault = keys.fault if keys else None
         nodes = graph.entries_of(self.index)
-        if unread_everywhere != self._unread_everywhere or keys_fault is not self._keys_fault:
-            self._unread_everywhere, self._keys_fault = unread_everywhere, keys_fault
-            concerned: Iterable[Any] = tuple(nodes)
+        if unread_everywhere != self._unread_everywhere or keys_fault is not self.keys_fault:
+            self._unread_everywhere, self.keys_fault = unread_everywhere, keys_fault
+            concerned: Iterable[Any] = [entry for (entry,) in nodes]
         else:
             concerned = touched
         for entry in concerned:
-            if (node := nodes.get(entry)) is None:
+            if (node := nodes.get((entry,))) is None:
                 continue
             unread = self.unread_behind(entry)
             if entry in touched or unread != node.unread or keys_fault is not node.fault:

@@ -108,7 +108,7 @@ class Node:
         return f"{self.family.name}({', '.join(map(repr, self.args))})"
 
     @property
-    def is_in_circle(self) -> bool:
+    def is_in_cycle(self) -> bool:
         """Return whether the fault of the node comes from a query that depends on itself."""
         return self.fault is not None and isinstance(self.fault.__cause__, CyclicQuery)
 
