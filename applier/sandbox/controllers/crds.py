@@ -37,7 +37,7 @@ class CrdController:
         self._schemas = schemas
         self._evaluate = evaluate
         self._served_resources: dict[str, tuple[str, str]] = {}
-        self._served_versions: dict[str, Any] = {}
+        self._served_specs: dict[str, Object] = {}
 
     def reconcile(self, name: str) -> None:
         """Make the served kinds and the status of the definition `name` match its spec."""
@@ -67,13 +67,10 @@ class CrdController:
         Stored objects are converted to the new schemas, so unknown fields are removed, and missing defaults are added.
         """
         name, spec = definition["metadata"]["name"], definition["spec"]
-        if self._served_versions.get(name) == spec["versions"]:
+        if self._served_specs.get(name) == spec:
             return
         self.withdraw(name)
-        self._served_resources[name], self._served_versions[name] = (
-            (spec["group"], spec["names"]["plural"]),
-            spec["versions"],
-        )
+        self._served_resources[name], self._served_specs[name] = (spec["group"], spec["names"]["plural"]), spec
         kinds = self._build_kinds(spec)
         self._state.kinds.add(kinds)
         storage_version = next(version["name"] for version in spec["versions"] if version.get("storage"))
@@ -89,7 +86,7 @@ class CrdController:
                 self._state.store.replace_content(stored.key, without_type_meta(converted))
 
     def withdraw(self, name: str) -> None:
-        self._served_versions.pop(name, None)
+        self._served_specs.pop(name, None)
         if served_resource := self._served_resources.pop(name, None):
             self._state.kinds.remove(*served_resource)
 

@@ -135,7 +135,7 @@ def decode(fields: Mapping[str, Any]) -> Fields:
         if not isinstance(node, dict):
             raise InvalidFieldsError(f"{key!r} is not an object")
         if key == SELF:
-            out[key] = node
+            out[key] = {}  # the server skips what a client sends below "."
         elif canonical_key := canonicalize(key):
             out[canonical_key] = decode(node) or LEAF
     return out

@@ -81,3 +81,7 @@ def test_true_is_not_one() -> None:
 def test_elements_in_messages() -> None:
     keys = ("f:spec", 'k:{"name":"a","port":80}', 'v:"x"', "i:3")
     assert [format_element(key) for key in keys] == [".spec", '[name="a",port=80]', '[="x"]', "[3]"]
+
+
+def test_content_below_the_field_itself_is_dropped_as_the_server_drops_it() -> None:
+    assert encode(decode({"f:a": {".": {"f:b": {}}}})) == {"f:a": {}}
