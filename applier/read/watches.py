@@ -7,14 +7,17 @@ content of an event. So a broken watch loses no information: the watch is restar
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Container
 from dataclasses import field
-from typing import Self
+from typing import Final, Self
 
 from applier.cluster import Cluster, WatchEvent, WatchTarget
 from applier.errors import ClusterError, KindNotServed
 from renderer.frozen import dataclass
 from renderer.identity import GroupKind
+
+_log: Final = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
 """Shortest and longest wait, in seconds, before a broken watch restarts. Each restart causes new reads, so the wait
@@ -87,6 +90,8 @@ class Watches:
                 if isinstance(error, KindNotServed):
                     await self._wait_until_served(subject)
                     continue
+            except Exception:  # a fault in a callback must not end the watch: later changes would go unseen
+                _log.exception("watch of %s failed and will restart", subject.kind)
             if now() - started_at >= MAX_RETRY_SECONDS:
                 retry_seconds = FIRST_RETRY_SECONDS
             await asyncio.sleep(retry_seconds)

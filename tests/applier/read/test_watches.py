@@ -108,3 +108,24 @@ def test_a_kind_is_watched_as_soon_as_a_reconciliation_has_seen_it_served() -> N
         runner.run(story())
     assert begun == [CONFIGMAPS]
     assert waits(server.asked) == pytest.approx([4])
+
+
+def test_a_fault_in_a_callback_is_logged_and_the_watch_restarts(caplog: pytest.LogCaptureFixture) -> None:
+    starts: list[float] = []
+
+    def begun(_: WatchTarget) -> None:
+        starts.append(asyncio.get_running_loop().time())
+        if len(starts) == 1:
+            raise ZeroDivisionError
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        server = Breaking(repeat(300.0), runner.get_loop().time)
+
+        async def story() -> None:
+            async with Watches(cast(Cluster, server), lambda _: None, begun, lambda *_: None) as watches:
+                await watches.set_targets([CONFIGMAPS], ())
+                await asyncio.sleep(10)
+
+        runner.run(story())
+    assert waits(starts) == pytest.approx([1])
+    assert "watch of ConfigMap failed and will restart" in caplog.text
