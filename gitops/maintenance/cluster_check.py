@@ -249,6 +249,7 @@ class _ClusterChecker:
             for key, obj in self.objects
             if key.group_kind == applied_packs.KIND and label(obj, well_known.RECORD) and not self._has_owner(obj)
         )
+        unreadable = [key for key, obj in self.objects if _is_unreadable_pack(key, obj)]
         without_set = {
             key: obj
             for key, obj in self.objects
@@ -284,7 +285,14 @@ class _ClusterChecker:
             "check that `levelgate run` works; `levelgate status` shows what they wait for",
         )
         yield from _finding_about(
-            ownerless,
+            unreadable,
+            "leftovers",
+            f"packs of applied snapshots whose annotation {well_known.PACK_INDEX} cannot be read",
+            "restore the annotation from a backup, or delete the packs: "
+            "Levelgate then treats instances without another snapshot as never applied completely",
+        )
+        yield from _finding_about(
+            (key for key in ownerless if key not in unreadable),
             "leftovers",
             "stored revisions of objects that no longer exist",
             "the next reconciliation of their source deletes those of instances; "
@@ -353,6 +361,13 @@ class _ClusterChecker:
             case revisions.RULES:
                 return annotation(record, well_known.RECORD_SOURCE) in self.facts.records
         return False
+
+
+def _is_unreadable_pack(key: ObjectKey, obj: Object) -> bool:
+    """Return whether `obj` is a pack of applied snapshots without a readable index."""
+    if key.group_kind != applied_packs.KIND or label(obj, well_known.RECORD) != applied_packs.APPLIED:
+        return False
+    return not applied_packs.AppliedPack.from_record(obj).is_readable
 
 
 def _finding_about(

@@ -72,7 +72,7 @@ class SetSummary:
         return tuple(cause for cause in self.rows if cause.reason.is_hold)
 
     @cached_property
-    def is_brought_about(self) -> bool:
+    def is_fully_applied(self) -> bool:
         """Is all of the set as Git says, and nothing left that Git no longer wants?"""
         leaves = any(orphan.outcome is PruneOutcome.DELETE for orphan in self.plan.prune_candidates)
         waits = self.plan.error or self.plan.not_moved or leaves
@@ -81,7 +81,7 @@ class SetSummary:
     @cached_property
     def rests(self) -> bool:
         """Is nothing to be said of it but that it is there?"""
-        is_quiet = self.is_settled and self.is_brought_about
+        is_quiet = self.is_settled and self.is_fully_applied
         return is_quiet and not (self.restless or self.plan.prune_candidates or self.plan.rendered.problems)
 
 

@@ -82,8 +82,8 @@ def source_record(
         ref=state.ref,
         target=target,
         offered=state.offer.commit if state.offer else "",
-        applied=target if all(one.is_brought_about for one in restless) else before.applied,
-        own_objects_commit=target if all(one.is_brought_about for one in own) else before.own_objects_commit,
+        applied=target if all(one.is_fully_applied for one in restless) else before.applied,
+        own_objects_commit=target if all(one.is_fully_applied for one in own) else before.own_objects_commit,
         since=before.since if before.target == target and before.since else now,
         state=DisplayState.FAILED if excess or problems else _state(ledger, state, requests, own, left_behind),
         counts={

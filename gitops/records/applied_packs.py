@@ -14,7 +14,7 @@ entries with equal sequences, the entry in the pack of the highest generation is
 
 A pack is deleted when none of its entries is current. An entry stops being current only when a stored pack has a newer
 entry of the same instance. So a process that does not know the newest packs deletes no snapshot that is needed. A pack
-whose index cannot be read has no entries, so it is deleted too.
+whose index cannot be read is kept: it may hold the only snapshot of an instance, and a person can restore the index.
 
 A tombstone is the entry of a deleted instance. Without the tombstone, an older entry in another pack would be current
 again. The tombstone is current only while a known pack holds such an older entry. So a process that deletes tombstones
@@ -85,19 +85,21 @@ class AppliedPack:
     """1 more than the highest generation of the packs from which entries were copied, or 1 if no entry was copied."""
     entries: Mapping[ObjectKey, PackEntry]
     """Entries by instance. If the content was read, snapshots whose manifest is missing in the content are omitted."""
+    is_readable: bool
+    """Whether the index could be parsed. An unreadable pack has no entries."""
     record: Object
     """ControllerRevision, which has no `data` while only its metadata was read."""
 
     @classmethod
     def from_record(cls, record: Object) -> AppliedPack:
         """Return the pack in the ControllerRevision `record`. A pack without a readable index has no entries."""
-        entries, data = _read_index(annotation(record, well_known.PAIRS)), record.get("data")
+        index, data = _read_index(annotation(record, well_known.PACK_INDEX)), record.get("data")
+        entries = index or {}
         if isinstance(data, dict):
             entries = {key: entry for key, entry in entries.items() if entry.is_gone or key_hash(key) in data}
-        generation = number(annotation(record, well_known.REVISION)) or 0
-        return cls(
-            record["metadata"]["name"], annotation(record, well_known.RECORD_SOURCE), generation, entries, record
-        )
+        generation = number(annotation(record, well_known.PACK_GENERATION)) or 0
+        source = annotation(record, well_known.RECORD_SOURCE)
+        return cls(record["metadata"]["name"], source, generation, entries, index is not None, record)
 
     @property
     def size(self) -> int:
@@ -131,15 +133,15 @@ class AppliedPack:
 
 
 @lru_cache(maxsize=2048)
-def _read_index(text: str) -> Mapping[ObjectKey, PackEntry]:
-    """Return the entries of the index in `text` by instance, or an empty mapping if it is unreadable."""
+def _read_index(text: str) -> Mapping[ObjectKey, PackEntry] | None:
+    """Return the entries of the index in `text` by instance, or None if the index is unreadable."""
     try:
         return {
             ObjectKey(*name.split("/")): PackEntry(int(sequence), int(revision), str(content), int(size))
             for name, (sequence, revision, content, size) in orjson.loads(text).items()
         }
     except (ValueError, TypeError, AttributeError):
-        return {}
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +182,9 @@ def pack_records(
 def _pack_record(source: str, generation: int, snapshots: Mapping[ObjectKey, PendingSnapshot]) -> Object:
     index = {"/".join(key): list(pending.entry) for key, pending in snapshots.items()}
     annotations = {
-        well_known.PAIRS: orjson.dumps(index).decode(),
+        well_known.PACK_INDEX: orjson.dumps(index).decode(),
         well_known.RECORD_SOURCE: source,
-        well_known.REVISION: str(generation),
+        well_known.PACK_GENERATION: str(generation),
     }
     name = f"applied-{digest([source, generation, index])}"
     data = {key_hash(key): pending.manifest for key, pending in snapshots.items() if pending.manifest is not None}
@@ -212,7 +214,7 @@ def record_body(name: str, record: str, annotations: Mapping[str, str], revision
     }
 
 
-def newest_packs(packs: Iterable[AppliedPack]) -> dict[ObjectKey, AppliedPack]:
+def current_packs(packs: Iterable[AppliedPack]) -> dict[ObjectKey, AppliedPack]:
     """Return the pack with the current entry of each instance, by instance."""
     newest: dict[ObjectKey, AppliedPack] = {}
     for pack in packs:
@@ -234,7 +236,7 @@ def snapshot_digest(rendered: RenderedApplySet) -> str:
     return digest([rendered.revision, rendered.manifest])
 
 
-def is_brought_about(set_plan: ApplySetPlan) -> bool:
+def is_fully_applied(set_plan: ApplySetPlan) -> bool:
     """Return whether all nodes of an instance are applied, so that its snapshot can be stored.
 
     Return False for the set of a source and for an instance that has no live object, is terminating, or has an error.
@@ -257,6 +259,6 @@ def is_brought_about(set_plan: ApplySetPlan) -> bool:
 
 
 def pack_entries(record: Object) -> Mapping[ObjectKey, PackEntry]:
-    """Return the entries by instance if the object `record` is a pack, or an empty mapping if it is not."""
+    """Return the entries by instance if the object `record` is a readable pack, or an empty mapping if it is not."""
     is_pack = label(record, well_known.RECORD) == APPLIED
-    return _read_index(annotation(record, well_known.PAIRS)) if is_pack else {}
+    return (is_pack and _read_index(annotation(record, well_known.PACK_INDEX))) or {}

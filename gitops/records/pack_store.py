@@ -20,8 +20,8 @@ from gitops.records.applied_packs import (
     AppliedPack,
     PackEntry,
     PendingSnapshot,
-    is_brought_about,
-    newest_packs,
+    current_packs,
+    is_fully_applied,
     pack_records,
     pending_snapshot,
     snapshot_digest,
@@ -74,7 +74,7 @@ class AppliedPacks:
         """
         packs = [AppliedPack.from_record(obj) for obj in records if label(obj, well_known.RECORD) == APPLIED]
         self._packs = {pack.name: pack for pack in packs}
-        self._newest = {key: pack.name for key, pack in newest_packs(packs).items()}
+        self._newest = {key: pack.name for key, pack in current_packs(packs).items()}
         self._holders, self._current_bytes = {}, {}
         self._dead, self._sparse, self._rewritten = set(), set(), set()
         for pack in packs:
@@ -166,7 +166,8 @@ class AppliedPacks:
         """Update the size of the current entries of the pack `name`, and its membership in `_dead` and `_sparse`."""
         pack = self._packs[name]
         current_size = self._current_bytes[name] = sum(pack.entries[key].size for key in self._current_keys(pack))
-        for names, belongs in ((self._dead, not current_size), (self._sparse, 0 < current_size * SPARSE <= pack.size)):
+        is_dead = pack.is_readable and not current_size
+        for names, belongs in ((self._dead, is_dead), (self._sparse, 0 < current_size * SPARSE <= pack.size)):
             (names.add if belongs else names.discard)(name)
 
     # ---- entries to store
@@ -177,7 +178,7 @@ class AppliedPacks:
         An instance whose last known entry has the same digest gets no new entry.
         """
         for plan in plans:
-            if is_brought_about(plan):
+            if is_fully_applied(plan):
                 self.note_applied(plan.rendered)
 
     def note_applied(self, rendered: RenderedApplySet) -> None:
@@ -297,7 +298,7 @@ class AppliedPacks:
         return bodies
 
     def take_dead(self) -> Sequence[Object]:
-        """Return the ControllerRevisions of packs without a current entry, for the caller to delete.
+        """Return the ControllerRevisions of readable packs without a current entry, for the caller to delete.
 
         Each pack is returned once.
         """

@@ -18,7 +18,7 @@ from typing import Any
 from applier.cluster import Object, Reader
 from applier.plan.model import Plan
 from applier.state.observed import annotation, is_terminating, label, number
-from gitops.records.applied_packs import APPLIED, KIND, AppliedPack, newest_packs, record_body
+from gitops.records.applied_packs import APPLIED, KIND, AppliedPack, current_packs, record_body
 from renderer import well_known
 from renderer.definition.compile import Definition, DefinitionErrors
 from renderer.frozen import dataclass
@@ -121,7 +121,7 @@ class RevisionArchive:
     def _applied(self) -> Mapping[ObjectKey, AppliedSnapshot]:
         """Return the applied snapshot of each instance, or only of `instances` if it is not None."""
         packs = (obj for obj in self.records.values() if label(obj, well_known.RECORD) == APPLIED)
-        newest = newest_packs(map(AppliedPack.from_record, packs))
+        newest = current_packs(map(AppliedPack.from_record, packs))
         keys = newest.keys() if self.instances is None else newest.keys() & self.instances
         return {key: newest[key].snapshot(key) for key in sorted(keys) if not newest[key].entries[key].is_gone}
 

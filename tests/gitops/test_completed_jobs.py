@@ -104,7 +104,7 @@ def test_a_job_that_its_ttl_removes_counts_as_done(fleet: LinkPlatform) -> None:
     assert (jobs(fleet), fleet.writes) == ([], before)
 
 
-def test_what_depends_on_it_is_brought_about_when_it_is_gone(fleet: LinkPlatform) -> None:
+def test_what_depends_on_it_is_fully_applied_when_it_is_gone(fleet: LinkPlatform) -> None:
     ends(fleet)
     fleet.step(timedelta(seconds=5))
     removed(fleet)

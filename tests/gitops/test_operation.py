@@ -95,7 +95,7 @@ def _deeds(fleet: LinkPlatform) -> list[dict[str, Any]]:
     return [deed for one in passes for deed in one.get("deeds", ())]
 
 
-def test_a_commit_to_a_plain_object_is_brought_about_by_a_pass_over_it_alone(fleet: LinkPlatform) -> None:
+def test_a_commit_to_a_plain_object_is_fully_applied_by_a_pass_over_it_alone(fleet: LinkPlatform) -> None:
     """Commit to first write does not wait for a look at everything else; its record follows."""
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}}
     fleet.plain = {"settings": {**settings, "data": {"mode": "one"}}}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from applier.cluster import Object
 from gitops.records import applied_packs, pack_store
-from gitops.records.applied_packs import AppliedPack, newest_packs
+from gitops.records.applied_packs import AppliedPack, current_packs
 from gitops.records.pack_store import AppliedPacks
 from gitops.records.revisions import RevisionArchive
 from renderer.identity import ObjectKey
@@ -155,7 +155,7 @@ class History:
     def check_bound(self) -> None:
         packs = [AppliedPack.from_record(obj) for obj in self.records.values()]
         stored = sum(pack.size for pack in packs)
-        counting = sum(pack.entries[key].size for key, pack in newest_packs(packs).items())
+        counting = sum(pack.entries[key].size for key, pack in current_packs(packs).items())
         assert stored <= 4 * counting + PACK_BYTES
         for pack in packs:
             pairs = [entry for entry in pack.entries.values() if not entry.is_gone]

@@ -73,7 +73,7 @@ def told(ledger: SetSummaries) -> object:
         one.plan.rendered.parent: (
             one.rows,
             one.is_waiting,
-            one.is_brought_about,
+            one.is_fully_applied,
             [node.node.id for node in one.restless],
         )
         for one in ledger.restless()

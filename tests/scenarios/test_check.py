@@ -134,7 +134,7 @@ def test_revisions_without_an_owner_are_named(applied: CommandPlatform) -> None:
             "namespace": "levelgate-system",
             "labels": {"internal.levelgate.dev/record": "applied"},
             "annotations": {
-                "internal.levelgate.dev/pairs": json.dumps(
+                "internal.levelgate.dev/index": json.dumps(
                     {f"{applied.group}/Chain/{applied.namespace}/gone": [1, 1, "", 2]}
                 ),
                 "internal.levelgate.dev/source": applied.name,

@@ -322,7 +322,7 @@ def stored_pairs(platform: CommandPlatform) -> dict[str, list[str]]:
     found = json.loads(platform.kubectl("get", "controllerrevisions", "-n", "levelgate-system", *selector))["items"]
     indexes = {one["metadata"]["name"]: one["metadata"]["annotations"] for one in found}
     return {
-        name: sorted(json.loads(annotations["internal.levelgate.dev/pairs"]))
+        name: sorted(json.loads(annotations["internal.levelgate.dev/index"]))
         for name, annotations in indexes.items()
         if annotations["internal.levelgate.dev/source"] == platform.name
     }

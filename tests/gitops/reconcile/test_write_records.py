@@ -224,7 +224,7 @@ def test_a_record_of_an_instance_is_about_that_instance() -> None:
     record = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata}
     of_instance = {**record, "metadata": {**metadata, "annotations": {well_known.RECORD_OF: "g.test/Link/default/a"}}}
     index = {f"g.test/Link/default/{name}": [1, 1, "", 2] for name in "ba"}
-    annotations, labels = {well_known.PAIRS: json.dumps(index)}, {well_known.RECORD: "applied"}
+    annotations, labels = {well_known.PACK_INDEX: json.dumps(index)}, {well_known.RECORD: "applied"}
     of_several = {**record, "metadata": {**metadata, "annotations": annotations, "labels": labels}}
     for due in (record_update, record_deletion):
         for one in (of_instance, of_several):

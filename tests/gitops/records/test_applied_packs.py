@@ -288,13 +288,18 @@ def test_what_is_pending_of_an_instance_that_is_gone_is_not_stored(server: Serve
 
 
 @pytest.mark.parametrize("index", ["", "[]", "{", '{"a": 1}', '{"a/b": [1, 1, "", 1]}', '{"a/b/c/d": ["x", 1, "", 1]}'])
-def test_a_record_that_does_not_say_what_it_is_counts_as_absent_and_is_dropped(server: Server, index: str) -> None:
+def test_a_pack_without_a_readable_index_has_no_entries_and_is_kept(server: Server, index: str) -> None:
+    """The pack may hold the only snapshot of an instance, and a person can restore the index."""
     server.deploy(server.observed(), [1])
-    [record] = server.records.values()
-    record["metadata"]["annotations"][well_known.PAIRS] = index
+    [(name, record)] = server.records.items()
+    index_before = record["metadata"]["annotations"][well_known.PACK_INDEX]
+    record["metadata"]["annotations"][well_known.PACK_INDEX] = index
     assert server.applied == {}
     server.conclude(server.observed())
-    assert server.records == {}
+    server.deploy(server.observed(), [2])
+    assert name in server.records
+    record["metadata"]["annotations"][well_known.PACK_INDEX] = index_before
+    assert server.texts() == {"i001": "one", "i002": "one"}
 
 
 def test_a_pair_without_its_content_counts_as_absent_once_that_was_read(server: Server) -> None:

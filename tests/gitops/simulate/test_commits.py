@@ -78,7 +78,7 @@ def test_what_lies_in_the_working_tree_is_a_commit_of_its_own(history: WorkTree)
     assert history.git("rev-parse", "main") not in found
 
 
-def test_the_base_is_brought_about_with_all_windows_open_and_no_policy(history: WorkTree) -> None:
+def test_the_base_is_fully_applied_with_all_windows_open_and_no_policy(history: WorkTree) -> None:
     """The names of windows stay, for the gates that ask for them."""
     catalog = replayed(history).base.catalog
     assert [one.name for one in resolve_rules(catalog, {}).policies] == ["pace"]

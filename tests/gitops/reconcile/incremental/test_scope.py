@@ -99,7 +99,7 @@ def test_a_status_that_changes_is_told_by_the_instance_and_counted_in_its_rollou
     is_as_a_fresh_process_wants_it(fleet)
 
 
-def test_a_commit_that_changes_one_instance_is_brought_about_by_a_pass_over_it(fleet: LinkPlatform) -> None:
+def test_a_commit_that_changes_one_instance_is_fully_applied_by_a_pass_over_it(fleet: LinkPlatform) -> None:
     fleet.written = {"b": {"text": "two"}}
     fleet.push()
     assert fleet.reconciler.whole
@@ -271,7 +271,7 @@ def look(fleet: LinkPlatform, keys: frozenset[ObjectKey] | WidenScope) -> list[s
     return done(fleet.call(fleet.reconciler.reconcile_roots(keys)))
 
 
-def test_a_commit_that_changes_plain_objects_is_brought_about_by_a_pass_over_them(plain: LinkPlatform) -> None:
+def test_a_commit_that_changes_plain_objects_is_fully_applied_by_a_pass_over_them(plain: LinkPlatform) -> None:
     due = commit(plain, x=config_map("x", data={"text": "two"}), web=deployment("web", "two", "x"))
     assert due == frozenset({at("x"), at("web", "Deployment")})
     assert look(plain, due) == ["ConfigMap/x updated", "Deployment/web updated"]
