@@ -57,9 +57,8 @@ def read_config(file: Path) -> Config:
     if problems:
         raise ConfigErrors(problems)
     document = parsed[0]
-    mistakes = FieldProblems(
-        DeclaredObject(document.value, SourceLocation(document.file, document.line), document.line_of)
-    )
+    origin = SourceLocation(document.file, document.line)
+    mistakes = FieldProblems(DeclaredObject(document.value, origin, document))
     config = _ConfigReader(mistakes, file.absolute().parent).parse_config(document.value)
     if mistakes.problems:
         raise ConfigErrors(sorted(set(mistakes.problems)))

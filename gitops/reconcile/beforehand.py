@@ -150,7 +150,7 @@ async def store_overrides(
             continue
         before = SourceRecord.from_object(parent)
         state = {name: RolloutState(decisions=requests.overrides)}
-        happened = pass_history.PassActivity((), lambda _: False, states=state)
+        happened = pass_history.PassActivity((), (), (), states=state)
         passes = pass_history.append_pass(
             before.passes,
             happened,

@@ -166,7 +166,7 @@ def with_instances(catalog: Catalog, objects: Iterable[Object]) -> Catalog:
     """With the instances of its source as the cluster has them."""
     mine = applyset_id(source_parent(catalog.source))
     found = [one for one in objects if label(one, well_known.PARENT_ID) and label(one, well_known.PART_OF) == mine]
-    return replace(catalog, objects=tuple(DeclaredObject(_asked(one), SourceLocation(), lambda _: 0) for one in found))
+    return replace(catalog, objects=tuple(DeclaredObject(_asked(one), SourceLocation(), None) for one in found))
 
 
 def _asked(instance: Object) -> Manifest:

@@ -152,7 +152,8 @@ def passes_with(
         words.append(DecisionRecord(now, "pinned", f"commit {record.target[:12]}", state.pin.by, state.pin.why))
     happened = pass_history.PassActivity(
         results,
-        lambda key: key in mine or key in before.scopes,
+        mine,
+        before.scopes,
         [(one.plan.rendered.parent, cause) for one in ledger.restless(source) for cause in one.holds],
         words,
         states,

@@ -6,7 +6,7 @@ write. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field
 from datetime import datetime
 from itertools import islice
@@ -85,11 +85,17 @@ class PassActivity:
     """Actions and obstacles of one reconciliation, of all sources."""
 
     results: Sequence[Result]
-    is_own: Callable[[ObjectKey], bool]
-    """Test whether the set of this parent belongs to the source whose history is written."""
+    own_sets: Container[ObjectKey]
+    """Parents of the sets that the source wants, whose history is written."""
+    recorded_sets: Container[ObjectKey]
+    """Parents of the sets that the record of the source names."""
     obstacles: Sequence[SetObstacle] = ()
     decisions: Sequence[DecisionRecord] = ()
     states: Mapping[str, RolloutState] = field(default_factory=dict)
+
+    def is_own(self, parent: ObjectKey) -> bool:
+        """Return whether the set of `parent` belongs to the source whose history is written."""
+        return parent in self.own_sets or parent in self.recorded_sets
 
 
 def parse_passes(text: str) -> tuple[PassRecord, ...]:

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 from gitops.rollouts.policy import DEFAULT_POLICY, Policy
@@ -211,13 +210,8 @@ def _rule_key(rule: DeclaredObject) -> RuleKey:
 def stored_documents(stored: StoredRules) -> Iterator[DeclaredObject]:
     """Yield the rules in `stored`, with their files and lines."""
     for entry in stored.get("rules") or ():
-        origin = SourceLocation(entry["file"], entry["line"])
-        yield DeclaredObject(entry["manifest"], origin, partial(_line_of, origin))
-
-
-def _line_of(origin: SourceLocation, _path: str) -> int:
-    """Return the first line of the rule for any path, because the lines inside a rule are not stored."""
-    return origin.line
+        # The lines inside of a rule are not stored, so problems name its first line.
+        yield DeclaredObject(entry["manifest"], SourceLocation(entry["file"], entry["line"]), None)
 
 
 def store_documents(documents: Iterable[DeclaredObject]) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ the definition's kind as broken, which means that no definition of the kind is u
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -33,14 +32,18 @@ class DeclaredObject:
 
     manifest: Manifest
     origin: SourceLocation
-    line_of: Callable[[str], int]
-    """Function that returns the line in the file, from 1, of a path in the object."""
+    document: Document | None
+    """The document that declares the object, or None if only the first line is known."""
     refused_reason: str = ""
     """The reason why the object must not be applied. Empty if the object may be applied."""
 
     @cached_property
     def group_kind(self) -> GroupKind:
         return group_kind(self.manifest)
+
+    def line_of(self, path: str) -> int:
+        """Return the line in the file, from 1, of `path` in the object. Use this method for messages only."""
+        return self.document.line_of(path) if self.document else self.origin.line
 
     @cached_property
     def content_digest(self) -> str:
@@ -137,7 +140,7 @@ class _FileContentBuilder:
         self.definitions.append(definition)
 
     def _add_own(self, document: Document, kind: GroupKind) -> None:
-        declared = DeclaredObject(document.value, SourceLocation(document.file, document.line), document.line_of)
+        declared = DeclaredObject(document.value, SourceLocation(document.file, document.line), document)
         if kind.kind in RULE_KINDS:
             self.rules.append(declared)
         elif kind.kind in DESTINATION_KINDS:
@@ -152,7 +155,7 @@ class _FileContentBuilder:
             self._add_problem(document, path, message)
         reason = "; ".join(f"{path}: {message}" for path, message in mistakes)
         origin = SourceLocation(document.file, document.line)
-        self.objects.append(DeclaredObject(without_server_fields(document.value), origin, document.line_of, reason))
+        self.objects.append(DeclaredObject(without_server_fields(document.value), origin, document, reason))
 
     def _add_problem(self, document: Document, path: str, message: str) -> None:
         self.problems.append(Problem(document.file, document.line_of(path), path, message))

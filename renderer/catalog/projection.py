@@ -237,7 +237,7 @@ def _change(
     reasons = [declared.refused_reason, changes.refused_reason]
     reasons += [f"{path}: {message}{how}" for path, message in mistakes]
     reason = "; ".join(filter(None, reasons))
-    return _ProjectedObject(manifest, declared.origin, declared.line_of, reason, base=declared, changes=changes)
+    return _ProjectedObject(manifest, declared.origin, declared.document, reason, base=declared, changes=changes)
 
 
 def _with_namespaces(manifest: Manifest, key: ObjectKey, changes: _Changes) -> Manifest:

@@ -53,19 +53,22 @@ class _Source:
         return self.locations[ordinal]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Document:
-    """One object of a YAML file, with its line."""
+    """One object of a YAML file, with its line.
+
+    Documents are compared by identity: two with equal values may have different lines inside.
+    """
 
     file: str
     line: int
     """Line where the content starts, from 1."""
     value: dict[str, Any]
     """The object as plain JSON. No part of the object is shared with another document."""
-    _source: _Source = field(repr=False, compare=False)
-    _ordinal: int = field(repr=False, compare=False)
+    _source: _Source = field(repr=False)
+    _ordinal: int = field(repr=False)
     """Index of the YAML document in the file."""
-    _prefix: str = field(default="", repr=False, compare=False)
+    _prefix: str = field(default="", repr=False)
     """Path inside the YAML document if the object is an item of a `List`. Empty for any other object."""
 
     def line_of(self, path: str) -> int:

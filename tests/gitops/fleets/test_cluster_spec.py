@@ -33,7 +33,7 @@ TOKEN = "eyJhbGciOi.not-a-token"
 def declared(text: str) -> DeclaredObject:
     (document,), problems = documents.load("c.yaml", text.encode())
     assert problems == []
-    return DeclaredObject(document.value, SourceLocation("c.yaml", document.line), document.line_of)
+    return DeclaredObject(document.value, SourceLocation("c.yaml", document.line), document)
 
 
 def spec(text: str, head: str = HEAD) -> ClusterSpec:

@@ -33,7 +33,7 @@ WEBAPP = frozenset({"webapp.kro.run"})
 def read(text: str) -> Placement | list[str]:
     (document,), problems = documents.load("p.yaml", (HEAD + text).encode())
     assert problems == []
-    found = read_placement(DeclaredObject(document.value, SourceLocation("p.yaml", document.line), document.line_of))
+    found = read_placement(DeclaredObject(document.value, SourceLocation("p.yaml", document.line), document))
     return [str(problem) for problem in found] if isinstance(found, list) else found
 
 

@@ -34,7 +34,7 @@ CHILD = ObjectKey("", "ConfigMap", "prod", "shop-config")
 
 
 def happened(*results: Result, holds: list[pass_history.SetObstacle] | None = None) -> PassActivity:
-    return PassActivity(results, frozenset({SOURCE, SHOP}).__contains__, holds or ())
+    return PassActivity(results, frozenset({SOURCE}), frozenset({SHOP}), holds or ())
 
 
 def after(text: str, what: PassActivity, *, commit: str = "c1", state: str = "Settled", minutes: int = 0) -> str:
@@ -122,7 +122,7 @@ def test_what_stands_in_passes_that_are_dropped_is_not_taken_for_new_for_ever() 
     words = [DecisionRecord(NOON, "approved", "commit c1", "ada")]
     text = ""
     for number in range(MAX_PASSES + 10):
-        known = PassActivity(refused[: number + 1], frozenset({SHOP}).__contains__, holds[: number + 1], words)
+        known = PassActivity(refused[: number + 1], frozenset({SHOP}), (), holds[: number + 1], words)
         text = after(text, known, minutes=number)
     assert len(parse_passes(text)) == MAX_PASSES
     assert {one.set for passed in parse_passes(text) for one in passed.met} == {str(key) for key, _ in holds}

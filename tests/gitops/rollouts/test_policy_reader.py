@@ -45,7 +45,7 @@ CANARY = LabelSelector.from_object({"matchLabels": {"tier": "canary"}})
 def declared(text: str, name: str = "webapps") -> DeclaredObject:
     (document,), problems = documents.load("p.yaml", (HEAD.replace("webapps", name) + text).encode())
     assert problems == []
-    return DeclaredObject(document.value, SourceLocation("p.yaml", document.line), document.line_of)
+    return DeclaredObject(document.value, SourceLocation("p.yaml", document.line), document)
 
 
 def policy(text: str = "", name: str = "webapps") -> Policy:

@@ -7,6 +7,7 @@ import pytest
 from gitops.windows.problem_collector import FieldError, FieldProblems, parse_field
 from gitops.windows.recurrence import ScheduleError
 from renderer.catalog.file_content import DeclaredObject
+from renderer.documents import load
 from renderer.errors import SourceLocation
 
 
@@ -15,7 +16,8 @@ def refuse(_: str) -> str:
 
 
 def test_a_reader_continues_after_each_problem() -> None:
-    problems = FieldProblems(DeclaredObject({}, SourceLocation("w.yaml", 1), len))
+    [document], _ = load("w.yaml", b"spec:\n  cutoff: 1h\n  until: x\n")
+    problems = FieldProblems(DeclaredObject(document.value, SourceLocation("w.yaml", 1), document))
     assert problems.try_parse(lambda: parse_field("spec.until", refuse, "x")) is None
     assert problems.try_parse(lambda: parse_field("spec.cutoff", str.upper, "1h")) == "1H"
     problems.add_problem("spec", "wrong")
@@ -23,11 +25,11 @@ def test_a_reader_continues_after_each_problem() -> None:
     assert problems.has_problem_at("spec.until")
     assert not problems.has_problem_at("spec.cutoff")
     found = problems.value_or_problems("value")
-    assert [str(problem) for problem in found] == ["w.yaml:4: spec: wrong", "w.yaml:10: spec.until: no"]
+    assert [str(problem) for problem in found] == ["w.yaml:1: spec: wrong", "w.yaml:3: spec.until: no"]
 
 
 def test_a_value_is_returned_only_without_problems() -> None:
-    problems = FieldProblems(DeclaredObject({}, SourceLocation("w.yaml", 1), lambda _: 1))
+    problems = FieldProblems(DeclaredObject({}, SourceLocation("w.yaml", 1), None))
     assert problems.value_or_problems("value") == "value"
     assert problems.value_or_problems(None) == []
 

@@ -17,7 +17,7 @@ DAILY = {"schedule": {"cron": "0 9 * * *"}, "duration": "8h"}
 
 def read(spec: dict[str, Any], cutoff: timedelta = timedelta()) -> tuple[WindowTimeline | None, list[tuple[str, str]]]:
     """The timeline of a spec, and its problems by path."""
-    problems = FieldProblems(DeclaredObject({}, SourceLocation("windows.yaml", 1), lambda _: 1))
+    problems = FieldProblems(DeclaredObject({}, SourceLocation("windows.yaml", 1), None))
     timeline = ScheduleReader({"kind": "Allow", **spec}, problems, {}, load_zone("UTC")).read_timeline(cutoff)
     return timeline, [(problem.path, problem.message) for problem in problems.problems]
 
