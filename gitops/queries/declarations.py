@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, NamedTuple, 
 
 if TYPE_CHECKING:
     from gitops.queries.graph import QueryGraph
-    from gitops.queries.nodes import Fault
+    from gitops.queries.nodes import Fault, Node
 
 P = ParamSpec("P")
 V = TypeVar("V")
@@ -78,6 +78,10 @@ class Input(Generic[P, V]):
 
     def digest(self, value: V) -> V:
         return value
+
+    def is_unset(self, node: Node) -> bool:
+        """Return whether `node` is as the graph made it, so that the graph can drop and make it again."""
+        return bool(node.unread) == self.starts_unread and bool(self.same(node.value, self.initial))
 
 
 class Query(Generic[P, V_co]):
@@ -188,10 +192,11 @@ class Contributions(dict[K, C]):
 class QueryIndex(Generic[K, E, C, R]):
     """Declaration of an aggregate over the results of one query for many members, updated by their changes.
 
-    `members` returns the keys of the members. For each member, `contributions` returns what the member contributes to
-    which entries. If a member changes, only the readers of entries to which its contribution has changed are marked.
-    The value of an entry is a reducer that changes in place. So readers copy the data that they need and keep no
-    reference to the reducer.
+    `members` returns the keys of the members. If `members` declares inputs with one argument, the members are the
+    arguments of all inputs whose value is not the initial value. For each member, `contributions` returns what the
+    member contributes to which entries. If a member changes, only the readers of entries to which its contribution has
+    changed are marked. The value of an entry is a reducer that changes in place. So readers copy the data that they
+    need and keep no reference to the reducer.
 
     Indexes settle in the order of `order`, the lowest first. A member may read only indexes of lower orders.
 
@@ -207,7 +212,7 @@ class QueryIndex(Generic[K, E, C, R]):
         name: str,
         *,
         order: int,
-        members: Query[[], Set[K]],
+        members: Query[[], Set[K]] | Input[[K], Any],
         contributions: Query[[K], Mapping[E, C]],
         new_entry: Callable[[], R],
         spreads_unread: bool,

@@ -21,7 +21,18 @@ from gitops.queries.cost import Cost
 from gitops.queries.declarations import Answer, Input, InputKey, Query, QueryIndex, Roots, TimedQuery
 from gitops.queries.membership import IndexState, RootFamily
 from gitops.queries.moments import Moments
-from gitops.queries.nodes import ABSENT, CHECK, CLEAN, DIRTY, NO_NODES, CyclicQuery, Fault, Node, union_of_unread
+from gitops.queries.nodes import (
+    ABSENT,
+    CHECK,
+    CLEAN,
+    DIRTY,
+    NO_NODES,
+    UNCHANGED,
+    CyclicQuery,
+    Fault,
+    Node,
+    union_of_unread,
+)
 
 V = TypeVar("V")
 K = TypeVar("K", bound=Hashable)
@@ -46,6 +57,14 @@ class Transaction:
         """Set the input `key` to `value`, so that it counts as read."""
         self.values[key] = value, False
 
+    def doubt(self, key: InputKey[Any]) -> None:
+        """Make the input `key` unread, and keep its value until the input is set again.
+
+        An index over `key.family` keeps the contribution of the input, and its entries count as unread.
+        """
+        value, _ = self.values.get(key, (UNCHANGED, True))
+        self.values[key] = value, True
+
     def drop(self, key: InputKey[Any]) -> None:
         """Set the input `key` back to its initial value.
 
@@ -67,6 +86,8 @@ class QueryGraph:
         self._moments = Moments(now)
         self._nodes: dict[Any, dict[tuple[Any, ...], Node]] = {}
         self._indexes: dict[QueryIndex[Any, Any, Any, Any], IndexState] = {}
+        self._input_indexes: dict[Any, list[IndexState]] = {}
+        """Indexes whose members are inputs, by the declaration of these inputs."""
         self._roots: dict[Roots[Any, Any], RootFamily] = {}
         self._frames: list[dict[Node, None]] = []
         self._released: dict[Node, None] = {}
@@ -126,8 +147,9 @@ class QueryGraph:
     def _commit(self, transaction: Transaction) -> None:
         # Functions of declarations are called first: if one of them raises an error, no input may be set.
         changes: list[tuple[Node, Any, bool]] = []
-        for key, (value, is_unread) in transaction.values.items():
+        for key, (new_value, is_unread) in transaction.values.items():
             node = self.obtain(key.family, key.args)
+            value = node.value if new_value is UNCHANGED else new_value
             if bool(node.unread) != is_unread or not key.family.same(node.value, value):
                 changes.append((node, value, is_unread))
         moment_changes = [] if transaction.now is None else self._moments.advance(transaction.now, self.fail)
@@ -135,6 +157,8 @@ class QueryGraph:
         for node, value, is_unread in changes:
             node.value, node.unread = value, frozenset((node,)) if is_unread else NO_NODES
             self.change(node)
+            for state in self._input_indexes.get(node.family, ()):
+                state.follow(node)
         for node, value, fault in moment_changes:
             node.value, node.fault = value, fault
             self.change(node)
@@ -347,6 +371,10 @@ class QueryGraph:
         state = self._indexes.get(index)
         if state is None:
             state = self._indexes[index] = IndexState(index)
+            if isinstance(index.members, Input):
+                self._input_indexes.setdefault(index.members, []).append(state)
+                for node in self._nodes.get(index.members, {}).values():
+                    state.follow(node)
             for _ in state.settle(self):
                 pass
         (entry,) = args
@@ -460,7 +488,7 @@ class QueryGraph:
             if node.is_needed:
                 continue
             family: Any = node.family
-            if isinstance(family, Input) and not self._is_initial(node, family):
+            if isinstance(family, Input) and not family.is_unset(node):
                 continue
             nodes = self._nodes.get(family)
             if nodes is None or nodes.get(node.args) is not node:
@@ -471,10 +499,6 @@ class QueryGraph:
             for read in node.reads:
                 read.remove_reader(node)
                 self.release(read)
-
-    @staticmethod
-    def _is_initial(node: Node, family: Input[Any, Any]) -> bool:
-        return bool(node.unread) if family.starts_unread else bool(family.same(node.value, family.initial))
 
     def _answer(self, key: Any, node: Node) -> Answer[Any, Any]:
         unread = frozenset(InputKey[Any](read.family, read.args) for read in node.unread)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
 from typing import Any, Final, Protocol
 
-from gitops.queries.declarations import FAILED, Contributions, Query, QueryIndex, Roots
+from gitops.queries.declarations import FAILED, Contributions, Input, Query, QueryIndex, Roots
 from gitops.queries.nodes import NO_NODES, CyclicQuery, Fault, Node, union_of_unread
 
 _NOTHING: Final[Mapping[Any, Any]] = {}
@@ -60,13 +60,16 @@ class FamilyMember:
 class MemberFamily:
     """Members of an index or of roots, and which of these members were marked.
 
-    The family itself is a reader of the query that returns the keys of the members.
+    If a query returns the keys of the members, the family itself is a reader of that query. If the members are inputs,
+    the graph tells the family about each input that it sets.
     """
 
-    def __init__(self, member_keys: Query[[], Set[Any]], result: Query[[Any], Any]) -> None:
+    def __init__(self, member_keys: Query[[], Set[Any]] | Input[[Any], Any], result: Query[[Any], Any]) -> None:
         self._member_keys = member_keys
         self._result = result
-        self._are_keys_marked = True
+        self._are_keys_marked = not isinstance(member_keys, Input)
+        self._arrivals: dict[Hashable, bool] = {}
+        """Whether an input that was set belongs to the members, by its argument."""
         self.keys_node: Node | None = None
         self.members: dict[Hashable, FamilyMember] = {}
         self.pending: dict[FamilyMember, None] = {}
@@ -77,33 +80,50 @@ class MemberFamily:
         self._are_keys_marked = True
         return False
 
+    def follow(self, node: Node) -> None:
+        """Note that the input of `node`, whose argument is the key of a member, was set."""
+        family: Any = node.family
+        self._arrivals[node.args[0]] = not family.same(node.value, family.initial)
+
     @property
     def is_settled(self) -> bool:
-        return not (self._are_keys_marked or self.pending or self.doubtful or self.departed)
+        return not (self._are_keys_marked or self._arrivals or self.pending or self.doubtful or self.departed)
 
     def update_members(self, graph: Evaluator) -> None:
-        """Add and remove members according to the query that returns their keys.
+        """Add and remove members according to the inputs that were set, or to the query that returns their keys.
 
         If that query has a fault, the members stay as they are.
         """
         self.pending.update(self.doubtful)
         self.doubtful.clear()
-        if not self._are_keys_marked:
-            return
+        if self._arrivals:
+            arrivals, self._arrivals = self._arrivals, {}
+            self._remove_members(graph, [key for key, belongs in arrivals.items() if not belongs])
+            self._add_members(graph, (key for key, belongs in arrivals.items() if belongs))
+        if self._are_keys_marked:
+            self._update_from_query(graph)
+
+    def _update_from_query(self, graph: Evaluator) -> None:
         if self.keys_node is None:
             self.keys_node = graph.obtain(self._member_keys, ())
             self.keys_node.add_reader(self)
         graph.refresh(self.keys_node)
         self._are_keys_marked = False
-        if self.keys_node.fault is not None:
-            return
-        keys = self.keys_node.value
-        for key in [key for key in self.members if key not in keys]:
-            member = self.members.pop(key)
+        if self.keys_node.fault is None:
+            keys = self.keys_node.value
+            self._remove_members(graph, [key for key in self.members if key not in keys])
+            self._add_members(graph, keys)
+
+    def _remove_members(self, graph: Evaluator, keys: Iterable[Hashable]) -> None:
+        for key in keys:
+            if (member := self.members.pop(key, None)) is None:
+                continue
             self.pending.pop(member, None)
             self.departed.append(member)
             member.node.remove_reader(member)
             graph.release(member.node)
+
+    def _add_members(self, graph: Evaluator, keys: Iterable[Hashable]) -> None:
         for key in keys:
             if key not in self.members:
                 member = self.members[key] = FamilyMember(self, key, graph.obtain(self._result, (key,)))

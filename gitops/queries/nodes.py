@@ -18,12 +18,16 @@ has changed.
 """
 
 
-class _Absent(Enum):
+class _Mark(Enum):
     ABSENT = "absent"
+    UNCHANGED = "unchanged"
 
 
-ABSENT: Final = _Absent.ABSENT
+ABSENT: Final = _Mark.ABSENT
 """Value of a node that was never computed, or whose volatile value was dropped."""
+
+UNCHANGED: Final = _Mark.UNCHANGED
+"""Value of an input in a transaction that keeps the value which the input has."""
 
 
 class Fault(Exception):

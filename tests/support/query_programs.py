@@ -76,6 +76,22 @@ def fleeting(graph: QueryGraph, stratum: int, place: int) -> int:
     return _evaluated(graph, _program.get().cells[stratum, place])
 
 
+@query
+def noted_of(graph: QueryGraph, place: int) -> Mapping[int, int]:
+    value = looked_up(graph, place)
+    return {value % MODULUS: value}
+
+
+noted: Final[QueryIndex[int, int, int, Contributions[int, int]]] = QueryIndex(
+    "noted",
+    order=1,
+    members=looked_up,
+    contributions=noted_of,
+    new_entry=Contributions[int, int],
+    spreads_unread=False,
+)
+
+
 def _evaluated(graph: QueryGraph, expression: Expression) -> int:
     match expression:
         case ("number", place):
@@ -88,6 +104,8 @@ def _evaluated(graph: QueryGraph, expression: Expression) -> int:
             return int(has_passed(graph, NOON + timedelta(hours=hours)))
         case ("hour",):
             return hour(graph)
+        case ("noted", remainder):
+            return sum(noted(graph, remainder).values())
         case ("entry", stratum, remainder):
             return sum(entries[stratum](graph, remainder).values())
         case ("failed", stratum):
@@ -155,6 +173,7 @@ class Oracle:
     program: Program
     numbers: dict[int, int] = field(default_factory=dict)
     looked_up: dict[int, int] = field(default_factory=dict)
+    doubted: set[int] = field(default_factory=set)
     absent: set[Cell] = field(default_factory=set)
     now: datetime = NOON
 
@@ -175,7 +194,7 @@ class Oracle:
             case ("number", place):
                 return self.numbers.get(place, 0)
             case ("looked up", place):
-                if place not in self.looked_up:
+                if place not in self.looked_up or place in self.doubted:
                     unread.add(place)
                 return self.looked_up.get(place, 0)
             case ("cell", stratum, place):
@@ -184,6 +203,12 @@ class Oracle:
                 return int(self.now >= NOON + timedelta(hours=hours))
             case ("hour",):
                 return self.now.hour
+            case ("noted", remainder):
+                members = {
+                    key: value for key, value in self.looked_up.items() if value and value % MODULUS == remainder
+                }
+                unread |= members.keys() & self.doubted
+                return sum(members.values())
             case ("entry", stratum, remainder):
                 return sum(self._entry(stratum, remainder, unread))
             case ("failed", stratum):
@@ -229,6 +254,7 @@ def _expressions(stratum: int, place: int) -> st.SearchStrategy[Expression]:
     if stratum:
         leaves.append(st.tuples(st.just("entry"), st.integers(0, stratum - 1), st.integers(0, MODULUS - 1)))
         leaves.append(st.tuples(st.just("failed"), st.integers(0, stratum - 1)))
+        leaves.append(st.tuples(st.just("noted"), st.integers(0, MODULUS - 1)))
     return st.recursive(
         st.one_of(leaves),
         lambda inner: st.one_of(

@@ -176,6 +176,62 @@ def test_what_is_unread_is_told_with_every_result(graph: QueryGraph) -> None:
     assert graph.answer(deletion, "a").unread == {proof.at("a")}
 
 
+@query
+def by_kind(graph: QueryGraph, name: str) -> Mapping[int, int]:
+    return {live(graph, name): 1}
+
+
+of_kind: QueryIndex[str, int, int, Contributions[str, int]] = QueryIndex(
+    "of kind", order=1, members=live, contributions=by_kind, new_entry=Contributions[str, int], spreads_unread=False
+)
+
+
+@query
+def members_of(graph: QueryGraph, kind: int) -> frozenset[str]:
+    return frozenset(of_kind(graph, kind))
+
+
+def test_a_doubted_input_keeps_its_place_in_an_index(graph: QueryGraph) -> None:
+    with graph.transaction() as transaction:
+        transaction.set(live.at("a"), 1)
+        transaction.set(live.at("b"), 2)
+    assert members_of(graph, 1) == {"a"}
+    with graph.transaction() as transaction:
+        transaction.doubt(live.at("a"))
+    answers = [graph.answer(members_of, kind) for kind in (1, 2)]
+    assert [answer.value for answer in answers] == [frozenset("a"), frozenset("b")]
+    assert [answer.unread for answer in answers] == [{live.at("a")}, frozenset()]
+    with graph.transaction() as transaction:
+        transaction.set(live.at("a"), 2)
+    answer = graph.answer(members_of, 2)
+    assert (answer.value, answer.unread) == (frozenset("ab"), frozenset())
+    with graph.transaction() as transaction:
+        transaction.set(live.at("a"), 0)
+    assert members_of(graph, 2) == {"b"}
+
+
+@pytest.mark.parametrize("count", [10, 300])
+def test_a_new_input_costs_the_readers_of_its_entry_alone(graph: QueryGraph, count: int) -> None:
+    with graph.transaction() as transaction:
+        for place in range(count):
+            transaction.set(live.at(f"n{place}"), place + 1)
+    kinds = Roots("kinds", members=kind_numbers(count), result=members_of)
+    assert len(list(graph.changed(kinds))) == count
+    before = graph.cost.evaluations.copy()
+    with graph.transaction() as transaction:
+        transaction.set(live.at("new"), 5)
+    assert [answer.key for answer in graph.changed(kinds)] == [5]
+    assert graph.cost.evaluations - before == {"by_kind": 1, "members_of": 1}
+
+
+def kind_numbers(count: int) -> Any:
+    @query
+    def numbers(graph: QueryGraph) -> frozenset[int]:
+        return frozenset(range(1, count + 1))
+
+    return numbers
+
+
 def test_a_proof_vouches_for_no_later_state(graph: QueryGraph) -> None:
     with graph.transaction() as transaction:
         transaction.set(live.at("a"), 1)

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from gitops.queries import Answer, QueryGraph
+from gitops.queries.graph import Transaction
 from gitops.queries.membership import IndexState, MemberFamily
 from gitops.queries.moments import Moments
 from gitops.queries.nodes import NO_NODES, Node
@@ -26,6 +27,7 @@ _CHANGE = st.one_of(
     st.tuples(st.just("number"), st.integers(0, 3), st.integers(0, 3)),
     st.tuples(st.just("looked up"), st.integers(0, 2), st.integers(0, 2)),
     st.tuples(st.just("drop"), st.integers(0, 2)),
+    st.tuples(st.just("doubt"), st.integers(0, 2)),
     st.tuples(st.just("member"), st.integers(0, STRATA - 1), st.integers(0, WIDTH - 1), st.booleans()),
     st.tuples(st.just("now"), st.integers(0, 16)),
 )
@@ -58,9 +60,14 @@ def apply(graph: QueryGraph, oracle: Oracle, changes: list[Step]) -> None:
                 case ("looked up", place, value):
                     transaction.set(programs.looked_up.at(place), value)
                     oracle.looked_up[place] = value
+                    oracle.doubted.discard(place)
                 case ("drop", place):
                     transaction.drop(programs.looked_up.at(place))
                     oracle.looked_up.pop(place, None)
+                    oracle.doubted.discard(place)
+                case ("doubt", place):
+                    transaction.doubt(programs.looked_up.at(place))
+                    oracle.doubted.add(place)
                 case ("member", stratum, place, is_there):
                     transaction.set(programs.is_member.at(stratum, place), is_there)
                     (oracle.absent.discard if is_there else oracle.absent.add)((stratum, place))
@@ -144,9 +151,10 @@ def test_the_programs_have_unread_inputs_faults_and_members_that_differ() -> Non
                 seen.update(["unread"] * any(found.unread for found in outcomes))
                 seen.update(["fault"] * any(found.value is None for found in outcomes))
                 seen.update(["left out"] * bool(oracle.absent))
+                seen.update(["doubted"] * bool(oracle.doubted & oracle.looked_up.keys()))
 
     look()
-    assert seen == {"unread", "fault", "left out"}
+    assert seen == {"unread", "fault", "left out", "doubted"}
 
 
 def _edges_lost(node: Node, reader: Any) -> None:
@@ -173,6 +181,8 @@ MUTANTS: dict[str, Any] = {
     "a moment that is lost": mock.patch.object(Moments, "advance", _no_advance),
     "unread inputs that are lost": mock.patch("gitops.queries.graph.union_of_unread", return_value=NO_NODES),
     "members that are never looked at again": mock.patch.object(MemberFamily, "mark", return_value=False),
+    "inputs that no index follows": mock.patch.object(IndexState, "follow", return_value=None),
+    "doubt that is lost": mock.patch.object(Transaction, "doubt", return_value=None),
     "a digest that is the same for all": mock.patch.object(programs.fleeting, "digest", return_value=0),
 }
 
