@@ -193,10 +193,10 @@ class QueryIndex(Generic[K, E, C, R]):
     """Declaration of an aggregate over the results of one query for many members, updated by their changes.
 
     `members` returns the keys of the members. If `members` declares inputs with one argument, the members are the
-    arguments of all inputs whose value is not the initial value. For each member, `contributions` returns what the
-    member contributes to which entries. If a member changes, only the readers of entries to which its contribution has
-    changed are marked. The value of an entry is a reducer that changes in place. So readers copy the data that they
-    need and keep no reference to the reducer.
+    arguments of all inputs that were set or doubted, until such an input has its initial state again. For each member,
+    `contributions` returns what the member contributes to which entries. If a member changes, only the readers of
+    entries to which its contribution has changed are marked. The value of an entry is a reducer that changes in place.
+    So readers copy the data that they need and keep no reference to the reducer.
 
     Indexes settle in the order of `order`, the lowest first. A member may read only indexes of lower orders.
 

@@ -83,7 +83,7 @@ class MemberFamily:
     def follow(self, node: Node) -> None:
         """Note that the input of `node`, whose argument is the key of a member, was set."""
         family: Any = node.family
-        self._arrivals[node.args[0]] = not family.same(node.value, family.initial)
+        self._arrivals[node.args[0]] = not family.is_unset(node)
 
     @property
     def is_settled(self) -> bool:

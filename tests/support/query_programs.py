@@ -204,9 +204,9 @@ class Oracle:
             case ("hour",):
                 return self.now.hour
             case ("noted", remainder):
-                members = {
-                    key: value for key, value in self.looked_up.items() if value and value % MODULUS == remainder
-                }
+                # A doubted input with the initial value is as if it was never set.
+                values = {key: value for key, value in self.looked_up.items() if value or key not in self.doubted}
+                members = {key: value for key, value in values.items() if value % MODULUS == remainder}
                 unread |= members.keys() & self.doubted
                 return sum(members.values())
             case ("entry", stratum, remainder):
