@@ -1,1 +1,1 @@
-"""Everything that touches one cluster: observe it, plan changes, apply them level by level, prune in reverse order."""
+"""Access to one cluster: observation, plans, applies level by level, and prunes in reverse order."""

@@ -24,7 +24,7 @@ def exponential_backoff(failures: int, first: T, maximum: T) -> T:
 def is_waiting(until: datetime, max_wait: timedelta, now: datetime) -> bool:
     """Return whether `until` is in the future.
 
-    If `until` is more than `max_wait` after `now`, the clock was set back. Then the wait is over.
+    An `until` of more than `max_wait` after `now` proves that the clock jumped back. In that case, return False.
     """
     return timedelta() < until - now <= max_wait
 
@@ -43,5 +43,8 @@ class AdaptiveTimeout:
         return min(self.max_seconds, max(self.min_seconds, 3 * self._answer_gap))
 
     def record_gap(self, seconds: float) -> None:
-        """Record the seconds between two answers. Smaller gaps lower the recent gap slowly, by 5 percent each."""
+        """Record a gap of `seconds` between two answers.
+
+        A smaller gap lowers the recent gap by at most 5 percent.
+        """
         self._answer_gap = min(self.max_seconds, max(seconds, 0.95 * self._answer_gap))

@@ -82,7 +82,7 @@ class Reason(StrEnum):
     def is_hold(self) -> bool:
         """Return whether only gates, people and windows prevent progress.
 
-        In this case nothing has failed, and nothing is in flight.
+        For such a reason, no request has failed, and no change is in flight.
         """
         return self.is_missing_permission or self in {
             Reason.SUSPENDED,
@@ -105,7 +105,7 @@ class Reason(StrEnum):
 
 
 class EventReason(StrEnum):
-    """Reasons of Events about completed changes. Events about waits use `Reason`."""
+    """Reasons of Events about completed changes. Events about waits use the class `Reason`."""
 
     UPDATED = "Updated"
     SETTLED = "Settled"
@@ -119,31 +119,31 @@ class EventReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CauseRef:
-    """Reference to an object that contributes to a cause, such as a window. An unknown time is None."""
+    """Reference to an object that contributes to a cause, such as a window."""
 
     kind: str
     name: str
     reason: Reason
     since: datetime | None = None
+    """Time at which the contribution began, or None if the time is unknown."""
     until: datetime | None = None
+    """Time at which the contribution ends, or None if the time is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Explanation of why a set or one of its nodes waits or has failed.
-
-    An unknown time is None.
-    """
+    """Explanation of why a set, or a node of the set, waits or has failed."""
 
     reason: Reason
     message: str = ""
     node: str = ""
-    """Id of the node that waits. Empty if the set itself waits."""
+    """Id of the node that waits. If the set itself waits, the id is empty."""
     object_key: ObjectKey | None = None
     """Object that a person has to inspect."""
     since: datetime | None = None
+    """Time at which the cause began, or None if the time is unknown."""
     until: datetime | None = None
-    """Earliest time at which the wait can end."""
+    """Earliest time at which the wait can end, or None if the time is unknown."""
     blockers: tuple[str, ...] = ()
     """Nodes of the same set, or instances of the same rollout, that have to proceed first."""
     references: tuple[CauseRef, ...] = ()
@@ -153,7 +153,7 @@ class Cause:
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Further facts for reports, as JSON."""
     is_shared: bool = False
-    """True if the record of the rollout stores the time and the references once, for all instances of the rollout."""
+    """True if the record of the rollout stores the times and the references once, for all instances of the rollout."""
 
     @classmethod
     def from_error(cls, error: ClusterError) -> Cause:

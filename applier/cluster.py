@@ -31,7 +31,7 @@ _CLUSTER_NAME_FORMAT: Final = re.compile(rf"({DNS_LABEL.pattern}#)?{DNS_LABEL.pa
 def parse_cluster_name(text: str) -> ClusterName:
     """Return `text` as a cluster name: `eu-1`, or `capi#eu-1` for a cluster that the provider `capi` knows.
 
-    Raises: ValueError with a text that describes the format.
+    Raises: ValueError, with a description of the format, if `text` is not a cluster name.
     """
     if not _CLUSTER_NAME_FORMAT.fullmatch(text):
         raise ValueError(
@@ -44,8 +44,10 @@ def parse_cluster_name(text: str) -> ClusterName:
 def context_name(text: str) -> ClusterName:
     """Return `text` as a cluster name without checking the format, for messages about the only cluster.
 
-    `text` is, for example, a context of a kubeconfig. If a process has several clusters, `parse_cluster_name` makes the
-    names.
+    If a process has several clusters, `parse_cluster_name` makes the names.
+
+    Args:
+        text: for example, a context of a kubeconfig.
     """
     return ClusterName(text)
 
@@ -58,28 +60,28 @@ CONTENT_MANAGER, PARENT_MANAGER, STATUS_MANAGER, CLI_MANAGER = (
     "levelgate-status",
     "levelgate-cli",
 )
-"""Field managers of Levelgate. The first manager owns the content of objects. The second manager owns the ApplySet keys
-and finalizers of parents. The third manager owns the status of instances. The fourth manager owns annotations that
-commands write for people.
+"""Field managers of Levelgate.
+
+`CONTENT_MANAGER` owns the content of objects. `PARENT_MANAGER` owns the ApplySet keys and finalizers of parents.
+`STATUS_MANAGER` owns the status of instances. `CLI_MANAGER` owns annotations that commands write for people.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Kind that a server serves, with the versions of the kind.
-
-    `version` is the preferred version, and `other_versions` are all other served versions. `plural` is the name of the
-    kind in request paths.
-    """
+    """Kind that a server serves, with the versions of the kind."""
 
     group: str
     version: str
+    """Preferred version."""
     kind: str
     plural: str
+    """Name of the kind in request paths."""
     namespaced: bool
     verbs: frozenset[str] = frozenset()
     short_names: tuple[str, ...] = ()
     other_versions: tuple[str, ...] = ()
+    """All served versions except the preferred version."""
 
     @property
     def group_kind(self) -> GroupKind:
@@ -92,38 +94,34 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Kinds that a cluster serves.
-
-    The server did not answer for the groups in `stale_groups`, so the kinds of these groups are unknown, not absent.
-    """
+    """Kinds that a cluster serves."""
 
     resources: Mapping[GroupKind, Resource]
     stale_groups: frozenset[str] = field(default=frozenset())
+    """API groups for which the server does not answer. The kinds of these groups are unknown, not absent."""
 
     def is_listable(self, kind: GroupKind) -> bool:
-        """Return whether objects of `kind` can be listed.
+        """Return whether the server can list objects of `kind`.
 
-        Objects of a review kind such as TokenReview cannot be listed, because the server never stores a review.
+        The server never stores objects of a review kind such as TokenReview, so the server cannot list these objects.
         """
         return kind in self.resources and "list" in self.resources[kind].verbs
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ResourceAttributes:
-    """Permission for a verb on a resource, where `*` stands for all verbs or resources.
-
-    An empty `namespace` means all namespaces and cluster-scoped objects.
-    """
+    """Permission for a verb on a resource, where `*` stands for all verbs or resources."""
 
     group: str
     resource: str
     namespace: str = ""
+    """Namespace of the permission. Empty for all namespaces and cluster-scoped objects."""
     subresource: str = ""
     verb: str = ""
 
     @property
     def attributes(self) -> dict[str, str]:
-        """Return the `resourceAttributes` of a SelfSubjectAccessReview."""
+        """Return the `resourceAttributes` for a SelfSubjectAccessReview."""
         return {name: getattr(self, name) for name in ("group", "resource", "verb", "namespace", "subresource")}
 
     def __str__(self) -> str:
@@ -135,26 +133,21 @@ class ResourceAttributes:
 
 @dataclass(frozen=True, slots=True, order=True)
 class WatchTarget:
-    """Objects to watch: all objects of a kind in a namespace that match `selector`, or the single object `name`.
-
-    An empty `namespace` means all namespaces.
-    """
+    """Objects to watch: all objects of a kind in a namespace that match `selector`, or the single object `name`."""
 
     kind: GroupKind
     namespace: str = ""
+    """Namespace of the objects. Empty for all namespaces."""
     selector: str = ""
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """Change that a watch reports.
-
-    `object` contains the metadata after the change. If the object was `deleted`, `object` contains the metadata before
-    the deletion.
-    """
+    """Change that a watch reports."""
 
     object: Object
+    """Object with the metadata after the change. If `deleted` is true, the metadata is from before the deletion."""
     deleted: bool = False
 
 
@@ -167,19 +160,19 @@ class Cluster(Protocol):
     def server_time(self) -> datetime | None:
         """Return the present time of the server's clock, within 2 s, derived from the last answer of the server.
 
-        Return None before the first answer.
+        Before the first answer, return None.
         """
 
     async def discover(self, *, refresh: bool = False) -> Discovery:
         """Return the kinds that the cluster serves.
 
-        The kinds are cached until a call with `refresh`, or until a request raises KindNotServed.
+        The adapter caches the kinds until a call with `refresh`, or until a request raises KindNotServed.
         """
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
         """Return the object `key` by a consistent read, or None if it is absent.
 
-        Raises: KindNotServed.
+        Raises: KindNotServed if the server does not serve the kind of the object.
         """
 
     async def list(
@@ -189,23 +182,23 @@ class Cluster(Protocol):
 
         If `namespace` is None, return objects of all namespaces, and cluster-scoped objects.
 
-        Raises: KindNotServed.
+        Raises: KindNotServed if the server does not serve `kind`.
         """
 
     async def apply(
         self, manifest: Object, *, manager: str, force: bool = False, dry_run: bool = False, subresource: str = ""
     ) -> Object:
-        """Apply the complete intent `manifest` server-side, and return the object as stored.
+        """Apply the complete intent `manifest` server-side, and return the stored object.
 
-        If `manifest` has `metadata.uid`, an absent object is not created.
+        If `manifest` has `metadata.uid` and the object is absent, the server creates no object.
 
-        Raises: FieldConflict, Invalid, and StaleWrite if an object with that uid is absent.
+        Raises: FieldConflict or Invalid if the server refuses the manifest, or StaleWrite if no object has that uid.
         """
 
     async def merge(self, key: ObjectKey, patch: Object, *, manager: str) -> Object | None:
         """Patch the object `key` by JSON merge patch (RFC 7386), and return the stored object.
 
-        Return None if the object is absent. A uid or resourceVersion in `patch` is a precondition.
+        If the object is absent, return None. A uid or resourceVersion in `patch` is a precondition.
 
         Raises: StaleWrite if a precondition does not hold.
         """
@@ -215,38 +208,41 @@ class Cluster(Protocol):
     ) -> None:
         """Delete the object `key` with this `uid`, and with this `resource_version` if a version is given.
 
-        If the object is absent, the call succeeds.
+        If the object is absent, do nothing.
 
         Raises: StaleWrite if the uid or version differs.
         """
 
     def with_user(self, user: str) -> Cluster:
-        """Return this cluster with requests that impersonate `user`, so that a request has only the rights of `user`.
+        """Return a view of this cluster whose requests impersonate `user` and have only the rights of `user`.
 
         Raises: Denied if Levelgate may not impersonate `user`.
         """
 
     def with_versions(self, versions: Mapping[GroupKind, str]) -> Cluster:
-        """Return this cluster, which reads each kind in `versions` in the given version if that version is served."""
+        """Return a view of this cluster that reads each kind in `versions` in the given version.
+
+        If the server does not serve the given version, the view reads the preferred version.
+        """
 
     def without_retries(self) -> Cluster:
-        """Return this cluster, which attempts each write only once.
+        """Return a view of this cluster that attempts each write only once.
 
-        A write that was certainly not carried out raises Unavailable at once.
+        If the server certainly did not carry out a write, the write raises Unavailable at once.
         """
 
     def with_write_check(self, check: Callable[[], None]) -> Cluster:
-        """Return this cluster with `check` called before each attempt of a write.
+        """Return a view of this cluster that calls `check` before each attempt of a write.
 
-        If `check` raises an exception, the write is not sent.
+        If `check` raises an exception, the view does not send the write.
         """
 
     def watch(self, subject: WatchTarget) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
         """Yield the changes of the objects in `subject` from now on, without an end.
 
-        If the watch cannot continue without a gap, the caller has to list the objects again.
+        If the watch cannot continue without a gap, the iteration ends. Then the caller has to list the objects again.
 
-        Raises: KindNotServed, Denied or Unavailable, when the watch is entered or while it is iterated.
+        Raises: KindNotServed, Denied or Unavailable, at the start of the watch or during the iteration.
         """
 
     async def close(self) -> None:
@@ -273,7 +269,7 @@ async def list_if_served(
 ) -> list[Object]:
     """Return the objects that `cluster.list` returns, or no objects if the server does not serve `kind`.
 
-    Raises: ClusterError.
+    Raises: ClusterError if the list fails for another reason.
     """
     try:
         return await cluster.list(kind, namespace, selector=selector, metadata_only=metadata_only)

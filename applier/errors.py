@@ -1,4 +1,7 @@
-"""Errors of the applier, one class for each reaction of the caller. The adapters translate other errors into these."""
+"""Errors of the applier, with a class for each reaction of the caller.
+
+The adapters translate all other errors into errors of this module.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StatusCause:
-    """Entry of `details.causes` in the status object with which a server refuses a request.
-
-    `field` is the path of the rejected field, `reason` is the reason code, and `message` is a text for people.
-    """
+    """Entry of `details.causes` in the status object with which a server refuses a request."""
 
     field: str
+    """Path of the rejected field."""
     reason: str
+    """Reason code of the server, such as `FieldValueInvalid`."""
     message: str
+    """Text for people."""
 
     @property
     def as_dict(self) -> dict[str, str]:
@@ -31,10 +34,14 @@ class ApplierError(Exception):
 
 
 class ClusterError(ApplierError):
-    """Failure of a request that the server refused or did not answer.
+    """Failure of a request that the server refuses or does not answer.
 
-    `status` is the HTTP status, or 0 without an answer. `reason` is the reason code of the server, and `causes` are the
-    details of the refusal. The text of the error never contains values of Secrets.
+    The text of the error never contains values of Secrets.
+
+    Args:
+        status: HTTP status, or 0 without an answer.
+        reason: reason code of the server.
+        causes: details of the refusal.
     """
 
     def __init__(
@@ -69,12 +76,12 @@ class KindNotServed(ClusterError):
 class FieldConflict(ClusterError):
     """Failure of a server-side apply that sets fields of other managers.
 
-    Each of `causes` is about one field, and the message of the cause names the manager.
+    Each of the causes is about one field, and the message of the cause names the manager of the field.
     """
 
 
 class StaleWrite(ClusterError):
-    """Failure of a write whose precondition (uid or resourceVersion) did not hold.
+    """Failure of a write whose precondition (uid or resourceVersion) does not hold.
 
     The caller reads the object again, then decides again.
     """
@@ -95,14 +102,14 @@ class Immutable(Invalid):
 
 
 class AdoptionWouldChange(ClusterError):
-    """Failure of an adoption that would change fields, although only an adoption without changes was permitted.
+    """Failure of an adoption that would change fields, where only an adoption without changes is allowed.
 
-    The message names these fields.
+    The message names the fields.
     """
 
 
 class ServerAltered(ClusterError):
-    """Failure of a write that the server stored differently, so that the next plan would repeat the write.
+    """Failure of a write that the server stores with other values, so that the next plan would repeat the write.
 
     The message names the difference.
     """
@@ -113,7 +120,7 @@ class Denied(ClusterError):
 
 
 class NamespaceTerminating(ClusterError):
-    """Refusal of a write into a namespace that is being deleted.
+    """Refusal of a write into a terminating namespace.
 
     The caller does not report a failure, and waits until the namespace is gone.
     """
@@ -122,8 +129,9 @@ class NamespaceTerminating(ClusterError):
 class Unavailable(ClusterError):
     """Failure of a request that an overloaded or unreachable server certainly did not carry out.
 
-    `retry_after` is in seconds, or None if the server sent no such time. If `is_transient` is true, the same request
-    may succeed within seconds.
+    Args:
+        retry_after: seconds after which the server asks for the next attempt, or None if the server sends no time.
+        is_transient: True if the same request may succeed within seconds.
     """
 
     def __init__(
@@ -141,18 +149,21 @@ class Unavailable(ClusterError):
 
 
 class PostponedTooLong(ClusterError):
-    """Failure of a write that the server postponed at every attempt for minutes.
+    """Failure of a write that the server postpones at every attempt for minutes.
 
     A person has to find the cause. Levelgate continues to retry the write.
     """
 
 
 class UnknownOutcome(ClusterError):
-    """Unknown outcome: the server may or may not have carried out the write. The caller reads the object first."""
+    """Failure of a write that the server may or may not have carried out.
+
+    Before the next write, the caller reads the object.
+    """
 
 
 class WriteInFlight(ClusterError):
-    """Missing answer to a write in flight. The state of the written object is unknown."""
+    """Absence of an answer to a write in flight. The state of the written object is unknown."""
 
 
 class ConfigurationError(ApplierError):

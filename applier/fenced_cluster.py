@@ -15,14 +15,13 @@ from renderer.identity import GroupKind, ObjectKey
 
 @dataclass
 class FencedCluster:
-    """Adapter of `applier.cluster.Cluster` that rejects writes without leadership. Reads and dry runs pass.
-
-    `check` raises an exception if the process may no longer write. `check` runs before each attempt, because the lease
-    may expire between two attempts.
-    """
+    """Adapter of `applier.cluster.Cluster` that rejects writes without leadership. Reads and dry runs pass."""
 
     cluster: Cluster
     check: Callable[[], None]
+    """Function that raises an exception if the process may no longer write. The cluster calls the function before each
+    attempt, because the lease may expire between two attempts.
+    """
     name: ClusterName = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,7 @@
-"""Proxy of a server by HTTPS_PROXY, HTTP_PROXY and NO_PROXY, with the rules of Go, so that kubectl and git agree."""
+"""Choice of the proxy for a server by HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+
+The choice follows the rules of Go, so kubectl and git use the same proxy.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def proxy_of(url: str) -> str | None:
 def _is_in_range(host: str, without_proxy: str) -> bool:
     """Return whether `host` is an address in a range of `without_proxy`, the value of NO_PROXY, such as `10.0.0.0/8`.
 
-    Python's library does not support ranges.
+    Python's `urllib` does not support ranges.
     """
     try:
         address = ip_address(host)

@@ -1,4 +1,4 @@
-"""Read-only cluster that consists of objects that were read before, or predicted."""
+"""Read-only cluster that consists of objects that a process read before, or predicted."""
 
 from __future__ import annotations
 

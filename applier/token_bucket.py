@@ -19,18 +19,21 @@ _ROUNDING_SECONDS: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Limit of `per_second` (above 0) in the long run, and of `burst` (at least 1) at once."""
+    """Limit of the request rate."""
 
     per_second: float
+    """Long-term rate, in requests per second, above 0."""
     burst: int
+    """Number of requests that may start at once, at least 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenBucket:
-    """Bucket that refills at `rate`, and is full from `full_at` on, in seconds."""
+    """Bucket that refills at a rate."""
 
     rate: Rate
     full_at: float = -inf
+    """Time from which the bucket is full, in seconds."""
 
     @property
     def next_at(self) -> float:
@@ -38,5 +41,5 @@ class TokenBucket:
         return self.full_at - (self.rate.burst - 1) / self.rate.per_second - _ROUNDING_SECONDS
 
     def take(self, now: float) -> TokenBucket:
-        """Return the bucket without the token that is taken at `now`, which must not be before `next_at`."""
+        """Return the bucket after a token is taken at `now`, which must not be before `next_at`."""
         return replace(self, full_at=max(self.full_at, now) + 1 / self.rate.per_second)

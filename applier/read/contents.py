@@ -1,4 +1,4 @@
-"""Contents of a Namespace or CRD that its deletion would destroy, read immediately before the deletion."""
+"""Search for the contents of a Namespace or CRD, immediately before a deletion would destroy the contents."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _UBIQUITOUS_KINDS = frozenset(
 async def contents_of(
     cluster: Reader, key: ObjectKey, observed: Observed, ignored_keys: Collection[ObjectKey] = ()
 ) -> str:
-    """Return an object that the deletion of the Namespace or CRD `key` would destroy, or an empty text.
+    """Return the name of an object that the deletion of the Namespace or CRD `key` would destroy, or an empty text.
 
     For a Namespace, any object counts with three exceptions: objects in `ignored_keys`, objects that a controller owns,
-    and objects that every Namespace has. For a CRD, any custom object counts. Return an empty text if no object would
-    be destroyed, and for other kinds.
+    and objects that every Namespace has. For a CRD, any custom object counts. If the deletion would destroy no object,
+    or `key` has another kind, return an empty text.
 
     Raises: ClusterError if the contents are unknown.
     """

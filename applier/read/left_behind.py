@@ -1,8 +1,8 @@
 """Members that are in no set any more because another writer removed or changed the membership label.
 
-No list of members shows these objects. The search finds such an object by the record, which only the apply of Levelgate
-can have written. The search reads metadata only, and only where inventories record that members may be. The search
-decides nothing, because only the plan knows which objects Git wants.
+No list of members shows such an object. The search finds the object by its record, which only an apply of Levelgate can
+have written. The search reads metadata only, and only where inventories record that members may be. The search makes no
+decision, because only the plan knows which objects Git wants.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ Places = Mapping[GroupKind, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledMembers:
-    """Metadata of objects with a record of Levelgate that are in no set.
-
-    `unread` maps the kinds that could not be listed to the errors.
-    """
+    """Metadata of objects with a record of Levelgate that are in no set."""
 
     objects: Mapping[ObjectKey, Object]
     unread: Mapping[GroupKind, ClusterError]
+    """Kinds that the search could not list, each with the error."""
 
 
 def merge_places(scopes: Iterable[tuple[ObjectKey, Scope]]) -> dict[GroupKind, frozenset[str]]:
-    """Return the places where members of sets may be. `scopes` has the parent and the scope of each set."""
+    """Return the places where members of sets may be.
+
+    Args:
+        scopes: parent and scope of each set.
+    """
     namespaces_by_kind: dict[GroupKind, set[str]] = {}
     for parent, scope in scopes:
         for kind in scope.kinds:
@@ -53,8 +55,8 @@ def merge_places(scopes: Iterable[tuple[ObjectKey, Scope]]) -> dict[GroupKind, f
 def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
     """Return whether Levelgate wrote `obj` as a member, and the object is in none of `known_sets` now.
 
-    An object that a person asked Levelgate to keep does not count, whatever the record contains. An object that is
-    being deleted does not count either, unless it waits for the finalizer of Levelgate.
+    An object that a person asked Levelgate to keep does not count, whatever the record contains. A terminating object
+    counts only if it waits for the finalizer of Levelgate.
     """
     is_kept = "disabled" in {annotation(obj, name) for name in (well_known.PRUNE, well_known.RECONCILE)}
     goes = is_terminating(obj) and not has_own_finalizer(obj)
@@ -64,8 +66,8 @@ def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
 async def find_unlabelled_members(cluster: Reader, observed: Observed, places: Places) -> UnlabelledMembers:
     """Return the members in `places` that have no label of an existing set.
 
-    Kinds whose objects were all observed are not listed again. Objects with a label were observed too. A found object
-    may be an instance, whose own inventory adds places. A ClusterError is not raised, but stored in `unread` of the
+    The search does not list kinds again whose objects were all observed. If a found object is an instance, the search
+    continues in the places of its inventory. If a list fails, the search stores the ClusterError in `unread` of the
     result.
     """
     found = {ObjectKey.from_manifest(obj): obj for obj in await _find_relabelled(cluster, observed, places)}
@@ -104,7 +106,7 @@ async def _list(
 ) -> list[Object] | ClusterError:
     """Return the objects of `kind` in `namespaces` without the label of a set, or the error of the list.
 
-    A few namespaces are listed separately, many namespaces in one request.
+    For at most `FEW` namespaces, send a request for each namespace. Otherwise, list all namespaces in a single request.
     """
     if kind in observed.whole & observed.listed:
         candidates = [obj for key, obj in observed.objects.items() if key.group_kind == kind]

@@ -1,4 +1,4 @@
-"""Leftovers in a cluster: every object with keys, finalizers or field managers of Levelgate, and their removal.
+"""Search for leftovers in a cluster: objects with keys, finalizers or field managers of Levelgate, and their removal.
 
 The survey uses no inventory. So the survey also finds objects that a crash, an older version or a person left outside
 of all sets. The survey reads metadata only. `strip_metadata` is pure.
@@ -29,18 +29,18 @@ _IGNORED_KINDS = frozenset({GroupKind("", "Event"), GroupKind("events.k8s.io", "
 
 @dataclass(frozen=True, slots=True)
 class LeftoverSurvey:
-    """Metadata of all objects with traces of Levelgate or keys of an ApplySet.
-
-    `list_errors` maps the kinds that could not be listed to their errors.
-    """
+    """Metadata of all objects with traces of Levelgate or keys of an ApplySet."""
 
     discovery: Discovery
     objects: Mapping[ObjectKey, Object]
     list_errors: Mapping[GroupKind, ClusterError]
+    """Kinds that the survey could not list, each with the error."""
 
 
 async def survey(cluster: Cluster) -> LeftoverSurvey:
-    """Return the traces in all kinds that can be listed and patched, by a metadata list of each kind.
+    """Return the objects with traces of Levelgate, of all kinds that the server can list and patch.
+
+    The survey sends a metadata list for each kind.
 
     Raises: ClusterError if discovery fails.
     """
@@ -81,7 +81,7 @@ def is_ours(obj: Object) -> bool:
 def our_sets(leftovers: LeftoverSurvey) -> frozenset[str]:
     """Return the ids of Levelgate's sets, from parents and from the records of members whose parent is gone.
 
-    If another tool took over a set, the id of that set is left out.
+    The result does not contain the id of a set that another tool took over.
     """
     recorded_ids = {
         label(obj, well_known.PART_OF) for obj in leftovers.objects.values() if annotation(obj, well_known.SELF)
@@ -100,7 +100,7 @@ def is_our_parent(obj: Object) -> bool:
 def filter_ours(texts: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield the names of Levelgate's labels or annotations in `texts`, requests of people included.
 
-    The label by which roles grant rights to Levelgate is left out.
+    The label by which roles grant rights to Levelgate does not count.
     """
     return (name for name in texts or () if name.startswith(OUR_PREFIXES) and name != well_known.AGGREGATE)
 
@@ -111,9 +111,12 @@ _PARENT_KEYS = (well_known.TOOLING, well_known.GROUP_KINDS, well_known.NAMESPACE
 def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
     """Return the merge patch that removes Levelgate's metadata from this version of `obj`.
 
-    Return None if `obj` has no such metadata. `sets` are the ids of Levelgate's sets. The content stays, without an
-    owner. If an object has no owner at all, the server assigns its fields to `before-first-apply` (KEP-555). Then the
-    next apply of another value has to be forced.
+    If `obj` has no such metadata, return None. The content stays, without an owner. If the patched object has no owner
+    at all, the server assigns the fields to `before-first-apply` (KEP-555). In that case, the next apply of another
+    value has to use force.
+
+    Args:
+        sets: ids of Levelgate's sets.
     """
     metadata = obj["metadata"]
     labels = [*filter_ours(metadata.get("labels")), *_set_labels(obj, sets)]
@@ -135,9 +138,9 @@ def strip_metadata(obj: Object, sets: Collection[str]) -> Object | None:
 
 
 def _set_labels(obj: Object, sets: Collection[str]) -> Iterator[str]:
-    """Yield labels that Levelgate sets without its own prefix.
+    """Yield the labels that Levelgate sets without its own prefix.
 
-    These are the labels of KEP-3659 on members and parents of `sets`, on CRDs of definitions, and on Levelgate's
+    Levelgate sets the labels of KEP-3659 on members and parents of `sets`, on CRDs of definitions, and on its own
     namespace.
     """
     for name in (well_known.PART_OF, well_known.PARENT_ID):

@@ -1,9 +1,9 @@
-"""Reads in flight: requests that were sent and are not answered yet.
+"""Reads in flight: requests without an answer yet.
 
-A kind is silent if a request about the kind has no answer for some time, even though other requests may have been
-answered. A silent kind cannot be read, and only objects of that kind are affected. The request is repeated in the
-background with growing waits, and the next reader receives the answer. Reads of Levelgate's own records are always
-awaited, because every decision needs the records.
+If a request about a kind has no answer for some time, the kind is silent, even if the server answers other requests.
+Levelgate cannot read a silent kind, and only objects of that kind are affected. Levelgate repeats the request in the
+background with growing waits, and gives the answer to the next reader. Reads of Levelgate's own records always wait for
+the answer, because every decision needs the records.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ T = TypeVar("T")
 
 MIN_ANSWER_TIMEOUT_SECONDS: Final = 2.0
 MAX_ANSWER_TIMEOUT_SECONDS: Final = 10.0
-"""Range of the seconds without any answer after which a kind with an unanswered request is silent. See
+"""Minimum and maximum seconds without any answer after which a kind with an unanswered request is silent. See
 `AdaptiveTimeout`.
 """
 
 FIRST_RETRY_SECONDS: Final = 1.0
 MAX_RETRY_SECONDS: Final = 60.0
-"""Range of the seconds before the request of a silent kind is repeated."""
+"""Shortest and longest wait, in seconds, before Levelgate repeats the request of a silent kind."""
 
 
 MAX_SILENT_REQUESTS: Final = 2
-"""Maximum of silent kinds with a request in flight, so that slots remain for kinds that answer."""
+"""Maximum number of silent kinds with a request in flight, so that slots remain for kinds that answer."""
 
 
 @dataclass(eq=False)
 class _SilentKind:
-    """Kind with an open request since `asked_at`, in seconds of the event loop.
-
-    `question` identifies the request. `message` is the error to raise until the answer arrives. `answer` is the future
-    of the answer.
-    """
+    """Kind whose request has no answer yet."""
 
     question: Hashable
+    """Identity of the request."""
     request: asyncio.Future[Any]
     asked_at: float
+    """Time of the request, in seconds of the event loop."""
     message: str
+    """Message of the error to raise until the answer arrives."""
     answer: asyncio.Future[Any] = field(init=False)
+    """Future of the answer."""
 
 
 @dataclass(eq=False)
 class PendingReads:
-    """Reader of one process and one cluster, for all its reconciliations. Reads of silent kinds raise Unavailable.
-
-    While `waits_for_responses` returns true, every answer is awaited. `is_outdated` returns whether objects of a kind
-    were written since a given second of the event loop. In this case a late answer is discarded. `on_answering_again`
-    receives each kind that answers again.
-    """
+    """Reader of a cluster for all reconciliations of a process. Reads of silent kinds raise Unavailable."""
 
     cluster: Cluster
     waits_for_responses: Callable[[], bool] = lambda: True
+    """While the function returns true, each read waits for its answer."""
     is_outdated: Callable[[GroupKind, float], bool] = lambda _kind, _since: False
+    """Function that returns whether Levelgate wrote objects of a kind since a given second of the event loop. If the
+    function returns true, the reader discards a late answer.
+    """
     on_answering_again: Callable[[GroupKind], None] = lambda _: None
+    """Function that receives each kind that answers again."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _answer_timeout: AdaptiveTimeout = field(
         default_factory=lambda: AdaptiveTimeout(MIN_ANSWER_TIMEOUT_SECONDS, MAX_ANSWER_TIMEOUT_SECONDS)
@@ -84,7 +84,7 @@ class PendingReads:
         return await self.cluster.discover(refresh=refresh)
 
     def set_versions(self, versions: Mapping[GroupKind, str]) -> None:
-        """Read objects of the kinds in `versions` in the given versions from now on. See `Cluster.with_versions`."""
+        """From now on, read objects of each kind in `versions` in the given version. See `Cluster.with_versions`."""
         self.cluster = self.cluster.with_versions(versions)
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
@@ -116,7 +116,7 @@ class PendingReads:
     ) -> T:
         """Return the answer to `ask`, or a late answer to an equal `question`.
 
-        If `question` is None, a late answer is not returned, and only proves that the kind answers again.
+        If `question` is None, a late answer only proves that the kind answers again.
 
         Raises: Unavailable for a silent kind, and other errors of the server.
         """
@@ -154,10 +154,10 @@ class PendingReads:
     async def _wait_for(self, task: asyncio.Future[Any], asked_at: float) -> None:
         """Wait until `task` is done, or has waited too long.
 
-        The wait is too long in two cases:
+        A wait is too long in two cases:
 
-        - No request at all was answered for the timeout.
-        - A request that was sent later by more than the timeout has an answer.
+        - The server has answered no request at all for the time of the timeout.
+        - The server has answered a request that was sent later, by more than the timeout.
         """
         while not task.done():
             timeout_seconds = self._answer_timeout.seconds
@@ -171,7 +171,7 @@ class PendingReads:
     async def _retry_in_background(self, silent_kind: _SilentKind, ask: Callable[[], Awaitable[Any]]) -> Any:
         """Repeat the request of `silent_kind` while the server is unavailable, and return the answer.
 
-        Raises: ClusterError, except Unavailable, which is retried.
+        Raises: ClusterError, except Unavailable, after which the reader repeats the request.
         """
         retry_seconds, needs_new_request = FIRST_RETRY_SECONDS, self._silent_slots.locked()
         if needs_new_request:

@@ -1,7 +1,8 @@
 """Watches of the API server, one for each wanted target, which report when a new read is worthwhile.
 
 A watch event is only a hint. Every decision is based on a consistent read (`applier.state.observed`), never on the
-content of an event. So a broken watch loses no information: the watch is restarted, and the restart is also a hint.
+content of an event. So a broken watch loses no information. The process restarts the watch, and the restart is also a
+hint.
 """
 
 from __future__ import annotations
@@ -21,30 +22,30 @@ _log: Final = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
 """Shortest and longest wait, in seconds, before a broken watch restarts. Each restart causes new reads, so the wait
-doubles each time. After a watch has lasted for `MAX_RETRY_SECONDS`, the wait is the shortest again.
+doubles each time. If a watch has lasted for `MAX_RETRY_SECONDS`, the next wait is the shortest wait again.
 """
 
 UNSERVED_RETRY_SECONDS = 30.0
-"""Seconds before a watch of a kind that the cluster does not serve is tried again.
+"""Seconds between two attempts to watch a kind that the cluster does not serve.
 
-Each try asks the cluster for the served kinds. If a reconciliation learns earlier that the kind is served,
+Each attempt asks the cluster for the served kinds. If a reconciliation learns earlier that the server serves the kind,
 `set_targets` starts the watch at once.
 """
 
 
 @dataclass
 class Watches:
-    """Watches of one cluster, to be used with `async with`. All watches end when the block ends.
-
-    `on_change` receives every event of every watch. `on_begin` receives the target of each watch that starts or
-    restarts. `on_failure` receives the target and the error of each watch that cannot start or that breaks. Until the
-    watch starts again, an equal error is not reported a second time.
-    """
+    """Watches of a cluster, for use with `async with`. When the block ends, all watches end."""
 
     cluster: Cluster
     on_change: Callable[[WatchEvent], None]
+    """Function that receives every event of every watch."""
     on_begin: Callable[[WatchTarget], None]
+    """Function that receives the target of each watch that starts or restarts."""
     on_failure: Callable[[WatchTarget, ClusterError], None]
+    """Function that receives the target and the error of each watch that cannot start or that breaks. Until the watch
+    starts again, the function does not receive an equal error a second time.
+    """
     _tasks: dict[WatchTarget, asyncio.Task[None]] = field(default_factory=dict)
     _unserved: dict[WatchTarget, asyncio.Event] = field(default_factory=dict)
 
@@ -57,8 +58,8 @@ class Watches:
     async def set_targets(self, subjects: Collection[WatchTarget], served_kinds: Container[GroupKind]) -> None:
         """Watch exactly the targets in `subjects`: start missing watches, and stop all others.
 
-        A watch may wait because its kind was not served. If the kind is now in `served_kinds`, this watch is tried at
-        once.
+        If a watch waits because the server did not serve its kind, and the kind is now in `served_kinds`, start the
+        watch at once.
         """
         await self._stop(self._tasks.keys() - set(subjects))
         for subject in sorted(set(subjects) - self._tasks.keys()):

@@ -14,7 +14,7 @@ from typing import Any, Final
 from renderer.frozen import dataclass
 
 HUMAN_MANAGER_PREFIXES: Final = ("kubectl", "before-first-apply")
-"""Prefixes of the field managers of people. The fields that these managers apply are also drift."""
+"""Prefixes of the field managers of people. The fields that people apply are also drift."""
 
 _UPDATE: Final = "Update"
 _SCALE: Final = "scale"
@@ -51,7 +51,8 @@ class FieldOwner:
     def is_drift(self) -> bool:
         """Return whether the fields of this owner come from an update or from a person.
 
-        Such fields express no lasting intent of the owner. Fields set through the subresource `scale` are never drift.
+        Fields from an update or from a person express no lasting intent of the owner. Fields set through the
+        subresource `scale` are never drift.
         """
         return self.subresource != _SCALE and (self.is_update or self.name.startswith(HUMAN_MANAGER_PREFIXES))
 
@@ -64,8 +65,8 @@ class FieldOwner:
 class ConflictPolicy(StrEnum):
     """Policy for fields that Git sets and another manager owns.
 
-    `Heal` takes over drift, and leaves applied or scaled fields. `Report` takes over no field. `Force` takes over every
-    field.
+    With `Heal`, Levelgate takes over drift, and leaves applied or scaled fields. With `Report`, Levelgate takes over no
+    field. With `Force`, Levelgate takes over every field.
     """
 
     HEAL = "Heal"
@@ -78,7 +79,7 @@ class ConflictPolicy(StrEnum):
         return next((policy for policy in cls if policy.lower() == text.lower()), None)
 
     def takes_from(self, manager: FieldOwner) -> bool:
-        """Return whether the fields of `manager` are taken over."""
+        """Return whether Levelgate takes over the fields of `manager`."""
         return self is ConflictPolicy.FORCE or (self is ConflictPolicy.HEAL and manager.is_drift)
 
 

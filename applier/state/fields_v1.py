@@ -9,8 +9,10 @@ from typing import Any
 import orjson
 
 Fields = Mapping[str, Any]
-"""FieldsV1: a map of the fields that an entry owns. A key that begins with `f:` names a member of a map. A list item is
-identified by key (`k:`), by value (`v:`) or by index (`i:`). The key `.` represents the value itself.
+"""Map of the fields that an entry owns, in the form FieldsV1.
+
+A key that begins with `f:` names a member of a map. The other keys identify a list item by key (`k:`), by value (`v:`)
+or by index (`i:`). The key `.` represents the value itself.
 """
 
 
@@ -22,16 +24,19 @@ def count_key_fields(item: Any, names: tuple[str, ...]) -> int:
 def key_names(entries: Fields) -> tuple[str, ...]:
     """Return the names of the key fields of the list that `entries` describe.
 
-    Return no names if the items of the list have no key fields.
+    If the items of the list have no key fields, return no names.
     """
     first = next((key for key in entries if key.startswith("k:")), None)
     return tuple(parse_key(first[2:])) if first else ()
 
 
 def matches(item: Any, key: str, index: int) -> bool:
-    """Return whether `key` of an entry identifies `item`, which is at `index` in its list.
+    """Return whether `key` of an entry identifies `item`.
 
     An absent key field matches every value, because an item may rely on the default of the field.
+
+    Args:
+        index: position of `item` in its list.
     """
     kind, text = key[:1], key[2:]
     match kind:
@@ -52,20 +57,23 @@ def matches(item: Any, key: str, index: int) -> bool:
 def parse_key(text: str) -> Any:
     """Return the JSON value in `text`, the key of an entry.
 
-    The value is cached, because names of containers, ports and variables recur in all objects.
+    The function caches the value, because names of containers, ports and variables recur in all objects.
     """
     return orjson.loads(text)
 
 
 def _is_json_equal(left: Any, right: Any) -> bool:
-    """Return whether two JSON values are equal: 80 is 80.0, but true is not 1."""
+    """Return whether two JSON values are equal.
+
+    The numbers 80 and 80.0 are equal, but true and 1 are not.
+    """
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
 def expected_key(item: Any, index: int, entries: Fields) -> str:
     """Return the key that `item` would have in `entries`.
 
-    With this key the item can be found in the entries of other managers.
+    With this key, a caller can find the item in the entries of other managers.
     """
     names = key_names(entries)
     if names and isinstance(item, Mapping):
@@ -92,9 +100,9 @@ def _to_json(value: Any) -> str:
 
 
 def owned_at(fields: Fields | None, keys: tuple[str, ...]) -> Fields | None:
-    """Return the part of `fields` that is owned at `keys`.
+    """Return the part of `fields` that an entry owns at `keys`.
 
-    None means that nothing is owned there, and an empty mapping that everything is owned.
+    If the entry owns no field there, return None. If the entry owns the whole value, return an empty mapping.
     """
     for key in keys:
         if not fields:

@@ -1,7 +1,7 @@
 """Health of a live object that depends on other observed objects. Pure.
 
-Ages are judged at the time of the observation. A result that depends on an age contains the time until which the result
-is valid.
+All ages count until the time of the observation. A result that depends on an age contains the time until which the
+result is valid.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 
 
 def health_of(live: Object, observed: Observed, *, is_instance: bool = False) -> HealthResult:
-    """Return the health of `live`. With `is_instance`, `live` is an instance of a definition of Levelgate."""
+    """Return the health of `live`.
+
+    Args:
+        is_instance: True if `live` is an instance of a definition of Levelgate.
+    """
     kind = group_kind(live)
     if kind == CLAIM_KIND:
         return status.health(live, now=observed.now, awaits_consumer=_awaits_consumer(live, observed))
@@ -44,7 +48,10 @@ def health_reference(live: Object) -> ObjectKey | None:
 
 
 def _awaits_consumer(claim: Object, observed: Observed) -> bool:
-    """Return whether `claim` binds on first use, and no live Pod of its set uses it. Then the claim is healthy."""
+    """Return whether `claim` binds on first use, and no live Pod of its set uses the claim.
+
+    Until a Pod uses the claim, the claim is healthy.
+    """
     key = health_reference(claim)
     storage_class = observed.objects.get(key) if key else None
     if (

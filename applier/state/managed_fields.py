@@ -1,9 +1,9 @@
 """Comparison of an applied intent with the managed fields of the live object. Pure.
 
-Another client may change or remove the value of a field. Then the API server removes the field from the entries of all
-other managers (KEP-555, "managed fields"). So while Levelgate's Apply entry owns every leaf of the intent, all applied
-values are intact. Values are not compared, because the server may write a value in another form (`1000m` as `1`).
-Fields that other managers add belong to those managers. `fields_v1` describes the keys of entries.
+If another client changes or removes the value of a field, the API server removes the field from all other entries
+(KEP-555, "managed fields"). So while Levelgate's Apply entry owns every leaf of the intent, all applied values are
+intact. The module compares no values, because the server may write a value in another form (`1000m` as `1`). Fields
+that other managers add belong to those managers. `fields_v1` describes the keys of entries.
 
 Two parts of an intent are not comparable. The server drops some nulls and keeps other nulls, so an intent must have no
 nulls. The server records Levelgate as the owner of `stringData` of a Secret, and does not store `stringData`, so an
@@ -38,12 +38,13 @@ _ABSENT: Any = object()
 """Marker of a part that the intent does not have. None cannot be the marker, because None is a null in a list."""
 
 _Part = tuple[str, Any, Fields | None]
-"""Part of a value: the key in an entry, the value in the intent (or `_ABSENT`), and the owned fields. If no field is
-owned, the owned fields are None.
+"""Part of a value: the key in an entry, the value in the intent (or `_ABSENT`), and the owned fields.
+
+If the entry owns no field of the part, the owned fields are None.
 """
 
 _Owned = tuple[FieldOwner, Fields]
-"""A manager, and the fields that it owns."""
+"""Manager, with the fields that the manager owns."""
 
 _IDENTITY_FIELDS = frozenset({"apiVersion", "kind"})
 _SERVER_METADATA_FIELDS = frozenset(
@@ -58,21 +59,22 @@ _SERVER_METADATA_FIELDS = frozenset(
         "managedFields",
     }
 )
-"""Metadata that the server never records as owned, because it identifies the object or belongs to the server."""
+"""Metadata that the server never records as owned, because the metadata identifies the object or belongs to the server.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class LostField:
-    """Field of the intent that another manager changed. `path` is in the notation of the server (`.spec.replicas`).
-
-    `owner` is a text with the names of the present `managers` of the field, or empty if the field was removed. `keys`
-    are the path to the field in an entry of `managedFields`.
-    """
+    """Field of the intent that another manager changed or removed."""
 
     path: str
+    """Path in the notation of the server, such as `.spec.replicas`."""
     owner: str = ""
+    """Text with the names of the present managers. If the field is absent, the text is empty."""
     keys: tuple[str, ...] = field(default=(), compare=False)
+    """Path to the field in an entry of `managedFields`."""
     managers: tuple[FieldOwner, ...] = field(default=(), compare=False)
+    """Present managers of the field."""
 
     def is_healed_under(self, policy: ConflictPolicy) -> bool:
         """Return whether `policy` takes back the field from all its managers."""
@@ -84,14 +86,12 @@ class LostField:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Result of comparing an intent with its Apply entry.
-
-    Other managers changed or removed the fields in `lost`. The entry owns the fields in `surplus`, which the intent
-    does not have.
-    """
+    """Result of comparing an intent with its Apply entry."""
 
     lost: tuple[LostField, ...] = ()
+    """Fields that other managers changed or removed."""
     surplus: tuple[str, ...] = ()
+    """Paths of fields that the entry owns and the intent does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class _FieldDifference:
     """Difference between an intent and an entry.
 
     A `lost` part is only in the intent, and a `surplus` part only in the entry. A `whole` part is a map or list of the
-    intent that the entry owns without parts. Either this map or list is atomic, or all its parts are lost.
+    intent that the entry owns without parts. The map or list is either atomic, or has lost all its parts.
     """
 
     kind: Literal["lost", "surplus", "whole"]
@@ -119,14 +119,14 @@ def metadata_without_status_writes(obj: Object) -> Object:
 
 
 def manager_entries(obj: Object) -> list[Object]:
-    """Return the entries of `managedFields`, or no entries if the server shows none."""
+    """Return the entries of `managedFields`, or no entries if the server returns none."""
     return obj["metadata"].get("managedFields") or []
 
 
 def apply_entry(live: Object, manager: str) -> Mapping[str, Any] | None:
     """Return the entry of `managedFields` by which `manager` applied the object itself, not a subresource.
 
-    Return None if `manager` never applied the object, or has lost all fields.
+    If `manager` never applied the object, or has lost all fields, return None.
     """
     return next((entry for entry in manager_entries(live) if _is_apply_of(entry, manager)), None)
 
@@ -134,7 +134,7 @@ def apply_entry(live: Object, manager: str) -> Mapping[str, Any] | None:
 def owned_metadata(entry: Mapping[str, Any] | None, section: str) -> tuple[str, ...]:
     """Return the names that `entry` owns separately in `section` of the metadata: labels, annotations or finalizers.
 
-    If the section is owned as a whole, without names, return no names.
+    If the entry owns the section as a whole, without names, return no names.
     """
     fields = entry.get("fieldsV1") if entry else None
     elements = owned_at(fields or _NOTHING, ("f:metadata", f"f:{section}")) or ()
@@ -144,7 +144,10 @@ def owned_metadata(entry: Mapping[str, Any] | None, section: str) -> tuple[str, 
 
 
 def applied_at(live: Object, manager: str) -> datetime | None:
-    """Return when `manager` last applied the object, by the server's clock, or None without such an apply."""
+    """Return the time at which `manager` last applied the object, or None without such an apply.
+
+    The time is from the server's clock.
+    """
     time = (apply_entry(live, manager) or {}).get("time")
     return datetime.fromisoformat(time) if time else None
 
@@ -152,8 +155,10 @@ def applied_at(live: Object, manager: str) -> datetime | None:
 def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership | None:
     """Return the comparison of `intent` with the Apply entry of `manager`, or None if `live` has no such entry.
 
-    The entry is missing if other clients have become owners of its last field. `intent` is the manifest that was
-    applied. The identity (apiVersion, kind, name, namespace) may be absent from `intent`.
+    If other clients have become owners of all fields in the entry, `live` has no such entry.
+
+    Args:
+        intent: manifest that `manager` applied. The identity (apiVersion, kind, name, namespace) may be absent.
     """
     our_entry = apply_entry(live, manager)
     if our_entry is None:
@@ -178,14 +183,14 @@ def compare_ownership(live: Object, intent: Object, manager: str) -> Ownership |
 
 
 def without_fields(intent: Object, fields: Iterable[LostField]) -> Object:
-    """Return a copy of `intent` without `fields`, and without maps and lists that become empty."""
+    """Return a copy of `intent` without `fields`, and without the maps and lists that the removal empties."""
     for lost_field in fields:
         intent = _without(intent, lost_field.keys)
     return intent
 
 
 def _without(value: Any, keys: tuple[str, ...]) -> Any:
-    """Return `value` without the part at `keys`. If this part is missing, return `value` unchanged."""
+    """Return `value` without the part at `keys`, or `value` itself if the part is absent."""
     element, *rest = keys
     place: Any = element[2:] if isinstance(value, dict) else None
     if isinstance(value, list):
@@ -220,7 +225,7 @@ def is_fully_owned(live: Object, intent: Object, manager: str) -> bool:
 def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
     """Return the field managers of the annotation `name`, with the last writer at the end.
 
-    If the server shows no managers, return no managers.
+    If the server returns no `managedFields`, return no managers.
     """
     entries = sorted(manager_entries(live), key=lambda entry: entry.get("time") or "")
     path = ("f:metadata", "f:annotations", f"f:{name}")
@@ -232,7 +237,8 @@ def annotation_managers(live: Object, name: str) -> tuple[str, ...]:
 def is_annotated_by_others(live: Object, name: str) -> bool:
     """Return whether a manager other than Levelgate owns the annotation `name` of `live`.
 
-    In this case the annotation is not only a copy of Git. Return True if the server shows no managers.
+    Another owner proves that the annotation is not only a copy of Git. If the server returns no `managedFields`, return
+    True.
     """
     return set(annotation_managers(live, name)) != {CONTENT_MANAGER}
 
@@ -265,7 +271,7 @@ def _owns_all(owned: Fields, value: Any) -> bool:
 def _compare(value: Any, owned: Fields, *, keys: tuple[str, ...], differences: list[_FieldDifference]) -> None:
     """Append to `differences` the differences between `value` and `owned`.
 
-    A leaf is a scalar, or an atomic map or list. A leaf owns all values below it.
+    A leaf is a scalar, or an atomic map or list. An owner of a leaf owns all values below the leaf.
     """
     if not owned:
         if isinstance(value, dict | list) and _is_substantial(value):
@@ -336,8 +342,10 @@ def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence
     list. Items that other managers add to this list belong to those managers. So the list is lost only to a manager
     that owns the whole list.
 
-    If `live` has another version than the entry, `live` is passed as None. Then only the entries of other managers
-    decide.
+    Args:
+        live: live object, or None if the live object has another version than the entry. Without a live object, only
+            the
+            entries of other managers decide.
     """
     if difference.kind == "lost" and difference.value == []:
         return any(owned_at(fields, difference.keys) == {} for _, fields in others)
@@ -348,7 +356,7 @@ def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence
 
 
 def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
-    """Return the part of `value` at `keys` of an entry, or None if it is missing."""
+    """Return the part of `value` at `keys` of an entry, or None if the part is absent."""
     for key in keys:
         if isinstance(value, dict):
             value = value.get(key[2:])
@@ -362,8 +370,7 @@ def _value_at(value: Any, keys: tuple[str, ...]) -> Any:
 def _lost_fields(difference: _FieldDifference, others: Sequence[_Owned]) -> Iterator[LostField]:
     """Yield the fields to report for a lost part.
 
-    If other managers own some members of the part, these members are reported separately. Otherwise the part itself is
-    reported.
+    If other managers own some members of the part, yield these members separately. Otherwise yield the part itself.
     """
     owned_parts = [(manager, owned_at(fields, difference.keys)) for manager, fields in others]
     if isinstance(difference.value, dict) and any(fields for _, fields in owned_parts):

@@ -9,19 +9,19 @@ from renderer.frozen import dataclass
 from renderer.identity import is_same
 
 ItemPairs: TypeAlias = list[tuple[str, Any, Any]] | None
-"""Matching items of two lists, with the name of each pair. None if the lists differ as a whole."""
+"""Matching items of two lists, with the name of each pair, or None if the lists differ as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDiff:
-    """Field that differs, with its JSON values on both sides. A value is None if the field is absent on that side.
-
-    `path` has the form `spec.template.spec.containers[web].image`.
-    """
+    """Field that differs between two JSON values."""
 
     path: str
+    """Path of the field, in the form `spec.template.spec.containers[web].image`."""
     old: Any = None
+    """Value on the old side, or None if the field is absent."""
     new: Any = None
+    """Value on the new side, or None if the field is absent."""
 
 
 def pair_by_position(old: Sequence[Any], new: Sequence[Any]) -> ItemPairs:

@@ -1,11 +1,11 @@
-"""Health of a live object by the rules of kstatus (sigs.k8s.io/cli-utils), with exceptions for its known traps. Pure.
+"""Health of a live object by the rules of kstatus (sigs.k8s.io/cli-utils), with some exceptions. Pure.
 
 `health` returns whether an object works. `is_ready_by_existence` returns whether dependents may start if the object has
 no `readyWhen`. Both results are valid only if `is_fresh` is true.
 
-Exceptions from the rules of kstatus: a running Job is InProgress until it completes. A failed Pod without a controller
-is Failed. Further exceptions are claims that bind on first use, custom resources without status, and instances of
-definitions, which parameters of `health` identify.
+Exceptions from the rules of kstatus: a running Job is InProgress until the Job completes. A failed Pod without a
+controller is Failed. Further exceptions are claims that bind on first use, custom resources without status, and
+instances of definitions. Parameters of `health` identify these objects.
 """
 
 from __future__ import annotations
@@ -47,13 +47,17 @@ def health(
 ) -> HealthResult:
     """Return the health of `obj`, or NotFound if `obj` is None.
 
-    The result is never Unknown, because only the caller knows of a failed read.
+    The result is never Unknown, because only the caller knows of a failed read. `applier.state.health` determines the
+    arguments.
 
-    If the CRD `reports_status`, the CRD has a status subresource. Then a missing status means InProgress for
-    `STATUS_GRACE_PERIOD` after `since`, the time of the last write. If `since` is None, the period begins at the
-    creation. If a claim `awaits_consumer`, the claim binds on first use, and no Pod uses the claim yet. With
-    `is_instance` the object is an instance of a definition of Levelgate. Ages are judged only with `now`, a time with a
-    zone. `applier.state.health` determines these arguments.
+    Args:
+        now: present time with a zone. Without this time, no age counts.
+        since: time of the last write of an object without status. Without this time, the grace period begins at the
+            creation.
+        reports_status: True if the CRD of the kind has a status subresource. For such a kind, a missing status means
+            InProgress for `STATUS_GRACE_PERIOD`.
+        awaits_consumer: True for a claim that binds on first use, and that no Pod uses yet.
+        is_instance: True for an instance of a definition of Levelgate.
     """
     if obj is None:
         return _ABSENT
@@ -64,7 +68,7 @@ def health(
     if is_instance:
         return _instance_health(view)
     if awaits_consumer and group_kind(obj) == CLAIM_KIND and view.value_at("status", "phase") in (None, "Pending"):
-        return HealthResult(KStatus.CURRENT, "binds when the first Pod uses it")
+        return HealthResult(KStatus.CURRENT, "binds as soon as the first Pod uses the claim")
     rule = HEALTH_RULES.get(group_kind(obj))
     if rule:
         return rule(view)
@@ -76,8 +80,8 @@ def health(
 def is_fresh(obj: Object) -> bool:
     """Return whether the controller of `obj` has seen the present spec (API conventions, `observedGeneration`).
 
-    Until this is true, the status describes an older spec. A kind that does not publish the field counts as fresh,
-    unless it is in `OBSERVING_KINDS`.
+    As long as the result is False, the status describes an older spec. A kind that does not publish the field counts as
+    fresh, unless `OBSERVING_KINDS` contains the kind.
     """
     if (generation := obj["metadata"].get("generation")) is None:
         return True
@@ -92,8 +96,8 @@ def is_fresh(obj: Object) -> bool:
 def is_ready_by_existence(obj: Object | None) -> bool:
     """Return whether dependents of `obj`, which has no `readyWhen`, may start.
 
-    The object has to exist, and must not be in deletion. A CustomResourceDefinition also has to be served under its
-    names, and a Namespace has to be active.
+    The object has to exist, and must not be in deletion. A Namespace also has to be active. A CustomResourceDefinition
+    also needs the conditions Established and NamesAccepted.
     """
     if obj is None or obj["metadata"].get("deletionTimestamp"):
         return False
@@ -110,8 +114,10 @@ def is_ready_by_existence(obj: Object | None) -> bool:
 def has_pods(workload: Object) -> bool:
     """Return whether `workload` is a Pod that runs or will run, or has such Pods.
 
-    The kind of `workload` must create Pods. The Pods of a CronJob do not count, because these Pods belong to the
-    temporary Jobs of the CronJob.
+    The Pods of a CronJob do not count, because these Pods belong to the temporary Jobs of the CronJob.
+
+    Args:
+        workload: Pod, or an object of a kind that creates Pods.
     """
     view = HealthView(workload, None)
     match workload["kind"]:
@@ -137,7 +143,7 @@ def _generic_health(view: HealthView) -> HealthResult | None:
         return None
     generation, observed = view.value_at("metadata", "generation"), view.value_at("status", "observedGeneration")
     if generation is not None and observed is not None and generation != observed:
-        return progress_result(f"generation {generation} is not observed yet (observed: {observed})")
+        return progress_result(f"the controller has not observed generation {generation} yet (observed: {observed})")
     for condition in view.conditions:
         match condition.get("type"), condition.get("status"):
             case "Reconciling", "True":
@@ -154,7 +160,7 @@ def _instance_health(view: HealthView) -> HealthResult:
     if not condition:
         return progress_result("condition Healthy is not set yet")
     if observed != generation:
-        return progress_result(f"condition Healthy is not of generation {generation} (observed: {observed})")
+        return progress_result(f"condition Healthy does not describe generation {generation} (observed: {observed})")
     return (
         current_result(describe_condition(condition))
         if condition.get("status") == "True"
@@ -164,16 +170,16 @@ def _instance_health(view: HealthView) -> HealthResult:
 
 def _health_without_status(view: HealthView, since: datetime | None) -> HealthResult:
     no_status_result = current_result(
-        f"no status within {STATUS_GRACE_PERIOD.seconds} s: no controller seems to write one"
+        f"no status within {STATUS_GRACE_PERIOD.seconds} s: no controller seems to write a status"
     )
     begin = since or view.value_at("metadata", "creationTimestamp")
     return view.result_by_age(STATUS_GRACE_PERIOD, begin, young=progress_result("no status yet"), old=no_status_result)
 
 
 def _ready_condition_health(view: HealthView) -> HealthResult:
-    """Return the result of rules 5 and 6.
+    """Return the result of rules 5 and 6 of kstatus.
 
-    If the kind has no rule, Ready=False is never Failed, because no time limit is known.
+    For a kind without a rule, Ready=False is never Failed, because no time limit is known.
     """
     condition = view.condition("Ready")
     if not condition or condition.get("status") == "True":

@@ -20,11 +20,11 @@ _DELETION_CONDITIONS = frozenset(
         "NamespaceFinalizersRemaining",
     }
 )
-"""Conditions of a Namespace (core/v1) that are True while something prevents its deletion."""
+"""Conditions of a Namespace (core/v1) that are True while an obstacle prevents the deletion of the Namespace."""
 
 
 class KStatus(Enum):
-    """Health statuses of kstatus. Unknown represents a failed read."""
+    """Health statuses of kstatus. `Unknown` represents a failed read."""
 
     CURRENT = "Current"
     IN_PROGRESS = "InProgress"
@@ -35,25 +35,24 @@ class KStatus(Enum):
 
 
 class HealthResult(NamedTuple):
-    """Status of an object, with the reason as a `message` for people.
-
-    `until` is the time at which age alone changes the status, or None if age never changes the status.
-    """
+    """Status of an object, with the reason as a message for people."""
 
     status: KStatus
     message: str = ""
     until: datetime | None = None
+    """Time at which age alone changes the status, or None if age never changes the status."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthView:
-    """Object as the rules read it.
+    """Object in the form that the rules read.
 
-    A number that is absent has its default, and a text that is absent is empty or None. Ages count until `now`.
+    An absent number has its default, and an absent text is empty or None.
     """
 
     obj: Object
     now: datetime | None
+    """Time until which ages count, or None if ages do not count."""
 
     def value_at(self, *path: str) -> Any:
         value: Any = self.obj
@@ -91,7 +90,7 @@ class HealthView:
     def deletion_obstacles(self) -> str:
         """Return the obstacles that prevent the deletion of a Namespace, in the words of the namespace controller.
 
-        Return an empty text if the controller reports no obstacle.
+        If the controller reports no obstacle, return an empty text.
         """
         true_conditions = (
             condition
@@ -105,9 +104,9 @@ class HealthView:
     def result_by_age(
         self, age: timedelta, since: str | datetime | None, *, young: HealthResult, old: HealthResult
     ) -> HealthResult:
-        """Return `young` while less than `age` has passed since `since`, then `old`.
+        """Return `young` until `age` has passed since `since`, and `old` from then on.
 
-        If `since` or `now` is not known, always return `young`.
+        If `since` or `now` is unknown, return `young`.
         """
         begin = datetime.fromisoformat(since) if isinstance(since, str) else since
         if begin is None:
@@ -131,15 +130,15 @@ def describe_condition(condition: Mapping[str, Any]) -> str:
 
 
 def check_minimum(state: str, actual: int, desired: int) -> HealthResult | None:
-    """Return InProgress if fewer than `desired` replicas are in `state`, such as `ready`. Otherwise return None."""
+    """Return InProgress if fewer than `desired` replicas are in `state`, such as `ready`, or None otherwise."""
     return progress_result(f"{actual} of {desired} {state}") if actual < desired else None
 
 
 def check_surplus(actual: int, desired: int) -> HealthResult | None:
-    """Return InProgress if more than `desired` Pods exist. Otherwise return None."""
+    """Return InProgress if more than `desired` Pods exist, or None otherwise."""
     return progress_result(f"{actual - desired} old Pods still exist") if actual > desired else None
 
 
 def first_result(*found: HealthResult | None) -> HealthResult | None:
-    """Return the first result in `found` that is not None, or None if all are None."""
+    """Return the first result in `found` that is not None, or None without such a result."""
     return next((result for result in found if result), None)

@@ -1,6 +1,6 @@
 """Health rules of single kinds: Pods, Jobs, other workloads, claims and Services.
 
-Source: kstatus (sigs.k8s.io/cli-utils), rule by rule.
+Source: the rules of kstatus (sigs.k8s.io/cli-utils).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 def pod(view: HealthView) -> HealthResult:
-    """Return the health of a Pod. A failed Pod is judged by `_ended_pod`.
+    """Return the health of a Pod.
 
     Source: `podConditions` of kstatus.
     """
@@ -54,8 +54,8 @@ def pod(view: HealthView) -> HealthResult:
 def _ended_pod(view: HealthView) -> HealthResult:
     """Return the health of a failed Pod.
 
-    If a controller owns the Pod, the Pod is Current, because the controller replaces or counts the Pod. Otherwise the
-    Pod is Failed.
+    If a controller owns the Pod, the Pod is Current, because the controller replaces or counts the Pod. Without such a
+    controller, the Pod is Failed.
     """
     reason = view.value_at("status", "reason") or view.value_at("status", "message")
     text = f"failed: {reason or 'a container ended with an error'}"
@@ -90,7 +90,9 @@ def _pending_pod(view: HealthView) -> HealthResult:
 
 
 def job(view: HealthView) -> HealthResult:
-    """Return the health of a Job. Unlike in kstatus, a running Job is InProgress.
+    """Return the health of a Job.
+
+    In contrast to kstatus, a running Job is InProgress.
 
     Source: `jobConditions` of kstatus.
     """
@@ -162,7 +164,7 @@ def stateful_set(view: HealthView) -> HealthResult:
     Source: `stsConditions` of kstatus.
     """
     if view.value_at("spec", "updateStrategy", "type") == "OnDelete":
-        return current_result("its Pods are replaced when they are deleted (OnDelete)")
+        return current_result("the controller replaces a Pod only after its deletion (OnDelete)")
     desired = view.replicas
     shortage = first_result(
         check_minimum("created", view.status_number("replicas"), desired),
@@ -183,7 +185,7 @@ def _revision_result(view: HealthView) -> HealthResult:
     return (
         current_result(f"at revision {running}")
         if running == update
-        else progress_result(f"moves from {running} to {update}")
+        else progress_result(f"the update from {running} to {update} is in progress")
     )
 
 
@@ -193,7 +195,7 @@ def daemon_set(view: HealthView) -> HealthResult:
     Source: `daemonsetConditions` of kstatus.
     """
     if view.value_at("metadata", "generation") is None or view.value_at("status", "observedGeneration") is None:
-        return progress_result("its generation is not observed yet")
+        return progress_result("the controller has not observed the generation yet")
     desired = view.value_at("status", "desiredNumberScheduled")
     if desired is None:
         return progress_result("the number of nodes is not known yet")

@@ -1,1 +1,1 @@
-"""Kubernetes REST API of the sandbox: one module for each verb, and the documents that describe it."""
+"""Kubernetes REST API of the sandbox: a module for each verb, and the documents that describe the API."""

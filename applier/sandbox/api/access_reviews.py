@@ -1,7 +1,7 @@
 """Reviews of the client: its permissions (`kubectl auth can-i`) and its identity (`kubectl auth whoami`).
 
-A sandbox has no users, so every client is anonymous and may send every request. Reviews are not stored, so the registry
-does not contain their kinds.
+A sandbox has no users, so every client is anonymous and may send every request. The server does not store reviews, so
+the registry does not contain their kinds.
 
 Source: Kubernetes, "Authorization Overview", "Authenticating".
 """
@@ -25,7 +25,7 @@ def is_review(request_path: RequestPath) -> bool:
 
 
 def answer_review(request_path: RequestPath, request: Request) -> Response:
-    """Return the answer to the review in the body of `request`, without storing it.
+    """Return the answer to the review in the body of `request`, without storing the review.
 
     Raises: Refusal (400 if the review is malformed, 422 if an access review does not have exactly one field of
     attributes).

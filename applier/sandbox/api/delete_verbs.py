@@ -1,8 +1,8 @@
-"""Verbs delete (one object) and deletecollection (all selected objects).
+"""Verbs delete (a single object) and deletecollection (all selected objects).
 
-An object with finalizers stays, marked with deletionTimestamp, until the last finalizer is removed. The propagation
-policies Foreground and Orphan become finalizers of the object, which the garbage collector processes. A Namespace also
-stays while its spec has finalizers.
+An object with finalizers stays, marked with deletionTimestamp, until a client removes the last finalizer. The
+propagation policies Foreground and Orphan become finalizers of the object, which the garbage collector processes. A
+Namespace also stays while its spec has finalizers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UNDELETABLE_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class DeleteVerbs:
-    """Verbs delete and deletecollection on the objects of an `ApiState`."""
+    """Implementation of the verbs delete and deletecollection on the objects of an `ApiState`."""
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
@@ -27,7 +27,7 @@ class DeleteVerbs:
     def delete(self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions) -> Object:
         """Delete the object `name`.
 
-        Return the object if finalizers keep it, or otherwise a Status of success.
+        If finalizers keep the object, return the object. Otherwise return a Status of success.
 
         Raises: Refusal (403 if the Namespace may not be deleted, 404 if the object is absent, 409 if a precondition
         fails).
@@ -95,8 +95,8 @@ def _check_preconditions(kind: ServedKind, live: Object, options: DeleteOptions)
 def _select_finalizers(kind: ServedKind, present: list[str], policy: str) -> list[str]:
     """Return the finalizers that an object with the finalizers `present` has after a deletion with `policy`.
 
-    If `kind` is Namespace or `policy` is empty, the result is `present`. Otherwise the finalizers of other policies are
-    removed, and the finalizer of `policy`, if any, is added.
+    If `kind` is Namespace or `policy` is empty, the result is `present`. Otherwise the result has the finalizer of
+    `policy`, if any, in place of the finalizers of other policies.
     """
     if kind.resource == "namespaces":
         return present

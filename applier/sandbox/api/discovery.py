@@ -23,7 +23,8 @@ _AGGREGATED_CONTENT_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGr
 class DiscoveryService:
     """Discovery documents, built once for each revision of the registry.
 
-    `version` is the Kubernetes version, such as `v1.36.4`.
+    Args:
+        version: version of Kubernetes, such as `v1.36.4`.
     """
 
     def __init__(self, kinds: KindRegistry, version: str) -> None:
@@ -33,7 +34,10 @@ class DiscoveryService:
         self._revision = -1
 
     def answer(self, request: Request, path: list[str]) -> Response:
-        """Return the document at `path`. Raises: UnknownPathError."""
+        """Return the document at `path`.
+
+        Raises: UnknownPathError if no document has this path.
+        """
         if self._revision != self._kinds.revision:
             self._responses, self._revision = {}, self._kinds.revision
         aggregated = "as=APIGroupDiscoveryList" in request.headers.get("accept", "") and len(path) == 1

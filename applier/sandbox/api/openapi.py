@@ -18,7 +18,10 @@ from renderer.builtin_kinds import BuiltinSchemas
 Schema = Mapping[str, Any]
 
 EMPTY_V2_DOCUMENT = Response(200, b"", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
-"""Empty OpenAPI v2 document, which kubectl reads only for `kind: List`. In protobuf, an empty document has no bytes."""
+"""Empty OpenAPI v2 document. In protobuf, an empty document has no bytes.
+
+kubectl reads the OpenAPI v2 document only for `kind: List`.
+"""
 
 _REFERENCE_PREFIX = "#/components/schemas/"
 _WRITE_PARAMETERS = [
@@ -28,14 +31,17 @@ _WRITE_PARAMETERS = [
 
 
 class OpenApi:
-    """Index and documents of OpenAPI v3, one document for each group version, built for each request."""
+    """Index and documents of OpenAPI v3. Each group version has a document, built for each request."""
 
     def __init__(self, kinds: KindRegistry, builtin_schemas: BuiltinSchemas) -> None:
         self._kinds = kinds
         self._builtin_schemas = builtin_schemas
 
     def answer(self, path: list[str]) -> Response:
-        """Return the document at `path`, which is relative to /openapi/v3. Raises: UnknownPathError."""
+        """Return the document at `path`, which is relative to /openapi/v3.
+
+        Raises: UnknownPathError if no document has this path.
+        """
         match path:
             case []:
                 return json_response({"paths": dict(self._list_documents())})

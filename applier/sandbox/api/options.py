@@ -35,19 +35,21 @@ _VERSION_MATCHES = ("Exact", "NotOlderThan")
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Options of a create, update, patch or apply.
-
-    `field_validation` is Ignore, Strict or Warn. `force` is for server-side apply only.
-    """
+    """Options of a create, update, patch or apply."""
 
     manager: str
     dry_run: bool
     field_validation: str
+    """Ignore, Strict or Warn."""
     force: bool
+    """True if a server-side apply takes over fields of other managers."""
 
 
 def parse_write_options(request: Request, query: Mapping[str, str], verb: str, *, apply: bool = False) -> WriteOptions:
-    """Return the options in `query` of a create, update or patch. Raises: Refusal (422)."""
+    """Return the options in `query` of a create, update or patch.
+
+    Raises: Refusal (422 if an option has an unknown value, or is not allowed).
+    """
     field_manager = query.get("fieldManager", "")
     mistakes = [*_check_dry_run(query), *_check_field_manager(field_manager, apply=apply)]
     if (field_validation := query.get("fieldValidation", "")) not in _FIELD_VALIDATIONS:
@@ -79,20 +81,21 @@ def _check_field_manager(name: str, *, apply: bool) -> list[StatusCause]:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """Preconditions, propagation policy and dry run of a deletion.
-
-    An empty `uid` or `version` is not a precondition. `propagation` is Background, Foreground or Orphan. If
-    `propagation` is empty, the present finalizers of the object decide.
-    """
+    """Preconditions, propagation policy and dry run of a deletion."""
 
     uid: str = ""
+    """Uid that the object must have. Empty if the client sent none."""
     version: str = ""
+    """resourceVersion that the object must have. Empty if the client sent none."""
     propagation: str = ""
+    """Background, Foreground or Orphan. If empty, the present finalizers of the object decide."""
     dry_run: bool = False
 
 
 def parse_delete_options(request: Request, query: Mapping[str, str]) -> DeleteOptions:
-    """Return the options of a deletion. For a policy or dry run, the body of `request` has precedence over `query`.
+    """Return the options of a deletion.
+
+    For a policy or dry run, the body of `request` has precedence over `query`.
 
     Raises: Refusal (400 if the body is malformed, 422 if an option has an unknown value).
     """
@@ -133,23 +136,23 @@ def _parse_delete_body(body: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Options of a list or a watch.
-
-    If the client sent no resourceVersion, `version` is None. If `limit` or `timeout_seconds` is 0, the client set no
-    limit. If `send_initial_events` is None, `version` decides whether a watch begins with the present objects.
-    """
+    """Options of a list or a watch."""
 
     version: int | None
+    """resourceVersion that the client sent, or None if the client sent none."""
     exact: bool
     limit: int
+    """Maximum number of objects on a page, or 0 without a limit."""
     continue_token: str
     timeout_seconds: int
+    """Seconds until the end of a watch, or 0 without a limit."""
     send_initial_events: bool | None
+    """True if a watch begins with the present objects. If None, `version` decides."""
     allow_bookmarks: bool
 
 
 def parse_list_options(query: Mapping[str, str], *, watching: bool = False) -> ListOptions:
-    """Return the options in `query` of a list, or of a watch if `watching` is set.
+    """Return the options in `query` of a list or a watch.
 
     Raises: Refusal (422 for options that exclude each other, 500 for a malformed resourceVersion of a watch, 400 for
     all other mistakes).
@@ -208,8 +211,11 @@ def _check_watch_options(version_match: str, send_initial_events: bool | None) -
 def parse_resource_version(text: str, *, message_prefix: str = "", code: int = 500) -> int | None:
     """Return the resourceVersion in `text`, or None if `text` is empty.
 
-    Raises: Refusal with status `code` if `text` is not an unsigned 64-bit integer. The message begins with
-    `message_prefix`.
+    Args:
+        message_prefix: beginning of the message of the Refusal.
+        code: HTTP status of the Refusal.
+
+    Raises: Refusal if `text` is not an unsigned 64-bit integer.
     """
     if not text:
         return None
@@ -220,7 +226,10 @@ def parse_resource_version(text: str, *, message_prefix: str = "", code: int = 5
 
 
 def _parse_int_parameter(query: Mapping[str, str], name: str) -> int:
-    """Return the parameter `name` as a 64-bit integer, or 0 if it is missing. Raises: Refusal (400)."""
+    """Return the parameter `name` as a 64-bit integer, or 0 if the parameter is absent.
+
+    Raises: Refusal (400 if the parameter is not a 64-bit integer).
+    """
     text = query.get(name, "0")
     if not re.fullmatch("[+-]?[0-9]{1,19}", text) or not -(2**63) <= int(text) < 2**63:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')

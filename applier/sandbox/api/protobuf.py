@@ -1,7 +1,7 @@
 """Decoding of Kubernetes protobuf to JSON objects.
 
-kubectl sends objects of built-in kinds in protobuf. Only request bodies are decoded. Responses are always JSON, which
-every client accepts.
+kubectl sends objects of built-in kinds in protobuf. The module decodes request bodies only. Responses are always JSON,
+which every client accepts.
 
 Source: apimachinery `runtime.Unknown`, `generated.proto` of the API groups, and Protocol Buffers, "Encoding".
 """
@@ -31,7 +31,10 @@ class ProtobufError(ValueError):
 
 
 def decode_protobuf(body: bytes, go_type: GoType) -> Object:
-    """Return the object in `body`, with the apiVersion and kind that the client sent. Raises: ProtobufError."""
+    """Return the object in `body`, with the apiVersion and kind that the client sent.
+
+    Raises: ProtobufError if `body` is not a message of the type `go_type`.
+    """
     if not body.startswith(_MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:
@@ -68,7 +71,7 @@ def _decode_struct(go_type: GoType, data: bytes, depth: int) -> Object:
 
 
 def _decode_items(go_type: GoType, value: Any, depth: int) -> Iterator[Any]:
-    """Yield the item in `value`, or each number if `value` is a packed field."""
+    """Yield the item in `value`. If `value` is a packed field, yield each number."""
     if go_type.type == "integer" and isinstance(value, bytes):
         position = 0
         while position < len(value):
@@ -121,7 +124,7 @@ def _decode_special(kind: str, message: dict[int, Any]) -> Any:
 
 
 def _read_fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the number and the value of each field in the message `data`. Values are integers or bytes."""
+    """Yield the number and the value of each field in the message `data`. Each value is an integer or bytes."""
     position = 0
     while position < len(data):
         tag, position = _read_varint(data, position)

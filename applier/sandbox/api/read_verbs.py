@@ -1,8 +1,8 @@
 """Verbs get and list: consistent reads, selectors, pages.
 
-All pages of a list show the same state, because the first page keeps references to the listed objects. At most
-`MAX_LIST_SNAPSHOTS` such states are kept, and the oldest state is dropped first. If the state of a page was dropped,
-the request is refused as expired (410), and the client lists again.
+All pages of a list show the same state, because the first page keeps references to the listed objects. The server keeps
+at most `MAX_LIST_SNAPSHOTS` of these states, and drops the oldest state first. If the server has dropped the state of a
+page, the server refuses the request as expired (410), and the client lists again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from applier.sandbox.wire import Refusal, bad_request, expired_refusal
 from renderer.frozen import dataclass
 
 MAX_LIST_SNAPSHOTS = 32
-"""Maximum number of list states that are kept for further pages."""
+"""Maximum number of list states that the server keeps for further pages."""
 
 _METADATA_FIELDS = {"metadata.name": "", "metadata.namespace": ""}
 _EVENT_REFERENCE_FIELDS = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
@@ -57,8 +57,9 @@ _SELECTABLE_FIELDS: Mapping[str, Mapping[str, str]] = {
     "secrets": {"type": ""},
     "services": {"spec.clusterIP": "", "spec.type": ""},
 }
-"""Fields for field selectors besides name and namespace, by resource, each with the value that represents an absent
-field.
+"""Fields for field selectors besides name and namespace, by resource.
+
+Each field has the value that represents an absent field.
 """
 
 _NOT_SELECTABLE_BY_NAMESPACE = frozenset({"namespaces", "nodes"})
@@ -73,7 +74,10 @@ ObjectPredicate = Callable[[StoredObject], bool]
 
 
 def parse_selection(kind: ServedKind, request_path: RequestPath) -> tuple[ObjectPredicate, bool]:
-    """Return a predicate for the selectors of a request, and whether a selector has a term. Raises: Refusal (400)."""
+    """Return a predicate for the selectors of a request, and whether a selector has a term.
+
+    Raises: Refusal (400 if a selector is malformed, or selects by an unsupported field).
+    """
     labels, fields = request_path.query.get("labelSelector", ""), request_path.query.get("fieldSelector", "")
     label_selector, terms = parse_label_selector(labels), parse_field_selector(fields)
     selectable = {**_METADATA_FIELDS, **_SELECTABLE_FIELDS.get(kind.resource, {}), **dict.fromkeys(kind.selectable, "")}
@@ -104,10 +108,12 @@ def _selectable_value(stored: StoredObject, path: str, absent: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ContinueToken:
-    """Start of a page: after the key `start` (namespace, name), in the state at resourceVersion `version`."""
+    """Start of a page in the continue token of a list."""
 
     version: int
+    """resourceVersion of the listed state."""
     start: tuple[str, str]
+    """Namespace and name of the last object before the page."""
 
     @property
     def text(self) -> str:
@@ -127,7 +133,7 @@ class _ContinueToken:
 
 
 class ReadVerbs:
-    """Verbs get and list on the objects of an `ApiState`, with the states of unfinished lists."""
+    """Implementation of the verbs get and list on the objects of an `ApiState`, with the states of unfinished lists."""
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
@@ -136,20 +142,26 @@ class ReadVerbs:
     def find(self, kind: ServedKind, request_path: RequestPath) -> StoredObject:
         """Return the object at `request_path`.
 
-        Raises: Refusal (404 if the object is absent, 500 if the requested version is malformed, 504 if the version is
-        in the future).
+        Raises: Refusal (404 if the object is absent, 500 if the requested version is malformed, 504 if the requested
+        version is in the future).
         """
         self._check_version(parse_resource_version(request_path.query.get("resourceVersion", "")))
         return self._state.find(kind, request_path.namespace, request_path.name)
 
     def select(self, kind: ServedKind, request_path: RequestPath) -> list[StoredObject]:
-        """Return all objects that the request selects, in the order of namespace and name. Raises: Refusal (400)."""
+        """Return all objects that the request selects, in the order of namespace and name.
+
+        Raises: Refusal (400 if a selector is malformed).
+        """
         matches, _ = parse_selection(kind, request_path)
         resource_store = self._state.store.resource_store(kind.resource)
         return [stored for stored in resource_store.sorted_objects(request_path.namespace) if matches(stored)]
 
     def list_page(self, kind: ServedKind, request_path: RequestPath, representation: Representation) -> bytes:
-        """Return a page of a list, encoded in the form `representation`. Raises: Refusal (400, 410, 422, 504)."""
+        """Return a page of a list, encoded in the form `representation`.
+
+        Raises: Refusal (400 or 422 for wrong options, 410 for an expired version, 504 for a version in the future).
+        """
         matches, is_filtered = parse_selection(kind, request_path)
         options = parse_list_options(request_path.query)
         limit, version = options.limit, self._state.store.version

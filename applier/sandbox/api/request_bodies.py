@@ -1,6 +1,6 @@
 """Bodies of write requests: objects, patches and intents, decoded by the rules of their kind.
 
-A malformed body is refused with the message of the API server's decoder.
+If a body is malformed, the server refuses the request with the message of the API server's decoder.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def media_type(request: Request) -> str:
 
 
 def with_json_body(request: Request, go_type: GoType | None) -> Request:
-    """Return `request` with a JSON body. If `go_type` is given, convert a protobuf body. Raises: Refusal (400)."""
+    """Return `request` with a JSON body. If `go_type` is given, convert a protobuf body.
+
+    Raises: Refusal (400 if the protobuf body is malformed).
+    """
     if go_type is None or media_type(request) != MEDIA_TYPE:
         return request
     try:
@@ -58,7 +61,10 @@ def with_json_body(request: Request, go_type: GoType | None) -> Request:
 
 
 def _parse_object(kind: ServedKind, request: Request) -> Object:
-    """Return the object in the body of a create or update, before decoding. Raises: Refusal (400, 415, 422)."""
+    """Return the object in the body of a create or update, before decoding.
+
+    Raises: Refusal (400 for malformed JSON, 415 for another media type, 422 for a custom object of another kind).
+    """
     body = request.body
     content_type = media_type(request)
     if content_type not in ("", "application/json", "*/*"):
@@ -85,7 +91,9 @@ def _parse_object(kind: ServedKind, request: Request) -> Object:
 
 
 def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
-    """Check that apiVersion and kind of `obj` equal those of `kind`. Objects of built-in kinds may omit both fields.
+    """Check that apiVersion and kind of `obj` equal apiVersion and kind of `kind`.
+
+    Objects of built-in kinds may omit both fields.
 
     Raises: Refusal (400; 422 for a custom object of another kind).
     """
@@ -114,7 +122,7 @@ def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
 def read_object(kind: ServedKind, request: Request, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
     """Return the object in the body of a create or update, decoded by the rules of `kind`, and warnings.
 
-    Raises: Refusal (400, 415, 422).
+    Raises: Refusal (400 for a malformed object, 415 for another media type, 422 for a custom object of another kind).
     """
     obj = _parse_object(kind, request)
     decoded_object = decode_content(kind, obj)
@@ -136,7 +144,7 @@ def read_object(kind: ServedKind, request: Request, options: WriteOptions) -> tu
 def _normalize_numbers(value: Any) -> Any:
     """Return `value` with whole floats as integers (`1` for `1.0`), in the form that Go writes and reads.
 
-    Created and updated objects of built-in kinds are not normalized, because Go structures do not accept `1.0`.
+    Objects of built-in kinds in a create or update keep their floats, because Go structures do not accept `1.0`.
     """
     value_class = value.__class__
     if value_class is dict:
@@ -158,9 +166,10 @@ def _drop_repeated_owners(obj: Object, context: str) -> tuple[str, ...]:
 
 
 def decode_content(kind: ServedKind, obj: Object, *, merged: bool = False) -> DecodedObject:
-    """Decode the metadata of `obj`, and the rest with `KindModel.decode`.
+    """Decode the metadata of `obj`, and the rest of `obj` with `KindModel.decode`.
 
-    If `merged`, the numbers of `obj` are already normalized.
+    Args:
+        merged: True if the numbers of `obj` are already normalized.
     """
     metadata, unknown, mistake = read_metadata(obj.get("metadata"))
     content = _normalize_numbers(obj) if kind.is_custom and not merged else obj
@@ -173,9 +182,12 @@ def decode_content(kind: ServedKind, obj: Object, *, merged: bool = False) -> De
 
 
 def find_duplicate_fields(body: bytes, obj: Object) -> list[str]:
-    """Return a message for each field that a JSON object in `body` has twice. `obj` is the parsed `body`.
+    """Return a message for each field that a JSON object in `body` has twice.
 
     The slow parser runs only if `body` and `obj` have different numbers of fields.
+
+    Args:
+        obj: parsed `body`.
     """
     if body.count(b'":') + body.count(b'" :') == orjson.dumps(obj).count(b'":'):
         return []
@@ -196,7 +208,9 @@ def find_duplicate_fields(body: bytes, obj: Object) -> list[str]:
 def check_identity(metadata: Object, request_path: RequestPath, *, name: str) -> None:
     """Check that name and namespace in `metadata` equal the name and the namespace of the path.
 
-    The namespace may be missing. If `name` is empty, the name is not checked. Raises: Refusal (400).
+    The namespace may be absent. If the path has no name, do not check the name.
+
+    Raises: Refusal (400 if name or namespace differ).
     """
     if name:
         sent_name = metadata.get("name")
@@ -209,7 +223,9 @@ def check_identity(metadata: Object, request_path: RequestPath, *, name: str) ->
 
 
 def parse_patch(kind: ServedKind, content_type: str, body: bytes) -> Callable[[Object], Any]:
-    """Return the function that applies the patch in `body` to an object. The returned function raises PatchError.
+    """Return the function that applies the patch in `body` to an object.
+
+    The returned function raises PatchError if the object does not accept the patch.
 
     Raises: Refusal (400 for a malformed patch, 413 for too many operations, 415 if `kind` does not accept
     `content_type`).
@@ -300,7 +316,10 @@ def gvk(kind: ServedKind) -> str:
 
 
 def read_patched_object(kind: ServedKind, patched: Object, options: WriteOptions) -> tuple[Object, tuple[str, ...]]:
-    """Return `patched`, decoded by the rules of `kind`, and warnings. Raises: Refusal (422)."""
+    """Return `patched`, decoded by the rules of `kind`, and warnings.
+
+    Raises: Refusal (422 if the patched object is malformed, or has another kind).
+    """
     if (patched.get("apiVersion"), patched.get("kind")) != (kind.api_version, kind.kind):
         message = f'no kind "{patched.get("kind")}" is registered for version "{patched.get("apiVersion")}"'
         raise _invalid_patch_refusal(patched, message)

@@ -1,6 +1,6 @@
 """Parser of method and path to the resource and verb of a request.
 
-The parser only processes text, and does not check that the kind exists.
+The parser processes text only, and does not check that the kind exists.
 
 Source: Kubernetes API concepts, "Resource URIs".
 """
@@ -16,18 +16,16 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RequestPath:
-    """Resource, verb and query of a request.
-
-    If the request concerns all namespaces or a cluster-scoped object, `namespace` is empty. If the request concerns a
-    collection, `name` is empty.
-    """
+    """Resource, verb and query of a request."""
 
     verb: str
     group: str
     version: str
     plural: str
     namespace: str
+    """Namespace of the request. Empty for all namespaces and for a cluster-scoped object."""
     name: str
+    """Name of the object. Empty for a collection."""
     subresource: str
     query: Mapping[str, str]
 
@@ -35,7 +33,7 @@ class RequestPath:
 def parse_query(target: str) -> dict[str, str]:
     """Return the query parameters of `target`.
 
-    If a parameter is repeated, the first value counts, because the API server also uses the first value.
+    If the query repeats a parameter, the first value counts, as in the API server.
     """
     _, _, query = target.partition("?")
     if not query:
@@ -44,9 +42,9 @@ def parse_query(target: str) -> dict[str, str]:
 
 
 def parse_flag(query: Mapping[str, str], name: str) -> bool:
-    """Return the boolean parameter `name` of `query`, or False if it is missing.
+    """Return the boolean parameter `name` of `query`, or False if the parameter is absent.
 
-    Every value is true except `false` and `0`, because the API server has the same rule.
+    Every value is true except `false` and `0`, as in the API server.
     """
     return query.get(name, "0").lower() not in ("false", "0")
 
@@ -58,7 +56,10 @@ def path_segments(target: str) -> list[str]:
 
 
 def parse_request_path(request: Request) -> RequestPath:
-    """Return the parsed path of a request below /api or /apis. Raises: UnknownPathError, Refusal (405)."""
+    """Return the parsed path of a request below /api or /apis.
+
+    Raises: UnknownPathError if the path has another form, or Refusal (405) if the path does not support the method.
+    """
     match path_segments(request.target):
         case ["api", version, *rest]:
             group = ""
@@ -73,7 +74,10 @@ def parse_request_path(request: Request) -> RequestPath:
 
 
 def _parse_resource_segments(resource_segments: list[str]) -> tuple[str, str, str, str]:
-    """Return namespace, plural, name and subresource. A Namespace is also an object with its own subresources."""
+    """Return namespace, plural, name and subresource of a request.
+
+    A Namespace is also an object with its own subresources.
+    """
     match resource_segments:
         case ["namespaces", name, "status" | "finalize"]:
             return "", "namespaces", name, resource_segments[2]

@@ -15,7 +15,10 @@ from renderer.label_selector import LabelSelector, SelectorError
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """Return the selector in `text`, such as `app=x,tier in (a, b),!old`. Raises: Refusal (400)."""
+    """Return the selector in `text`, such as `app=x,tier in (a, b),!old`.
+
+    Raises: Refusal (400 if the selector is malformed).
+    """
     try:
         selector = LabelSelector.parse(text)
     except SelectorError as error:
@@ -38,7 +41,10 @@ _ESCAPE_OR_EQUALS = re.compile(r"\\(.?)|=", re.DOTALL)
 
 
 def parse_field_selector(text: str) -> FieldTerms:
-    """Return the terms in `text`, such as `metadata.name=x,status.phase!=Running`. Raises: Refusal (400)."""
+    """Return the terms in `text`, such as `metadata.name=x,status.phase!=Running`.
+
+    Raises: Refusal (400 if the selector is malformed).
+    """
     terms: list[tuple[str, str, bool]] = []
     for term in _FIELD_TERM.findall(text):
         term_match = re.fullmatch(r"(.*?)(==|!=|=)(.*)", term, re.DOTALL)

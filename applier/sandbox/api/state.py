@@ -16,24 +16,26 @@ from renderer.frozen import dataclass
 
 @dataclass(slots=True)
 class ApiState:
-    """Objects and kinds of a sandbox, with the sources of time and uids.
-
-    `clock` returns seconds since 1970-01-01 00:00 UTC. Each call of `new_uid` returns a new string.
-    `removed_uids` are the uids of removed objects that the garbage collector has not processed yet.
-    """
+    """Objects and kinds of a sandbox, with the sources of time and uids."""
 
     store: Store
     kinds: KindRegistry
     clock: Callable[[], float]
+    """Function that returns the seconds since 1970-01-01 00:00 UTC."""
     new_uid: Callable[[], str]
+    """Function that returns a new uid in each call."""
     removed_uids: list[str] = field(default_factory=list)
+    """Uids of removed objects that the garbage collector has not processed yet."""
 
     def now(self) -> str:
         """Return the present time in the form of object timestamps: RFC 3339, UTC, whole seconds."""
         return format_timestamp(int(self.clock()))
 
     def find(self, kind: ServedKind, namespace: str, name: str) -> StoredObject:
-        """Return the stored object. Raises: Refusal (404)."""
+        """Return the stored object `name`.
+
+        Raises: Refusal (404 if the object is absent).
+        """
         stored = self.store.get(kind.key(namespace, name))
         if stored is None:
             raise not_found_refusal(kind.subject(name))
@@ -49,7 +51,7 @@ class ApiState:
         return self.store.put(key, without_type_meta(obj))
 
     def remove(self, key: StoredKey) -> None:
-        """Remove the object at `key`, regardless of finalizers, and add its uid to `removed_uids`."""
+        """Remove the object at `key`, regardless of finalizers, and add the uid of the object to `removed_uids`."""
         if removed := self.store.remove(key):
             self.removed_uids.append(removed.uid)
 

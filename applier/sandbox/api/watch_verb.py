@@ -24,11 +24,14 @@ from applier.sandbox.storage.store import StoredObject, StoreEvent
 from applier.sandbox.wire import Refusal, expired_refusal
 
 MAX_WATCH_SECONDS, BOOKMARK_INTERVAL_SECONDS = 3600.0, 60.0
-"""Longest duration of a watch, and interval between bookmarks while nothing changes, both in seconds."""
+"""Longest duration of a watch, and interval between bookmarks of a watch without changes, both in seconds."""
 
 
 class WatchVerb:
-    """Verb watch on the objects of an `ApiState`. A watch ends when its kind is no longer served."""
+    """Implementation of the verb watch on the objects of an `ApiState`.
+
+    When the server no longer serves the kind of a watch, the watch ends.
+    """
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
@@ -36,7 +39,10 @@ class WatchVerb:
     def watch(
         self, kind: ServedKind, request_path: RequestPath, representation: Representation
     ) -> AsyncIterator[bytes]:
-        """Return the events as lines of JSON. Raises: Refusal (400, 422, 500) before the first event."""
+        """Return the events as lines of JSON.
+
+        Raises: Refusal (400 or 422 for wrong options, 500 for a malformed resourceVersion) before the first event.
+        """
         matches, _ = parse_selection(kind, request_path)
         options = parse_list_options(request_path.query, watching=True)
         cursor = _Cursor(self._state, kind, request_path.namespace, matches, representation)
@@ -104,7 +110,11 @@ class _Cursor:
         self._representation = representation
 
     def take_initial_events(self, *, with_end_bookmark: bool) -> list[bytes]:
-        """Return an event ADDED for each present object, and then a bookmark if `with_end_bookmark` is set."""
+        """Return an event ADDED for each present object.
+
+        Args:
+            with_end_bookmark: True to append a bookmark.
+        """
         self.position = self._state.store.version
         objects = self._resource_store.sorted_objects(self._namespace)
         lines = [self._encode_event(b"ADDED", stored) for stored in objects if self._matches(stored)]
@@ -113,7 +123,10 @@ class _Cursor:
         return lines
 
     def take_events(self) -> Iterator[bytes]:
-        """Yield the events since the last call, and advance the position. Raises: Refusal (410) if events are gone."""
+        """Yield the events since the last call, and advance the position.
+
+        Raises: Refusal (410 if the history no longer contains these events).
+        """
         if self.position < self._resource_store.compacted_version:
             raise expired_refusal(
                 f"too old resource version: {self.position} ({self._resource_store.compacted_version})"
@@ -125,7 +138,7 @@ class _Cursor:
         self.position = max(self.position, self._state.store.version)
 
     def _translate_event(self, event: StoreEvent) -> Iterator[bytes]:
-        """Yield `event` in the form in which a watcher with this selection receives the event.
+        """Yield `event` in the form that a watcher with this selection receives.
 
         If the object enters the selection, the event becomes ADDED. If the object leaves the selection, the event
         becomes DELETED.
@@ -152,7 +165,10 @@ class _Cursor:
 
 
 def _last_selected_state(event: StoreEvent) -> StoredObject:
-    """Return the object before `event`, with the resourceVersion of `event`, which removed it from the selection."""
+    """Return the object before `event`, with the resourceVersion of `event`.
+
+    The event removed the object from the selection.
+    """
     assert event.before is not None
     obj = event.before.to_object()
     obj["metadata"]["resourceVersion"] = str(event.version)
