@@ -167,7 +167,7 @@ class Cause:
             case Immutable():
                 # A replacement deletes the object, perhaps with data, so only a person may permit a replacement.
                 advice = (
-                    f"change it back, or let the object be deleted and created again with {well_known.REPLACE}: allowed"
+                    f"restore the old value, or permit a replacement of the object with {well_known.REPLACE}: allowed"
                 )
                 return cls(Reason.APPLY_FAILED, f"{error}; {advice}")
             case NamespaceTerminating() | WriteInFlight() | Unavailable() | UnknownOutcome() | StaleWrite():

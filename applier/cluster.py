@@ -36,7 +36,7 @@ def parse_cluster_name(text: str) -> ClusterName:
     if not _CLUSTER_NAME_FORMAT.fullmatch(text):
         raise ValueError(
             f"{text!r} cannot name a cluster; write at most 63 small letters, digits and dashes, such as prod-eu, "
-            "or PROVIDER#NAME, both of that form"
+            "or PROVIDER#NAME with both parts in this form"
         )
     return ClusterName(text)
 

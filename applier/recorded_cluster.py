@@ -79,4 +79,4 @@ class RecordedCluster:
         return
 
     def _read_only_error(self) -> Denied:
-        return Denied(f"{self.name} is a snapshot, and read-only")
+        return Denied(f"{self.name} is a snapshot, which cannot be changed: run the command on a cluster")

@@ -1,6 +1,6 @@
 """JSONPaths of printer columns: fields, indexes, `[*]`, and filters that compare a field with a string.
 
-An unsupported path finds no values.
+A path in another form finds no values.
 
 Source: Kubernetes, "JSONPath Support", as far as CustomResourceDefinitions use it.
 """
@@ -67,7 +67,11 @@ def format_value(value: Any) -> str:
 
 
 def get_field(obj: Any, path: str) -> Any:
-    """Return the value at `path` in `obj`, or None if the value is missing. `path` is a dotted path of field names."""
+    """Return the value at `path` in `obj`, or None if the value is absent.
+
+    Args:
+        path: dotted path of field names, such as `spec.replicas`.
+    """
     for name in path.split("."):
         obj = obj.get(name) if isinstance(obj, dict) else None
     return obj

@@ -3,9 +3,9 @@
     sandbox = Sandbox(evaluate=...)
     response = sandbox.handle(Request("GET", "/api/v1/namespaces"))
 
-`handle` never waits and never raises an exception. So requests are executed one after the other, and each request sees
-all earlier changes. The garbage collector and the workload controllers work only in `tick`. The sandbox is not a
-cluster, because it runs no containers. docs/adr/0009-sandbox.md lists further omissions.
+`handle` never waits and never raises an exception. So the sandbox executes requests one after the other, and each
+request sees all earlier changes. The garbage collector and the workload controllers work only in `tick`. The sandbox
+runs no containers. `docs/adr/0009-sandbox.md` lists further omissions.
 """
 
 from __future__ import annotations
@@ -60,12 +60,15 @@ _MAX_TICKS = 1000
 class Sandbox:
     """Embedded Kubernetes API with its store and controllers.
 
-    One thread uses a sandbox. Each watch belongs to the event loop that reads it.
+    A single thread uses a sandbox. Each watch belongs to the event loop that reads the watch.
 
-    `clock` returns seconds after 1970-01-01 00:00 UTC, and `new_uid` returns unique strings. `evaluate` evaluates the
-    CEL rules of custom kinds. Without `evaluate`, CEL rules are not checked. `store` may contain the objects of an
-    earlier sandbox. With a `script`, workloads make progress. With `serve_immediately`, a new CRD is served at once,
-    and otherwise after the next `tick`.
+    Args:
+        clock: function that returns the seconds after 1970-01-01 00:00 UTC.
+        new_uid: function that returns unique strings.
+        evaluate: function that evaluates the CEL rules of custom kinds. If None, the server does not check CEL rules.
+        store: store with the objects of an earlier sandbox, or None for a new store.
+        script: source of the behaviour of workloads. If None, workloads make no progress.
+        serve_immediately: True to serve a new CRD at once, False to serve a new CRD after the next `tick`.
     """
 
     def __init__(
@@ -96,7 +99,10 @@ class Sandbox:
         self._bootstrap()
 
     def handle(self, request: Request) -> Response:
-        """Return the response to `request`. No request that a client can send raises an exception."""
+        """Return the response to `request`.
+
+        No request that a client can send raises an exception.
+        """
         self.request_count += 1
         try:
             return self._dispatch(request)
@@ -124,7 +130,10 @@ class Sandbox:
         return changed
 
     def tick_until_stable(self) -> None:
-        """Run all controllers until no object changes, for at most `_MAX_TICKS` steps. The clock does not advance."""
+        """Run all controllers until no object changes, for at most `_MAX_TICKS` steps.
+
+        The clock does not advance.
+        """
         for _ in range(_MAX_TICKS):
             if not self.tick():
                 return
@@ -134,7 +143,7 @@ class Sandbox:
     def _dispatch(self, request: Request) -> Response:
         """Return the response to `request`: a document of the API, or the result of a verb on a resource.
 
-        Raises: Refusal, UnknownPathError.
+        Raises: Refusal if the API refuses the request, or UnknownPathError if the API has no such path.
         """
         path = path_segments(request.target)
         if path[:2] == ["openapi", "v3"]:
@@ -170,7 +179,11 @@ class Sandbox:
                 return self._delete_all(kind, request_path, request)
 
     def _resolve_kind(self, request_path: RequestPath) -> ServedKind:
-        """Return the kind of a request. Raises: UnknownPathError, Refusal (404, 405)."""
+        """Return the kind of a request.
+
+        Raises: UnknownPathError or Refusal (404) if the server does not serve the kind, or Refusal (405) if the path
+        needs a namespace.
+        """
         kind = self.state.kinds.find(request_path.group, request_path.version, request_path.plural)
         if kind is None or (request_path.namespace and not kind.namespaced):
             raise self._unknown_resource(request_path.group)
@@ -187,7 +200,7 @@ class Sandbox:
     def _unknown_resource(self, group: str) -> Refusal | UnknownPathError:
         """Return the refusal of a resource that `group` does not serve.
 
-        If `group` has no built-in kind, the answer is a plain text. Otherwise the answer is a Status.
+        If `group` has no built-in kind, return a plain text. Otherwise return a Status.
         """
         group_kinds = self.state.kinds.group_kinds(group)
         return UnknownPathError() if all(kind.is_custom for kind in group_kinds) else unknown_resource_refusal()
@@ -267,7 +280,7 @@ class Sandbox:
             self._crd_controller.reconcile(key.name)
 
     def _bootstrap(self) -> None:
-        """Create the initial namespaces, serve the CRDs in `store`, and find the unfinished deletions in `store`."""
+        """Create the initial namespaces, serve the stored CRDs, and find the unfinished deletions in the store."""
         for name in INITIAL_NAMESPACES:
             if self.state.store.get(StoredKey("namespaces", "", name)) is None:
                 body = orjson.dumps({"metadata": {"name": name}})
@@ -282,12 +295,15 @@ class Sandbox:
 
 
 def _has_conditions(stored: StoredObject) -> bool:
-    """Return whether the controller has decided whether to serve a CRD."""
+    """Return whether the controller has already decided to serve or to reject a CRD."""
     return bool((stored.to_object().get("status") or {}).get("conditions"))
 
 
 def _translate_legacy_watch(request: Request) -> tuple[Request, list[str]]:
-    """Return the watch `request` from the old form `/api/v1/watch/...` in the present form, with its path segments."""
+    """Return the watch `request` in the present form, with its path segments.
+
+    The request has the old form `/api/v1/watch/...`.
+    """
     path, _, query = request.target.partition("?")
     target = f"{path.replace('/watch', '', 1)}?{query}&watch=1"
     return Request(request.method, target, request.headers, request.body), path_segments(target)

@@ -1,8 +1,8 @@
 """Values that cross every endpoint of the sandbox: requests, responses and refusals.
 
 Any part of the API may raise a `Refusal`, and `Sandbox.handle` converts the refusal to a `Status` object. A status
-cause is an entry of `details.causes` of this object. The entry contains the field, the reason and the message of one
-mistake. The API server uses the same messages.
+cause is an entry of `details.causes` of the Status. The entry contains the field, the reason and the message of a
+single mistake. The API server uses the same messages.
 
 Source: Kubernetes API conventions, "Response Status Kind".
 """
@@ -25,26 +25,26 @@ MAX_BODY_BYTES = 3 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """HTTP request to a sandbox.
-
-    `target` is the percent-encoded path with its query. Names of `headers` are in lower case.
-    """
+    """HTTP request to a sandbox."""
 
     method: str
     target: str
+    """Percent-encoded path with its query."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers, with names in lower case."""
     body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """HTTP response of a sandbox. If `stream` is set, it replaces `body` and yields the events of a watch."""
+    """HTTP response of a sandbox."""
 
     status: int
     body: bytes = b""
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
     stream: AsyncIterator[bytes] | None = None
+    """Events of a watch in place of the body, or None for any other response."""
 
 
 def required_value(field: str, detail: str = "") -> StatusCause:
@@ -104,10 +104,12 @@ def format_json(value: object) -> str:
 
 
 class Refusal(Exception):
-    """Rejection of a request, with the HTTP status `code` and a Status object.
+    """Rejection of a request, with a Status object.
 
-    If the server sends no reason, `reason` is empty. `retry_after` is in seconds, and 0 if the server does not ask the
-    client to retry.
+    Args:
+        code: HTTP status.
+        reason: reason code, or an empty string if the server sends no reason.
+        retry_after: seconds after which the server asks the client to retry, or 0 without such a request.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ def json_response(document: object) -> Response:
 
 
 class UnknownPathError(Exception):
-    """Rejection of a request to a path at which nothing is served. The API server answers in plain text."""
+    """Rejection of a request to an unknown path. The API server answers in plain text."""
 
     response = Response(404, b"404 page not found\n", TEXT)
 
@@ -169,7 +171,8 @@ class RefusalSubject:
     def details(self, *, content: bool = False, **more: Any) -> dict[str, Any]:
         """Return the `details` of a Status, with the members of `more`.
 
-        In a refusal of `content`, the field `kind` contains the kind. Otherwise the field contains the plural.
+        For a refusal of `content`, the field `kind` contains the kind. For any other refusal, the field contains the
+        plural.
         """
         values = {"name": self.name, "group": self.group, "kind": self.kind if content else self.plural} | more
         return {key: value for key, value in values.items() if value}
@@ -215,7 +218,9 @@ def already_exists_refusal(subject: RefusalSubject) -> Refusal:
 
 
 def conflict(subject: RefusalSubject, detail: str, *, content: bool = False) -> Refusal:
-    """Return a refusal with status 409. With `content`, the message of the refusal names the kind.
+    """Return a refusal with status 409.
+
+    With `content`, the message of the refusal names the kind.
 
     Source: `errors.NewConflict` of apimachinery.
     """
@@ -234,7 +239,7 @@ def invalid_object(subject: RefusalSubject, status_causes: Sequence[StatusCause]
 
 
 def expired_refusal(message: str) -> Refusal:
-    """Return the refusal with status 410 for a version that was dropped.
+    """Return the refusal with status 410 for a dropped version.
 
     Source: `errors.NewResourceExpired` of apimachinery.
     """
@@ -242,7 +247,11 @@ def expired_refusal(message: str) -> Refusal:
 
 
 class ConnectionDroppedError(Exception):
-    """End of a connection without an answer. If `request_sent` is true, the request may have been executed."""
+    """End of a connection without an answer.
+
+    Args:
+        request_sent: True if the server may have executed the request.
+    """
 
     def __init__(self, message: str, *, request_sent: bool) -> None:
         super().__init__(message)

@@ -35,7 +35,7 @@ def answer_review(request_path: RequestPath, request: Request) -> Response:
         review_request = orjson.loads(request.body)
         body = build_answer(review_request)
     except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
-        raise bad_request(f"the body is not a {kind}") from None
+        raise bad_request(f"the body is not a {kind} object; send a {kind} as JSON") from None
     type_meta = {"kind": kind, "apiVersion": f"{request_path.group}/{request_path.version}", "metadata": {}}
     return Response(201, orjson.dumps({**type_meta, **body}))
 

@@ -107,7 +107,7 @@ def parse_delete_options(request: Request, query: Mapping[str, str]) -> DeleteOp
     if orphan is not None and not policy:
         policy = "Orphan" if orphan else "Background"
     if not isinstance(preconditions, dict) or not isinstance(dry_run, list) or not isinstance(policy, str):
-        raise bad_request("the body is not a DeleteOptions")
+        raise bad_request("the body is not a DeleteOptions object; send a JSON object")
     mistakes = [unsupported_value("dryRun", dry_run, ["All"])] if dry_run not in ([], ["All"]) else []
     if policy and policy not in _PROPAGATION_POLICIES:
         mistakes.append(unsupported_value("propagationPolicy", policy, (*_PROPAGATION_POLICIES, "nil")))
@@ -115,7 +115,7 @@ def parse_delete_options(request: Request, query: Mapping[str, str]) -> DeleteOp
         raise invalid_object(RefusalSubject("meta.k8s.io", "", "DeleteOptions"), mistakes)
     uid, version = preconditions.get("uid") or "", preconditions.get("resourceVersion") or ""
     if not isinstance(uid, str) or not isinstance(version, str):
-        raise bad_request("the preconditions of DeleteOptions are not strings")
+        raise bad_request("the preconditions of DeleteOptions are not strings; send uid and resourceVersion as strings")
     return DeleteOptions(uid, version, policy, bool(dry_run))
 
 
@@ -127,7 +127,7 @@ def _parse_delete_body(body: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
     if not isinstance(options, dict):
-        raise bad_request("the body is not a DeleteOptions")
+        raise bad_request("the body is not a DeleteOptions object; send a JSON object")
     kind = options.get("kind")
     if kind not in (None, "DeleteOptions"):
         raise bad_request(f'{kind} in version "{options.get("apiVersion", "")}" cannot be handled as DeleteOptions')

@@ -120,7 +120,7 @@ def _decode_special(kind: str, message: dict[int, Any]) -> Any:
         case _ if kind in (RAW_EXTENSION, FIELDS_V1):
             return orjson.loads(message[1]) if message.get(1) else None
         case _:
-            raise ProtobufError("a value without a structure is read as JSON only")
+            raise ProtobufError("protobuf cannot represent a value without a structure; send the object as JSON")
 
 
 def _read_fields(data: bytes) -> Iterator[tuple[int, Any]]:

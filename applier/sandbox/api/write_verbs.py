@@ -1,7 +1,7 @@
 """Verbs create, update, patch and apply.
 
 Every write has the same steps: decode the body, build the new object, determine field ownership, restore the server's
-own fields, validate, store. If a step fails, or the object would not change, nothing is stored.
+own fields, validate, store. If a step fails, or the object would not change, the server stores no object.
 """
 
 from __future__ import annotations
@@ -68,20 +68,24 @@ _MODIFIED_MESSAGE = "the object has been modified; please apply your changes to 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """Outcome of a write.
-
-    `obj` is the object to return, and `created` is true if the object is new. `warnings` are for the client. `stored`
-    is the object in the store, or None after a dry run or a removal.
-    """
+    """Outcome of a write."""
 
     obj: Object
+    """Object to return to the client."""
     created: bool
+    """True if the object is new."""
     warnings: tuple[str, ...]
+    """Warnings for the client."""
     stored: StoredObject | None = None
+    """Object in the store, or None after a dry run or a removal."""
 
 
 class WriteVerbs:
-    """Verbs create, update, patch, apply and scale on the objects of an `ApiState`. `scale_kind` is the kind Scale."""
+    """Implementation of the verbs create, update, patch, apply and scale on the objects of an `ApiState`.
+
+    Args:
+        scale_kind: the kind Scale.
+    """
 
     def __init__(self, state: ApiState, *, scale_kind: ServedKind) -> None:
         self._state = state
@@ -148,7 +152,8 @@ class WriteVerbs:
     def scale(self, kind: ServedKind, request_path: RequestPath, request: Request) -> WriteResult:
         """Update or patch an object through its scale subresource, and return the changed object.
 
-        Raises: Refusal (400, 404, 409, 415, 422).
+        Raises: Refusal (400 for a malformed body, 404 if the object is absent, 409 for a stale version, 415 for another
+        media type, 422 for invalid replicas).
         """
         options = parse_write_options(request, request_path.query, request_path.verb)
         live = with_type_meta(kind, self._state.find(kind, request_path.namespace, request_path.name))
@@ -281,8 +286,8 @@ class WriteVerbs:
     ) -> WriteResult:
         """Add the server's decisions to `obj`, validate and store it, and return the result.
 
-        If only times of managedFields would change, nothing is stored. If `obj` is being deleted and its last finalizer
-        is gone, `obj` is removed.
+        If only times of managedFields would change, store no object. If `obj` is terminating and has no finalizer any
+        more, remove `obj`.
         """
         reset_fields = reset_fields_of(
             kind.resource, request_path.subresource, has_status="status" in kind.subresources
@@ -307,9 +312,9 @@ class WriteVerbs:
         return WriteResult(final, False, warnings, self._state.write(key, final))
 
     def _check_namespace(self, kind: ServedKind, key: StoredKey) -> None:
-        """Check that the namespace in `key` exists and is not being deleted. For cluster scope, do nothing.
+        """Check that the namespace in `key` exists and is not terminating. For cluster scope, do nothing.
 
-        Raises: Refusal (404 if the namespace is absent, 403 if the namespace is being deleted).
+        Raises: Refusal (404 if the namespace is absent, 403 if the namespace is terminating).
         """
         if not kind.namespaced:
             return

@@ -1,7 +1,7 @@
 """Controller of CustomResourceDefinitions, which serves the kinds of a definition and sets its conditions.
 
-A definition is served once its names are accepted. While a definition is being deleted, its custom objects are removed
-first.
+When the controller has accepted the names of a definition, the server serves the definition. Before the controller
+removes a definition, the garbage collector removes all custom objects of the definition.
 
 Source: apiextensions-apiserver `pkg/controller/status` and `finalizer`.
 """
@@ -29,7 +29,8 @@ _ACCEPTED, _ESTABLISHED, _TERMINATING = "NamesAccepted", "Established", "Termina
 class CrdController:
     """Controller that serves the kinds of each CustomResourceDefinition in the store.
 
-    `evaluate` evaluates the CEL rules of custom kinds. Without `evaluate`, CEL rules are not checked.
+    Args:
+        evaluate: function that evaluates the CEL rules of custom kinds. If None, the server does not check CEL rules.
     """
 
     def __init__(self, state: ApiState, *, schemas: Mapping[str, Schema], evaluate: Evaluate | None) -> None:
@@ -62,9 +63,10 @@ class CrdController:
             self.serve(obj)
 
     def serve(self, definition: Object) -> None:
-        """Serve the kinds of `definition` in all its served versions, in place of the kinds that it served before.
+        """Serve the kinds of `definition` in all its served versions, in place of the kinds served before.
 
-        Stored objects are converted to the new schemas, so unknown fields are removed, and missing defaults are added.
+        The controller converts stored objects to the new schemas. The conversion removes unknown fields, and adds
+        missing defaults.
         """
         name, spec = definition["metadata"]["name"], definition["spec"]
         if self._served_specs.get(name) == spec:

@@ -24,8 +24,8 @@ _BACKGROUND_DELETION = DeleteOptions(propagation="Background")
 class GarbageCollector:
     """Controller that carries out the consequences of deletions.
 
-    The controller keeps the keys of pending objects: namespaces and definitions that are being emptied, and owners that
-    wait for their dependents. The uids of removed owners are in `ApiState.removed_uids`.
+    The controller keeps the keys of pending objects: terminating namespaces and definitions, and owners that wait for
+    their dependents. The uids of removed owners are in `ApiState.removed_uids`.
     """
 
     def __init__(self, state: ApiState, delete_verbs: DeleteVerbs) -> None:
@@ -34,7 +34,7 @@ class GarbageCollector:
         self._pending_keys: list[StoredKey] = []
 
     def enqueue(self, key: StoredKey) -> None:
-        """Add `key`, the key of an object that is being deleted, to the pending objects."""
+        """Add `key`, the key of a terminating object, to the pending objects."""
         if key not in self._pending_keys:
             self._pending_keys.append(key)
 
@@ -66,7 +66,7 @@ class GarbageCollector:
     def _dependents(self, uid: str) -> Iterator[tuple[ServedKind, StoredObject]]:
         """Yield the objects of served kinds whose owner references name `uid`.
 
-        Each object is read when it is yielded.
+        The function reads each object immediately before the function yields the object.
         """
         for key in self._state.store.dependents(uid):
             kind, stored = self._state.kinds.find_resource(key.resource), self._state.store.get(key)
@@ -93,7 +93,7 @@ class GarbageCollector:
     def _collect(self, kind: ServedKind, stored: StoredObject) -> None:
         """Delete the dependent `stored` if all its owners are gone.
 
-        Otherwise remove its references to absent owners.
+        If `stored` still has a live owner, only remove the references to absent owners.
         """
         obj, key = stored.to_object(), stored.key
         owners = obj["metadata"].get("ownerReferences") or []
@@ -106,7 +106,10 @@ class GarbageCollector:
             self._delete(kind, key, _deletion_options(obj))
 
     def _delete(self, kind: ServedKind, key: StoredKey, options: DeleteOptions) -> None:
-        """Delete an object, and enqueue it if the garbage collector has to process one of its finalizers."""
+        """Delete the object `key`.
+
+        If the garbage collector has to process a finalizer of the object, enqueue the object.
+        """
         self._delete_verbs.delete(kind, key.namespace, key.name, options)
         if (remaining := self._state.store.get(key)) and remaining.is_deleting and self._has_work(remaining):
             self.enqueue(key)
@@ -132,8 +135,8 @@ class GarbageCollector:
     def _delete_dependent(self, kind: ServedKind, stored: StoredObject, owner: str) -> bool:
         """Delete the dependent `stored`, and return whether the owner has to wait until the dependent is gone.
 
-        If `stored` is already being deleted, `stored` does not change. If `stored` has other owners too, only the
-        reference to `owner` is removed.
+        If `stored` is already terminating, do not change `stored`. If `stored` has other owners too, remove only the
+        reference to `owner`.
         """
         key = stored.key
         if not stored.is_deleting and stored.owner_uids == (owner,):
@@ -195,7 +198,7 @@ class GarbageCollector:
         ]
 
     def _empty_definition(self, stored: StoredObject) -> None:
-        """Delete all objects of a custom kind. Afterwards, `CrdController.reconcile` removes the definition."""
+        """Delete all objects of a custom kind. `CrdController.reconcile` removes the definition later."""
         spec = stored.to_object()["spec"]
         resource = f"{spec['names']['plural']}.{spec['group']}"
         if kind := self._state.kinds.find_resource(resource):
@@ -205,7 +208,10 @@ class GarbageCollector:
 
 
 def _deletion_options(obj: Object) -> DeleteOptions:
-    """Return the options for the deletion of a dependent: the policy of its own finalizers, or otherwise Background."""
+    """Return the options for the deletion of the dependent `obj`.
+
+    The finalizers of `obj` decide the policy. Without such a finalizer, the policy is Background.
+    """
     finalizers = obj["metadata"].get("finalizers") or ()
     if _ORPHAN_FINALIZER in finalizers:
         return DeleteOptions(propagation="Orphan")

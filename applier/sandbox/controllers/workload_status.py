@@ -17,21 +17,21 @@ from applier.cluster import Object
 from renderer.frozen import dataclass
 
 Patches = Mapping[str, Object]
-"""Merge patches by subresource, in the order in which they are sent. The key "" represents the object itself."""
+"""Merge patches by subresource, in the order of the requests. The key "" represents the object itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadProgress:
-    """Progress of a workload's rollout at `now` (RFC 3339, UTC).
-
-    `fraction` (0 to 1) is the completed part of the rollout. If `failed` is true, the rollout has ended without
-    success. `previously_available` replicas were available before the rollout.
-    """
+    """Progress of a workload's rollout."""
 
     fraction: float
+    """Completed part of the rollout, from 0 to 1."""
     failed: bool
+    """True if the rollout has ended without success."""
     previously_available: int
+    """Number of replicas that were available before the rollout."""
     now: str
+    """Time of the progress, in RFC 3339 and UTC."""
 
     def count_done(self, count: int) -> int:
         return int(count * self.fraction)

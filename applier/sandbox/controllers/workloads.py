@@ -1,7 +1,7 @@
 """Scripted controllers of workloads, by which rollouts become available, Jobs complete, and Services get addresses.
 
-The sandbox runs no containers. These controllers are clients that write the statuses of `workload_status`, at the times
-of an injected clock. So a person can watch a rollout, wait for its end, and make it fail.
+The sandbox runs no containers. The controllers are clients that write the statuses of `workload_status`, at the times
+of an injected clock. So a person can watch a rollout, wait for its end, or let it fail.
 """
 
 from __future__ import annotations
@@ -24,17 +24,13 @@ Outcome = Literal["ready", "fail", "hang", "flap"]
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """Course of a workload after each change.
-
-    The outcome decides:
-
-    - `ready`: the workload becomes ready after `seconds`.
-    - `fail`: the workload fails after `seconds`.
-    - `hang`: the workload makes no progress.
-    - `flap`: the workload alternates between not ready and ready every `seconds`.
-    """
+    """Course of a workload after each change."""
 
     outcome: Outcome = "ready"
+    """Result of the change. With `ready`, the workload becomes ready after `seconds`. With `fail`, the workload fails
+    after `seconds`. With `hang`, the workload makes no progress. With `flap`, the workload alternates between not ready
+    and ready every `seconds`.
+    """
     seconds: float = 0.0
 
 
@@ -42,7 +38,7 @@ class BehaviourSource(Protocol):
     """Source of a `Behaviour` for each workload."""
 
     def behaviour(self, key: StoredKey) -> Behaviour:
-        """Return the behaviour of the object at `key`."""
+        """Return the behaviour of the workload at `key`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ class WorkloadScript:
     default: Behaviour = Behaviour()
 
     def behaviour(self, _: StoredKey) -> Behaviour:
-        """Return `default`."""
+        """Return the default behaviour for every workload."""
         return self.default
 
 
@@ -63,9 +59,11 @@ class _Rollout:
 
 
 class WorkloadControllers:
-    """Controllers that advance the rollouts of all workloads by `script`, which may be replaced at any time.
+    """Controllers that advance the rollouts of all workloads by a script.
 
-    `send_request` executes the requests of the controllers.
+    Args:
+        send_request: function that executes the requests of the controllers.
+        script: source of behaviours. A caller may replace the script at any time.
     """
 
     def __init__(self, state: ApiState, send_request: Callable[[Request], Response], script: BehaviourSource) -> None:
@@ -77,7 +75,7 @@ class WorkloadControllers:
         self._active_rollouts: dict[StoredKey, _Rollout] = {}
 
     def tick(self) -> bool:
-        """Write the statuses that are due, and return whether any status was written."""
+        """Write the statuses that are due, and return whether a status changed."""
         for resource in STATUS_BUILDERS:
             self._detect_changes(resource)
         changed = False
@@ -88,7 +86,7 @@ class WorkloadControllers:
     def next_change_time(self) -> float | None:
         """Return the next time at which a status changes without a write of a client, or None without such a time.
 
-        The time is in seconds since 1970-01-01 00:00 UTC. Rollouts that begin after the last `tick` are not included.
+        The time is in seconds since 1970-01-01 00:00 UTC. Rollouts that begin after the last `tick` do not count.
         """
         return min(
             filter(None, (self._change_time(key, rollout) for key, rollout in self._active_rollouts.items())),
@@ -109,7 +107,7 @@ class WorkloadControllers:
     def _detect_changes(self, resource: str) -> None:
         """Start a rollout for each object of `resource` that changed since the last `tick`.
 
-        If the history does not reach back to the last `tick`, all objects are compared.
+        If the history does not reach back to the last `tick`, compare all objects.
         """
         resource_store, seen_version = self._state.store.resource_store(resource), self._seen_versions[resource]
         self._seen_versions[resource] = self._state.store.version

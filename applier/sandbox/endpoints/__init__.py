@@ -1,1 +1,1 @@
-"""Endpoints of a sandbox: in process and over HTTP, and a switch that cuts the sandbox off."""
+"""Endpoints of a sandbox: in process and over HTTP, with a switch that cuts off the sandbox."""

@@ -1,4 +1,4 @@
-"""Switch that cuts off a sandbox: until the cut is healed, the sandbox accepts connections and sends no answers."""
+"""Switch that cuts off a sandbox. During a cut, the sandbox accepts connections and sends no answers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ two methods.
 class CutSwitch:
     """Request handler in front of a sandbox's handler that can withhold all answers: `CutSwitch(sandbox.answer)`.
 
-    While the sandbox is cut off, requests get no answer, and watches receive no events. After the cut is healed,
-    waiting requests are executed, as if an API server process had been stopped and continued.
+    During a cut, requests get no answer, and watches receive no events. When the cut ends, the sandbox executes the
+    waiting requests, like an API server process that continues after a stop.
     """
 
     def __init__(self, handler: RequestHandler) -> None:
@@ -46,7 +46,9 @@ class CutSwitch:
     async def answer(self, request: Request) -> Response:
         """Return the sandbox's response to `request`, as soon as the sandbox is not cut off.
 
-        Requests to `CUT_PATH` turn the switch, and are answered at once. Raises: ConnectionDroppedError.
+        A request to `CUT_PATH` turns the switch, and gets its answer at once.
+
+        Raises: ConnectionDroppedError if the sandbox drops the connection.
         """
         match request.method, request.target:
             case "PUT", target if target == CUT_PATH:

@@ -1,7 +1,7 @@
 """HTTP endpoint on loopback, for kubectl and for Levelgate on the same machine.
 
-Invariants: The endpoint listens on 127.0.0.1 only. The endpoint has no authentication, so every client that can connect
-may send every request. A request body uses at most `MAX_BODY_BYTES` of memory.
+The endpoint listens on 127.0.0.1 only. The endpoint has no authentication, so every client that can connect may send
+every request. A request body uses at most `MAX_BODY_BYTES` of memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _SWITCH_SECONDS = 10.0
 
 @asynccontextmanager
 async def serve(handler: RequestHandler, *, port: int = 0) -> AsyncIterator[str]:
-    """Serve `handler` until the block ends, and yield the URL. If `port` is 0, a free port is chosen.
+    """Serve `handler` until the block ends, and yield the URL.
+
+    If `port` is 0, the operating system chooses a free port.
 
     Raises: ConfigurationError if `port` cannot be used.
     """
@@ -59,7 +61,9 @@ def context_names(clusters: int) -> list[str]:
 def write_kubeconfig(file: Path, url: str, *others: str) -> None:
     """Write a kubeconfig to `file`, with a context for the server at `url` and a context for each URL in `others`.
 
-    The contexts have the names of `context_names`. The context for `url` is the current context. Raises: OSError.
+    The contexts have the names of `context_names`. The context for `url` is the current context.
+
+    Raises: OSError if the file cannot be written.
     """
     names = context_names(len(others))
     config = {
@@ -96,7 +100,7 @@ async def set_cut(url: str, *, is_cut: bool) -> None:
 
 _ALLOWED_HOSTS = frozenset({HOST, "localhost"})
 _FOREIGN_HOST_RESPONSE = Refusal(
-    403, "Forbidden", f"the sandbox answers to {HOST} and localhost only: use one of them"
+    403, "Forbidden", f"the sandbox answers to {HOST} and localhost only: use one of these hosts"
 ).response
 """Answer to a request with a foreign Host header. The refusal prevents DNS rebinding: a web page can make its own host
 name resolve to this address, but cannot change the Host header.
@@ -161,7 +165,7 @@ class _Handler:
 
 
 async def _read_body(request: web.BaseRequest) -> bytes | None:
-    """Return the body of `request`, or None if it exceeds `MAX_BODY_BYTES`."""
+    """Return the body of `request`, or None if the body is larger than `MAX_BODY_BYTES`."""
     if not request.body_exists:
         return b""
     chunks: list[bytes] = []

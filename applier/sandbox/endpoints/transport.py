@@ -1,7 +1,7 @@
 """In-process endpoint, through which `KubeCluster`, the adapter of real servers, calls a sandbox without a socket.
 
-So real servers and sandboxes share the code for discovery, pages, retries and the translation of refusals. The endpoint
-imports neither aiohttp nor `kubernetes`.
+Through this endpoint, real servers and sandboxes share the code for discovery, pages, retries and the translation of
+refusals. The endpoint imports neither aiohttp nor `kubernetes`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from applier.kube.transport_port import BrokenError, HttpAnswer, NotSentError, S
 from applier.sandbox.wire import ConnectionDroppedError, Request, Response
 
 RequestHandler = Callable[[Request], Awaitable[Response]]
-"""Function that answers requests, such as `Sandbox.answer`. Raises: ConnectionDroppedError."""
+"""Function that answers requests, such as `Sandbox.answer`.
+
+Raises: ConnectionDroppedError if the sandbox drops the connection.
+"""
 
 
 def cluster_of(
@@ -49,7 +52,7 @@ class SandboxTransport:
             response = await self._handler(Request(method, path, lower_headers, body or b""))
         except ConnectionDroppedError as dropped:
             raise (BrokenError if dropped.request_sent else NotSentError)(str(dropped)) from None
-        assert response.stream is None, "a watch is read by Sandbox.handle"
+        assert response.stream is None, "`send` cannot read a watch; use `stream`"
         return HttpAnswer(response.status, {"Content-Type": response.content_type, **response.headers}, response.body)
 
     @asynccontextmanager
@@ -71,7 +74,10 @@ class SandboxTransport:
 
 
 async def _read_chunks(response: Response, silence: float) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks of a watch. Yield no chunk of a refusal, because a refusal has a body instead."""
+    """Yield the chunks of a watch.
+
+    A refusal has a body and no stream, so the function yields no chunk of a refusal.
+    """
     if response.stream is None:
         return
     stream = aiter(response.stream)

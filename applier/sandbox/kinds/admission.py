@@ -1,7 +1,7 @@
 """Fields that the server sets on a write to a built-in kind, by strategies, allocators and admission plugins.
 
-First statuses, selectors, additions to Pods, and addresses of Services are such fields. These fields have no owner.
-Addresses are derived from names, so every run has the same addresses.
+The server sets first statuses, selectors, additions to Pods, and addresses of Services. Fields that the server sets
+have no owner. The sandbox derives addresses from names, so every run has the same addresses.
 
 Source: Kubernetes `pkg/registry` (`PrepareForCreate`, `PrepareForUpdate`), its allocators, and the default admission
 plugins.
@@ -27,7 +27,7 @@ def _complete_namespace(obj: Object, live: Object | None) -> None:
 def _complete_job(obj: Object, live: Object | None) -> None:
     """Set the selector of a Job to its uid, and the server's labels on its pod template.
 
-    If the Job and its template share one map of labels, the server's labels are set on the Job too.
+    If the Job and its template share a map of labels, the Job gets the server's labels too.
     """
     spec, metadata = obj["spec"], obj["metadata"]
     if live is not None and "selector" in live["spec"]:
@@ -130,7 +130,8 @@ _TYPE_FIELDS: tuple[tuple[Callable[[Object], bool], tuple[str, ...]], ...] = (
     (_has_health_check, ("healthCheckNodePort",)),
     (lambda spec: spec["type"] == "LoadBalancer", ("allocateLoadBalancerNodePorts", "loadBalancerClass")),
 )
-"""Fields that only some Services use, with the condition on the spec under which a Service uses them."""
+"""Fields that only some Services use, each group with the condition on the spec under which a Service uses the fields.
+"""
 
 
 def _drop_unused_fields(spec: Object, old_spec: Object) -> None:
@@ -167,8 +168,9 @@ NAME_RULES: Final[Mapping[str, str]] = {
     "clusterroles.rbac.authorization.k8s.io": "segment",
     "clusterrolebindings.rbac.authorization.k8s.io": "segment",
 }
-"""Rule for names by resource, with `subdomain` as the default. The rule is a rule of `names`, or `segment` for any
-segment of a path.
+"""Rule for names by resource, with `subdomain` as the default.
+
+Each rule is a rule of the module `names`, or `segment` for any segment of a path.
 """
 
 REQUIRES_RESOURCE_VERSION: Final = frozenset(
@@ -181,7 +183,7 @@ REQUIRES_RESOURCE_VERSION: Final = frozenset(
     " mutatingadmissionpolicies.admissionregistration.k8s.io"
     " mutatingadmissionpolicybindings.admissionregistration.k8s.io".split()
 )
-"""Built-in kinds whose updates must have a resourceVersion. Updates of every custom kind must also have one.
+"""Built-in kinds whose updates must have a resourceVersion. Updates of custom kinds must always have a resourceVersion.
 
 Source: `AllowUnconditionalUpdate` of Kubernetes.
 """
@@ -209,7 +211,7 @@ HAS_GENERATION: Final = frozenset(
     "validatingadmissionpolicybindings.admissionregistration.k8s.io "
     "validatingwebhookconfigurations.admissionregistration.k8s.io".split()
 )
-"""Kinds whose objects have metadata.generation."""
+"""Built-in kinds whose objects have metadata.generation."""
 
 GENERATION_METADATA: Final[Mapping[str, tuple[str, ...]]] = {
     "deployments.apps": ("annotations",),

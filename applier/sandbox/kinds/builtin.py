@@ -21,7 +21,10 @@ from renderer import builtin_kinds
 from renderer.builtin_kinds import BuiltinSchemas
 
 _UNSERVED_VERSIONS = frozenset({("autoscaling", "v1")})
-"""Versions that are not served, because the sandbox stores one version of each built-in kind without conversion."""
+"""Versions that the sandbox does not serve.
+
+The sandbox stores each built-in kind in a single version, without conversion.
+"""
 
 
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
@@ -30,7 +33,9 @@ _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 class BuiltInKindModel:
     """Model (`KindModel`) of a built-in kind, from the published schema.
 
-    If `go_type` is None, the schema is not published, and the model accepts any content.
+    Args:
+        go_type: Go type of the kind, or None if the API server does not publish the schema. Without a type, the model
+            accepts any content.
     """
 
     def __init__(
@@ -103,7 +108,10 @@ def built_in_go_types() -> GoTypeRegistry:
 
 @cache
 def built_in_kinds() -> tuple[ServedKind, ...]:
-    """Return every built-in kind whose objects are stored. All sandboxes of a process share these values."""
+    """Return all built-in kinds whose objects the sandbox stores.
+
+    All sandboxes of a process share the result.
+    """
     builtin_schemas = builtin_kinds.load_builtin_schemas()
     return tuple(
         _build_kind(builtin_schemas, group["metadata"].get("name", ""), version["version"], entry)

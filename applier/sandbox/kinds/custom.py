@@ -38,7 +38,8 @@ _CAUSE_REASONS: Mapping[str, str] = {
 class CustomKindModel:
     """Model (`KindModel`) of a custom kind, from its structural schema.
 
-    `evaluate` evaluates the CEL rules of the schema. Without `evaluate`, CEL rules are not checked.
+    Args:
+        evaluate: function that evaluates the CEL rules of the schema. If None, the model does not check CEL rules.
     """
 
     go_type = None
@@ -101,7 +102,7 @@ def _rule_cause(broken_rule: BrokenRule) -> StatusCause:
 
 
 def _prune_metadata(value: Any, path: str, unknown: list[str]) -> Any:
-    """Return the metadata of an embedded object without unknown fields, or unchanged if its type is wrong.
+    """Return the metadata of an embedded object without unknown fields, or `value` itself if its type is wrong.
 
     Append the paths of the unknown fields to `unknown`.
     """
@@ -113,8 +114,8 @@ def _prune_metadata(value: Any, path: str, unknown: list[str]) -> Any:
 def prune(schema: Schema, value: Any, path: str, unknown: list[str], *, keep_typed_nulls: bool) -> Any:
     """Return `value` without fields that `schema` does not declare, and append the paths of these fields to `unknown`.
 
-    A null is dropped too, unless its field is nullable or has a default. With `keep_typed_nulls`, a null is also kept
-    if its field has a type.
+    The result has no null, unless the field is nullable or has a default. With `keep_typed_nulls`, the result also
+    keeps each null whose field has a type.
     """
     match value:
         case dict():

@@ -1,7 +1,8 @@
 """Decoding of built-in kinds with the result of the server's typed decoder, followed by its encoder.
 
-Unknown fields are dropped and listed. Nulls, and empty values that Go does not write, are dropped. Missing structures
-and defaults are added. Quantities and times are converted to a canonical form. A value of another type is an error.
+The decoder drops and lists unknown fields. The decoder also drops nulls, and empty values that Go does not write. The
+decoder adds missing structures and defaults, and converts quantities and times to a canonical form. A value of another
+type is an error.
 
 Source: the OpenAPI documents that the API server publishes, and its types in Go.
 """
@@ -41,9 +42,9 @@ class Decoder:
         self._kind = kind
 
     def decode(self, go_type: GoType, value: Any, path: str, unknown: list[str]) -> Any:
-        """Return `value` in the form in which it is stored, and append the paths of dropped fields to `unknown`.
+        """Return `value` in its stored form, and append the paths of dropped fields to `unknown`.
 
-        Raises: DecodingError.
+        Raises: DecodingError if a value has another type.
         """
         if go_type.struct_fields:
             return self.decode_struct(go_type, value, path, unknown)
@@ -63,7 +64,10 @@ class Decoder:
                 return self._decode_special(kind, value, path)
 
     def decode_struct(self, go_type: GoType, value: Any, path: str, unknown: list[str]) -> Any:
-        """Return the structure `value` with its defaults, decoded by the rules of `decode`. Raises: DecodingError."""
+        """Return the structure `value` with its defaults, decoded by the rules of `decode`.
+
+        Raises: DecodingError if a value has another type.
+        """
         if not isinstance(value, dict):
             raise self._type_error(value, path, "struct")
         fields, decoded = go_type.fields, {}
@@ -101,7 +105,10 @@ class Decoder:
         }
 
     def _decode_special(self, kind: str, value: Any, path: str) -> Any:
-        """Return a quantity or time in canonical form, and any other value unchanged. Raises: DecodingError."""
+        """Return a quantity or time in canonical form, and any other value unchanged.
+
+        Raises: DecodingError if the value is malformed, or has another type.
+        """
         match kind:
             case _ if kind == QUANTITY:
                 text = str(value) if type(value) in (int, float) else value

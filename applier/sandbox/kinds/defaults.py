@@ -1,7 +1,7 @@
 """Defaults of built-in kinds for fields that an author leaves out.
 
-A default belongs to a structure, wherever this structure occurs. `DEFAULTS` contains the defaults by definition.
-Scalars with a default in the published schema are not repeated here.
+A default belongs to a structure, wherever this structure occurs. `DEFAULTS` contains the defaults by definition, except
+for scalars with a default in the published schema.
 
 Source: `defaults.go` of the API groups of Kubernetes, documented in its API reference.
 """
@@ -21,7 +21,7 @@ Change = Callable[[Object], None]
 def set_defaults(obj: Object, values: Mapping[str, Any]) -> None:
     """Set the members of `values` that `obj` lacks.
 
-    Maps are copied one level deep, so that objects do not share maps.
+    The function copies maps one level deep, so that objects do not share maps.
     """
     for name, value in values.items():
         if name not in obj:
@@ -34,7 +34,7 @@ def constant_defaults(**values: Any) -> Change:
 
 
 def iterate_objects(*lists: Any) -> Iterable[Object]:
-    """Yield the items of each of `lists`. A list may be None."""
+    """Yield the items of all `lists`. A list may be None."""
     return (item for items in lists for item in items or ())
 
 
@@ -206,7 +206,7 @@ def _default_role_reference(reference: Object) -> None:
 
 
 def _default_definition(spec: Object) -> None:
-    """Derive missing names of a CustomResourceDefinition from its kind, and set the conversion strategy None."""
+    """Derive absent names of a CustomResourceDefinition from its kind, and set the conversion strategy None."""
     set_defaults(spec, {"conversion": {"strategy": "None"}})
     names = spec["names"]
     if names.get("kind"):
@@ -281,7 +281,7 @@ def _set_namespace_label(obj: Object) -> None:
 
 
 def _copy_template_labels(obj: Object) -> None:
-    """Make a Job without labels share the map of labels of its template, so that later additions reach both."""
+    """Make a Job without labels share the map of labels of its template, so that later additions change both."""
     if labels := obj["spec"]["template"]["metadata"].get("labels"):
         obj["metadata"].setdefault("labels", labels)
 

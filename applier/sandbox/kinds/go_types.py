@@ -1,6 +1,6 @@
 """Go types in which the API server holds objects of built-in kinds.
 
-The types decide which fields are written, and how protobuf is read.
+The types decide which fields the server writes, and how the server reads protobuf.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ _ZERO_VALUES: Final[Mapping[str, Any]] = {
     "number": 0,
     "boolean": False,
 }
-"""Zero value by type. For a type that is not listed, the zero value is null."""
+"""Zero value by type. For all other types, the zero value is null."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoField:
-    """Field of a Go structure. If `name` is empty, the fields of `go_type` are inlined in JSON.
-
-    `number` is the field number of protobuf. `presence` is the rule by which an empty value is written, defined in
-    `renderer.builtin_kinds`. `default` is a scalar, or None without a default.
-    """
+    """Field of a Go structure."""
 
     name: str
+    """Name in JSON. If empty, the structure has the fields of `go_type` inline in JSON."""
     number: int
+    """Field number of protobuf."""
     presence: str
+    """Rule by which the server writes an empty value, defined in `renderer.builtin_kinds`."""
     go_type: GoType
     default: Any = None
+    """Scalar, or None without a default."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class GoType:
 
     @cached_property
     def fields(self) -> Mapping[str, GoField]:
-        """Return the fields of a structure in JSON by name, or no fields for other types."""
+        """Return the fields that a structure has in JSON, by name, or no fields for other types."""
         return {field.name: field for field in self._iterate_json_fields()}
 
     def _iterate_json_fields(self) -> Iterator[GoField]:
@@ -76,7 +76,7 @@ class GoType:
 
     @cached_property
     def always_written_fields(self) -> Sequence[GoField]:
-        """Return the fields that are written even if the client does not send them."""
+        """Return the fields that the server writes even if the client does not send them."""
         return [
             field for field in self.fields.values() if field.presence in ("always", "null") or field.default is not None
         ]
@@ -119,7 +119,7 @@ class GoTypeRegistry:
         self._definition_types: dict[str, GoType] = {}
 
     def kind_type(self, group: str, version: str, kind: str) -> GoType | None:
-        """Return the type of the objects of `kind`, or None if the schema of `kind` is not published."""
+        """Return the type of the objects of `kind`, or None if the API server does not publish the schema of `kind`."""
         name = self._builtin_schemas.kinds.get(f"{group}/{version}/{kind}")
         return self.definition_type(name) if name else None
 
@@ -158,8 +158,8 @@ class GoTypeRegistry:
 def _published_default(schema: Schema, presence: str) -> Any:
     """Return the default in `schema` of a field, or None if the decoder does not use the default.
 
-    A field of presence `always` is set to its zero value instead. A default that is an empty scalar or list is used
-    only for presence `pointer` or `null`. A default that is an empty map is never used.
+    For presence `always`, the decoder uses the zero value instead. The decoder uses an empty scalar or list only for
+    presence `pointer` or `null`, and never uses an empty map.
     """
     default = schema.get("default")
     return default if presence != "always" and default != {} and (default or presence in ("pointer", "null")) else None

@@ -57,7 +57,7 @@ _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "b
 def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
     """Return `metadata` without nulls and unknown fields, the paths of unknown fields, and an error message.
 
-    If `metadata` can be decoded, the message is empty. Otherwise the message is that of Go's JSON decoder, and the
+    If `metadata` is valid, the message is empty. Otherwise the message is the message of Go's JSON decoder, and the
     other two results are empty.
     """
     if metadata is None:
@@ -148,9 +148,11 @@ def go_kind(value: Any) -> str:
 
 
 def validate_metadata(metadata: Object, *, rule: str, standard_finalizers: bool) -> list[StatusCause]:
-    """Return the status causes of the mistakes in `metadata`. `rule` is the rule for the name of the object.
+    """Return the status causes of the mistakes in `metadata`.
 
-    If `standard_finalizers` is set, a finalizer without a domain must be a finalizer of Kubernetes.
+    Args:
+        rule: rule for the name of the object.
+        standard_finalizers: True if a finalizer without a domain must be a finalizer of Kubernetes.
     """
     return [
         *_validate_name(metadata, rule),

@@ -58,9 +58,11 @@ _NAME_RULES: Final = {
 
 
 def validate_name(name: str, field: str, rule: str) -> Iterator[StatusCause]:
-    """Yield a status cause for each mistake in `name` by `rule`. `field` is the path in the causes.
+    """Yield a status cause for each mistake in `name`.
 
-    `rule` is `subdomain`, `short` (a subdomain of at most 52 characters), `label` (RFC 1123) or `service` (RFC 1035).
+    Args:
+        field: path of the name in the causes.
+        rule: `subdomain`, `short` (a subdomain of at most 52 characters), `label` (RFC 1123) or `service` (RFC 1035).
     """
     pattern, max_length, message_key = _NAME_RULES[rule]
     if len(name) > max_length:
@@ -70,7 +72,10 @@ def validate_name(name: str, field: str, rule: str) -> Iterator[StatusCause]:
 
 
 def validate_labels(entries: Mapping[str, str], field: str = "metadata.labels") -> Iterator[StatusCause]:
-    """Yield a status cause for each mistake in labels. Keys are qualified names. Values have at most 63 characters."""
+    """Yield a status cause for each mistake in labels.
+
+    Keys are qualified names. Values have at most 63 characters.
+    """
     for key, value in entries.items():
         yield from validate_qualified_name(key, field)
         if len(value) > 63:
@@ -88,7 +93,7 @@ def validate_qualified_name(key: str, field: str) -> Iterator[StatusCause]:
 def _find_name_problems(key: str) -> tuple[str, ...]:
     """Return the problems of the qualified name `key`.
 
-    The results are cached, because many objects have the same keys.
+    The function caches the results, because many objects have the same keys.
     """
     prefix, slash, name = key.rpartition("/")
     problems = []

@@ -1,6 +1,6 @@
 """Validation of pods and pod templates, for mistakes that authors of workloads make.
 
-Fields, reasons and messages of the status causes equal those of the API server.
+Fields, reasons and messages of the status causes equal the texts of the API server.
 
 Source: `pkg/apis/core/validation` of Kubernetes.
 """
@@ -34,9 +34,12 @@ _PROBE_FIELDS = ("livenessProbe", "readinessProbe", "startupProbe")
 def validate_template(
     obj: Object, path: str, *, restart_policies: Sequence[str] = ("Always",)
 ) -> Iterator[StatusCause]:
-    """Yield a status cause for each mistake in the pod template at the dotted `path` in `obj`.
+    """Yield a status cause for each mistake in a pod template.
 
-    The kind of `obj` allows `restart_policies`.
+    Args:
+        obj: workload with the pod template.
+        path: dotted path of the pod template in `obj`.
+        restart_policies: policies that the kind of `obj` allows.
     """
     pod_template = get_field(obj, path)
     yield from validate_labels(pod_template["metadata"].get("labels", {}), f"{path}.labels")
@@ -57,7 +60,10 @@ def validate_pod_spec(
 ) -> Iterator[StatusCause]:
     """Yield a status cause for each mistake in the pod spec `spec`.
 
-    The kind allows `restart_policies`. Containers may mount the volumes `claim_names` besides the volumes of `spec`.
+    Args:
+        path: dotted path of `spec` in the object.
+        restart_policies: policies that the kind of the object allows.
+        claim_names: volumes that containers may mount besides the volumes of `spec`.
     """
     policy = spec["restartPolicy"]
     if policy == "Always" and policy not in restart_policies:

@@ -1,7 +1,7 @@
 """Registry of served kinds, each with a model of its content.
 
-Built-in kinds are always registered. A custom kind is registered while its CustomResourceDefinition is established. A
-`KindModel` contains the differences between built-in and custom kinds: types, defaults, rules.
+The registry always contains the built-in kinds. The registry contains a custom kind while its CustomResourceDefinition
+is established. A `KindModel` contains the differences between built-in and custom kinds: types, defaults, rules.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 @dataclass(frozen=True, slots=True)
 class DecodedObject:
-    """Object after decoding, without the fields whose paths are in `unknown_fields`.
-
-    If the object cannot be decoded, `error` is the decoder's message. Otherwise `error` is empty.
-    """
+    """Object after decoding, without the unknown fields."""
 
     obj: Object
     unknown_fields: tuple[str, ...] = ()
+    """Paths of the fields that the kind does not know."""
     error: str = ""
+    """Message of the decoder, or an empty text if the decoder succeeds."""
 
 
 class KindModel(Protocol):
@@ -46,11 +45,14 @@ class KindModel(Protocol):
 
     @property
     def blank(self) -> Object:
-        """Return the server's representation of an empty object. Callers must not change the result."""
+        """Return the server's representation of an empty object.
+
+        Callers must not change the result.
+        """
 
     @property
     def go_type(self) -> GoType | None:
-        """Return the Go type, by which protobuf is decoded, or None for a custom kind."""
+        """Return the Go type by which the server decodes protobuf, or None for a custom kind."""
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -66,49 +68,58 @@ class KindModel(Protocol):
     def decode(self, obj: Object, *, merged: bool = False) -> DecodedObject:
         """Return the fields of `obj` that the kind knows, and the paths of unknown fields.
 
-        `merged` objects are the result of a server-side apply. Typed nulls of such objects are kept, so that validation
-        can report the nulls.
+        Args:
+            merged: True if `obj` is the result of a server-side apply. The decoder keeps typed nulls of such an object,
+                so that
+                validation can report the nulls.
         """
 
     def default(self, obj: Object, live: Object | None) -> Object:
-        """Return `obj` with the defaults of missing fields. The writer becomes the owner of these fields.
+        """Return `obj` with the defaults of absent fields. The writer becomes the owner of these fields.
 
-        `live` is the stored object, or None at creation.
+        Args:
+            live: stored object, or None at creation.
         """
 
     def complete(self, obj: Object, live: Object | None) -> Object:
         """Return `obj` with the fields that the server sets without an owner.
 
-        Examples are addresses, generated selectors and first statuses. `live` is the stored object, or None at
-        creation.
+        Examples are addresses, generated selectors and first statuses.
+
+        Args:
+            live: stored object, or None at creation.
         """
 
     def validate(self, obj: Object, live: Object | None) -> list[StatusCause]:
-        """Return the causes that forbid storing `obj` in place of `live`, which is None at creation."""
+        """Return the causes that forbid storing `obj`.
+
+        Args:
+            live: stored object, or None at creation.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Column of the table that kubectl prints. `path` is a JSONPath. Columns of `priority` 0 are always shown."""
+    """Column of the table that kubectl prints."""
 
     name: str
     type: str
     path: str
+    """JSONPath of the value."""
     format: str
     description: str
     priority: int
+    """0 for a column that kubectl always shows. kubectl shows all other columns only with `-o wide`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Dotted paths in an object to its desired replicas, present replicas and selector.
-
-    If the object has no selector, `selector` is empty.
-    """
+    """Dotted paths in an object to its desired replicas, present replicas and selector."""
 
     replicas: str
     status: str
     selector: str = ""
+    """Path of the selector, or an empty text if the object has no selector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +150,10 @@ class ServedKind:
 
     @property
     def resource(self) -> str:
-        """Return the plural with the group (`deployments.apps`), under which all versions of a kind are stored."""
+        """Return the plural with the group, such as `deployments.apps`.
+
+        The server stores all versions of a kind under this name.
+        """
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def key(self, namespace: str, name: str) -> StoredKey:
@@ -150,7 +164,10 @@ class ServedKind:
 
     @property
     def json_prefix(self) -> bytes:
-        """Return the JSON text of an object of this kind before its metadata. Stored content lacks this text."""
+        """Return the JSON text of an object of this kind before its metadata.
+
+        Stored content lacks this text.
+        """
         if self.is_custom:
             return f'{{"apiVersion":"{self.api_version}","kind":"{self.kind}",'.encode()
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
@@ -159,7 +176,7 @@ class ServedKind:
 class KindRegistry:
     """Served kinds by group, version and plural.
 
-    `revision` increases with every change of the registry. Discovery documents derive their ETag from `revision`.
+    Every change of the registry increases `revision`. Discovery documents derive their ETag from `revision`.
     """
 
     def __init__(self, built_in: Iterable[ServedKind]) -> None:
@@ -174,7 +191,7 @@ class KindRegistry:
         return self._kinds.get(group, {}).get(version, {}).get(plural)
 
     def find_resource(self, resource: str) -> ServedKind | None:
-        """Return the preferred served version of `resource` (`deployments.apps`), or None if no version is served."""
+        """Return the preferred served version of `resource` (`deployments.apps`), or None without a served version."""
         plural, _, group = resource.partition(".")
         return next(filter(None, (self.find(group, version, plural) for version in self.versions(group))), None)
 

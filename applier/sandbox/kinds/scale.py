@@ -40,14 +40,20 @@ def scale_of(kind: ServedKind, obj: Mapping[str, Any]) -> Object:
 
 
 def build_stored_scale(kind: ServedKind, obj: Mapping[str, Any]) -> StoredObject:
-    """Return the scale of `obj` as a `StoredObject`, with the version and uid of `obj`. Raises: Refusal (400, 500)."""
+    """Return the scale of `obj` as a `StoredObject`, with the version and uid of `obj`.
+
+    Raises: Refusal (500 if `obj` has no desired replicas, 400 if its selector is invalid).
+    """
     metadata = obj["metadata"]
     key = StoredKey("scales.autoscaling", metadata.get("namespace", ""), metadata["name"])
     return StoredObject(key, int(metadata["resourceVersion"]), metadata["uid"], orjson.dumps(scale_of(kind, obj)), {})
 
 
 def with_scale(kind: ServedKind, obj: Object, scale: Object) -> Object:
-    """Return `obj` with the desired replicas of `scale`. Raises: Refusal (422)."""
+    """Return `obj` with the desired replicas of `scale`.
+
+    Raises: Refusal (422 if the number is negative).
+    """
     path, replicas = _scale_paths(kind).replicas, scale["spec"].get("replicas", 0)
     if replicas < 0:
         raise invalid_object(
@@ -68,7 +74,12 @@ def _scale_paths(kind: ServedKind) -> ScalePaths:
 
 
 def _format_selector(selector: Any) -> str:
-    """Return a label selector as text. In custom kinds, `selector` is already a text. Raises: Refusal (400)."""
+    """Return a label selector as text.
+
+    In custom kinds, `selector` is already a text.
+
+    Raises: Refusal (400 if the selector is invalid).
+    """
     if not isinstance(selector, dict):
         return str(selector or "")
     try:

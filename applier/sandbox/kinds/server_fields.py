@@ -14,10 +14,10 @@ SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodS
 def restrict_to_subresource(
     kind: ServedKind, subresource: str, live: Object, obj: Object, reset_fields: ResetFields
 ) -> Object:
-    """Return `obj` with only the changes that a write to `subresource` may make. All other fields equal `live`.
+    """Return `obj` with only the changes that a write to `subresource` may make.
 
     A write to the status of a custom object may change its status and managedFields. Any other write may change all
-    fields outside of `reset_fields`.
+    fields outside of `reset_fields`. All other fields equal the fields of `live`.
     """
     if kind.is_custom and subresource == "status":
         metadata = {**live["metadata"], "managedFields": obj["metadata"].get("managedFields")}
@@ -42,7 +42,7 @@ def _restore_field(obj: Object, path: tuple[str, ...], live: Object) -> None:
 
 
 def keep_server_fields(metadata: Object, live: Object) -> None:
-    """Restore the fields of `metadata` that no client may write from `live`, the stored metadata."""
+    """Restore the fields of `metadata` that no client may write from the stored metadata `live`."""
     for name in (*SERVER_FIELDS, "resourceVersion", "generateName"):
         _restore_field(metadata, (name,), live)
 
@@ -65,7 +65,7 @@ def sort_metadata(metadata: Object) -> Object:
 
 
 def generate_name(prefix: str, uid: str) -> str:
-    """Return `prefix`, cut to 58 characters, with five characters that are derived from `uid`.
+    """Return at most 58 characters of `prefix`, followed by five characters derived from `uid`.
 
     Source: apiserver `pkg/storage/names`, SimpleNameGenerator.
     """

@@ -1,6 +1,6 @@
 """Validation of CustomResourceDefinitions and their structural schemas.
 
-CEL rules are neither compiled nor checked for their cost, because the applier does not contain a CEL compiler.
+The validation neither compiles CEL rules nor checks their cost, because the applier does not contain a CEL compiler.
 
 Source: apiextensions-apiserver `pkg/apis/apiextensions/validation`, and Kubernetes, "Specifying a structural schema".
 """
@@ -124,7 +124,10 @@ def _validate_version(version: Object, path: str) -> Iterator[StatusCause]:
 
 
 def is_established(definition: Object) -> bool:
-    """Return whether the condition Established of `definition` is True, so that the server serves its kinds."""
+    """Return whether the condition Established of `definition` is True.
+
+    The server serves the kinds of an established definition only.
+    """
     conditions = get_field(definition, "status.conditions") or []
     return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
 
@@ -227,7 +230,10 @@ def _validate_list_keys(items: Object, keys: Any, path: str) -> Iterator[StatusC
 
 
 def _validate_combinators(schema: Object, path: str) -> Iterator[StatusCause]:
-    """Yield causes of forbidden keywords in `allOf`, `anyOf`, `oneOf` and `not`, which may only restrict values."""
+    """Yield causes of forbidden keywords in `allOf`, `anyOf`, `oneOf` and `not`.
+
+    A schema in these keywords may only restrict values.
+    """
     forbidden_keywords = (
         _FORBIDDEN_IN_COMBINATORS if schema.get("x-kubernetes-int-or-string") else ("type", *_FORBIDDEN_IN_COMBINATORS)
     )

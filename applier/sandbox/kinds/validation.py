@@ -1,7 +1,7 @@
 """Validation of built-in kinds beyond their types: required fields, enumerations, immutable fields.
 
 The rules cover mistakes in ordinary workloads. The real server has thousands of further rules. Reasons and fields of
-the causes are those of the real server.
+the causes equal the texts of the real server.
 
 Source: `validation.go` of the API groups of Kubernetes.
 """
@@ -42,14 +42,14 @@ _UNENFORCED_REQUIRED = re.compile(
 )
 """Paths of fields that the schema requires, although the server accepts an empty value.
 
-A LimitRange may have no limits, and a sysctl may be set to an empty value. An empty data source is dropped.
+A LimitRange may have no limits, and a sysctl may have an empty value. The server drops an empty data source.
 """
 
 
 def validate_schema(go_type: GoType, value: Any, path: str = "") -> Iterator[StatusCause]:
     """Yield status causes for missing required fields and unknown enumeration values, by the published schema.
 
-    Metadata and statuses are not checked.
+    The function does not check metadata and statuses.
     """
     match value:
         case dict():

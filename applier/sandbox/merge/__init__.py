@@ -1,15 +1,15 @@
 """Server-side apply and field ownership, with the same results as kube-apiserver. Pure.
 
-    type_of_schema(schema, crd=..., definitions=...) -> MergeType how a kind's objects merge
-    DEDUCED                                                      the type of a kind without a schema
-    FieldManager                                                 who writes: manager, type, version, time and more
-    apply(live, intent, field_manager, force=...) -> Object      raises ApplyConflicts (409), TypeMismatchError (500)
-    track_update(live, new, field_manager) -> Object             after create, update and patch; never raises
-    keep_times(live, final) -> Object                            last, before storing
-    reset_fields_of(resource, subresource, has_status=...)       fields that a write cannot change
+- `type_of_schema` returns the `MergeType` by which the objects of a kind merge. `DEDUCED` is the type of a kind without
+  a schema.
+- `apply` merges an intent, and raises ApplyConflicts (409) or TypeMismatchError (500).
+- `track_update` records the ownership after a create, update or patch, and never raises an exception.
+- `keep_times` is the last step before a write to the store.
+- `reset_fields_of` returns the fields that a write cannot change.
+- `FieldManager` describes the writer: manager, type, version, time and more.
 
-Invariants: No function changes its arguments, but results share parts with the arguments. If a write changes neither
-content nor ownership, the returned object equals `live`. Input of clients causes only the exceptions above.
+No function changes its arguments, but results share parts with the arguments. If a write changes neither content nor
+ownership, the returned object equals the live object. Input of clients causes only the two exceptions of `apply`.
 """
 
 from applier.sandbox.merge.apply import ApplyConflicts, Conflict, apply, keep_times, track_update

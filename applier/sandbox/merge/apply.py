@@ -45,11 +45,13 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Conflict over one field with another manager, as a cause of a 409: `.data.a`, `conflict with "m1" using v1`."""
+    """Conflict over a field with another manager, as a cause of a 409."""
 
     manager: str
     field: str
+    """Path of the field, such as `.data.a`."""
     message: str
+    """Message of the server, such as `conflict with "m1" using v1`."""
 
 
 class ApplyConflicts(Exception):
@@ -89,17 +91,20 @@ _SERVER_METADATA: Final = (
 _UNOWNED_FIELDS: Final = from_paths(
     frozenset({("apiVersion",), ("kind",), ("metadata",), *(("metadata", name) for name in _SERVER_METADATA)})
 )
-"""Fields without owners, because the fields identify the object, or because the server writes the fields."""
+"""Fields without owners. The fields identify the object, or the server writes the fields."""
 
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
 
 def apply(live: Object | None, intent: Object, field_manager: FieldManager, *, force: bool = False) -> Object:
-    """Return `live` after `intent` is applied to it, with `managedFields`. If `live` is None, the object is created.
+    """Return `live` after an apply of `intent`, with `managedFields`.
 
-    A field is removed if no other manager owns the field, and if this manager applied the field before and omits it
-    now. If neither content nor ownership changes, the result equals `live`. A map or list that lost its last part may
+    The apply removes a field if this manager applied the field before and omits it now, and no other manager owns the
+    field. If neither content nor ownership changes, the result equals `live`. A map or list that lost its last part may
     be null. The caller sets defaults, prunes and validates the result before storing the result.
+
+    Args:
+        live: stored object, or None if the apply creates the object.
 
     Raises: ApplyConflicts if `force` is not set and other managers own changed fields. TypeMismatchError with the
     server's message if `intent` or `live` does not fit the type.
@@ -158,12 +163,16 @@ def _apply_intent(live: Object | None, intent: Object, field_manager: FieldManag
 
 
 def track_update(live: Object | None, new: Object, field_manager: FieldManager) -> Object:
-    """Return `new` with the `managedFields` that follow from its changes of `live`. At creation, `live` is None.
+    """Return `new` with the `managedFields` that follow from its changes of `live`.
 
-    `new` is the object that a create, update or patch stores, with defaults and without pruned fields. It does not yet
-    contain the server's own changes (status dropped, generation, addresses allocated). If `new` has managedFields, they
-    replace the managedFields of `live`. An empty list, or one empty entry, ends the tracking until the next apply.
-    Invalid entries are ignored.
+    If `new` has managedFields, its managedFields replace the managedFields of `live`. An empty list, or a list with an
+    empty entry, ends the tracking until the next apply. The function ignores invalid entries.
+
+    Args:
+        live: stored object, or None at creation.
+        new: object that a create, update or patch stores, with defaults and without pruned fields. The server makes its
+            own
+            changes to the status, the generation and addresses later.
     """
     entries = _select_entries(live, new, field_manager)
     before = live if live is not None else _empty_object(new, field_manager)
@@ -173,7 +182,10 @@ def track_update(live: Object | None, new: Object, field_manager: FieldManager) 
 
 
 def keep_times(live: Object, final: Object) -> Object:
-    """Return `final`, or `live` if both differ at most in times of managedFields, so that no write is needed."""
+    """Return `final`, or `live` if both differ at most in times of managedFields.
+
+    The caller does not write an object that equals the live object.
+    """
     before, after = live["metadata"].get("managedFields") or [], final["metadata"].get("managedFields") or []
     if is_equal_except_times(before, after) and is_equal(_without_entries(live), _without_entries(final)):
         return live
@@ -192,7 +204,7 @@ def _select_entries(live: Object | None, new: Object, field_manager: FieldManage
 def _track_changes(entries: Entries, before: Object, after: Object, field_manager: FieldManager) -> Entries:
     """Return the entries of `managedFields` after an update from `before` to `after`.
 
-    If a value does not fit its type, the result is empty, so field ownership is no longer tracked.
+    If a value does not fit its type, return no entries, which ends the tracking of field ownership.
     """
     entries = _reconcile_entries(entries, field_manager)
     old, new = _without_entries(before), _without_entries(after)
@@ -212,7 +224,7 @@ def _track_changes(entries: Entries, before: Object, after: Object, field_manage
 
 
 def _reconcile_entries(entries: Entries, field_manager: FieldManager) -> Entries:
-    """Return `entries`, adapted to the present schemas, without entries of versions that are not served."""
+    """Return `entries`, adapted to the present schemas, without entries of versions that the server does not serve."""
     types = field_manager.types_by_version
     reconciled: Entries = {}
     for owner, entry in entries.items():
@@ -235,7 +247,7 @@ def _take_ownership(
 ) -> Comparison:
     """Remove the changed and the removed fields from the entries of all owners but `owner`, and return these fields.
 
-    Raises: ApplyConflicts if another owner has a changed field and `force` is not set.
+    Raises: ApplyConflicts if `force` is not set and another owner has a changed field.
     """
     versions: dict[str, Comparison] = {
         field_manager.version: _compare_objects(
@@ -275,9 +287,10 @@ def _prune_dropped_fields(
 ) -> Object:
     """Return `after` without fields that `owner` applied last time, left out this time, and shares with no other owner.
 
-    If other owners have parts below an item or member, the item or member stays. If the item or member is removed, its
-    parts without an owner are removed too. An empty list of keyed items counts as no field. So an applied empty map is
-    removed if it contains only such lists and parts without owners, even if `owner` applies the map again.
+    If other owners have parts below an item or member, the item or member stays. The removal of an item or member also
+    removes its parts without an owner. An empty list of keyed items counts as no field. So the function removes an
+    applied empty map if the map contains only such lists and parts without owners, even if `owner` applies the map
+    again.
     """
     if not difference(last_entry.fields, entries[owner].fields) and not _has_empty_list(after):
         return after

@@ -16,7 +16,7 @@ from applier.sandbox.merge.values import is_equal, key_of
 
 
 def merge_values(type_: MergeType, left: Any, right: Any) -> Any:
-    """Return `right` merged over `left`, without removals. If nothing changes, return `left` itself."""
+    """Return `right` merged over `left`, without removals, or `left` itself if the merge changes no value."""
     kind = right.__class__
     if kind is dict and left.__class__ is dict and type_.map and not type_.map.atomic:
         return _merge_maps(type_.map, left, right)
@@ -76,8 +76,13 @@ def _order_items(
 ) -> list[Any]:
     """Return the items of the left and the right list in an order that agrees with both lists.
 
-    Where the lists disagree, the right list decides. `left_keys` and `right_keys` are the keys of the lists. `item_of`
-    returns the merged item of a key.
+    Where the lists disagree, the right list decides.
+
+    Args:
+        left: items of the left list.
+        left_keys: keys of the left list.
+        right_keys: keys of the right list.
+        item_of: function that returns the merged item of a key.
     """
     left_key_set, right_key_set = set(left_keys), set(right_keys)
     shared = iter([key for key in right_keys if key in left_key_set])

@@ -1,7 +1,7 @@
 """Fields of a value, and fields that differ between two values of a type.
 
-If a declared field has parts, only the parts are recorded. Members of a free map and items of a list are recorded with
-their parts. So a manager can own the existence of the member or item.
+If a declared field has parts, a set contains only the parts. For a member of a free map or an item of a list, a set
+contains the member or item and its parts. So a manager can own the existence of the member or item.
 
 Source: structured-merge-diff, `typed`.
 """
@@ -15,16 +15,19 @@ from applier.sandbox.merge.types import MergeListType, MergeMapType, MergeType
 from applier.sandbox.merge.values import group_by_key, is_equal
 
 ABSENT: Final[Any] = object()
-"""Marker of a missing value. None is a null that exists."""
+"""Marker of an absent value. None represents a null."""
 
 Comparison = tuple[Fields, Fields]
-"""Fields that were added or changed, and fields that were removed."""
+"""Added or changed fields, and removed fields."""
 
 _NO_DIFFERENCE: Final[Comparison] = (EMPTY_SET, EMPTY_SET)
 
 
 def fields_of(type_: MergeType, value: Any) -> Fields:
-    """Return every field that a manager owns after applying `value`. For items with equal keys, return only the key."""
+    """Return every field that a manager owns after an apply of `value`.
+
+    For items with equal keys, return only the key.
+    """
     structure, items = _granular_structure(type_, value)
     if structure:
         return _map_fields(structure, value)
@@ -60,7 +63,7 @@ def _list_fields(items: MergeListType, value: list[Any]) -> Fields:
 def compare(type_: MergeType, left: Any, right: Any) -> Comparison:
     """Return the fields that `right` adds to or changes in `left`, and the fields that `right` removes.
 
-    `left` or `right` may be `ABSENT`.
+    If a side has no value, `left` or `right` is `ABSENT`.
     """
     if left is right:
         return _NO_DIFFERENCE
@@ -86,7 +89,8 @@ def _compare_alike(type_: MergeType, left: Any, right: Any) -> Comparison:
 def _compare_unlike(type_: MergeType, left: Any, right: Any) -> Comparison:
     """Compare values of different JSON types, where `type_` allows several types.
 
-    Parts of `left` are removed, and parts of `right` are added. A value without parts counts as changed.
+    The parts of `left` count as removed, and the parts of `right` count as added. A value without parts counts as
+    changed.
     """
     changed, removed = EMPTY_SET, EMPTY_SET
     if left.__class__ in _CONTAINERS and left and any(_granular_structure(type_, left)):
@@ -171,7 +175,7 @@ _SCALAR: Final = MergeType(scalar="untyped")
 
 
 def _granular_structure(type_: MergeType, value: Any) -> tuple[MergeMapType | None, MergeListType | None]:
-    """Return the map facet and the list facet of `type_`. A facet that does not fit `value` is None.
+    """Return the map facet and the list facet of `type_`, each None if the facet does not fit `value`.
 
     An atomic facet does not count.
     """

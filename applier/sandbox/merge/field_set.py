@@ -4,7 +4,7 @@ A set is a tree of dicts in the form of `fieldsV1` (KEP-555). `f:name` is a memb
 item by its keys, `v:"x"` a list item by its value. The key `.` means that the field itself is in the set.
 
 On the wire, a field without parts is `{}`. In this module such a field is `{".": {}}`, so `{}` is always the empty set.
-No node of a set is empty. Sets are never changed, so operations share unchanged parts.
+No node of a set is empty. No operation changes a set, so sets share unchanged parts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from applier.sandbox.merge.path_elements import InvalidFieldsError, canonicalize
 from applier.sandbox.merge.types import MergeType
 
 Fields = dict[str, Any]
-"""A set of fields, in the form that the module docstring describes."""
+"""Set of fields, in the form that the module docstring describes."""
 
 SELF: Final = "."
 EMPTY_SET: Final[Fields] = {}
@@ -74,7 +74,10 @@ def difference(left: Fields, right: Fields, *, subtrees: bool = False) -> Fields
 
 
 def with_declared_fields(fields: Fields, type_: MergeType | None) -> Fields:
-    """Return `fields`, and the declared fields that have parts in `fields`. Normally only the parts are recorded."""
+    """Return `fields`, with the declared fields that have parts in `fields`.
+
+    Other sets contain only the parts of these declared fields.
+    """
     out: Fields = {}
     structure, items = (type_.map, type_.list) if type_ else (None, None)
     for key, node in fields.items():
@@ -90,7 +93,11 @@ def with_declared_fields(fields: Fields, type_: MergeType | None) -> Fields:
 
 @lru_cache(maxsize=256)
 def from_paths(paths: frozenset[Sequence[str]]) -> Fields:
-    """Return the set of the fields at `paths`. A path is a sequence of names, such as `("status",)`."""
+    """Return the set of the fields at `paths`.
+
+    Args:
+        paths: sequences of names, such as `("status",)`.
+    """
     out: Fields = {}
     for path in paths:
         node = out
@@ -103,7 +110,7 @@ def from_paths(paths: frozenset[Sequence[str]]) -> Fields:
 def iterate_paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
     """Yield the path of every field in `fields`, after `prefix`.
 
-    At each level, the fields precede the fields below them.
+    The paths of a level precede the paths of the levels below.
     """
     keys = [key for key in _sort_keys(fields) if key != SELF]
     yield from ((*prefix, key) for key in keys if SELF in fields[key])
@@ -112,7 +119,10 @@ def iterate_paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
 
 
 def has_path(fields: Fields, path: Path) -> bool:
-    """Return whether the field at `path` is itself in `fields`. The parts of the field alone do not count."""
+    """Return whether the field at `path` is itself in `fields`.
+
+    Parts of the field alone do not count.
+    """
     for key in path:
         if (node := fields.get(key)) is None:
             return False
@@ -128,7 +138,9 @@ def format_path(path: Path) -> str:
 def decode(fields: Mapping[str, Any]) -> Fields:
     """Return the set of fields in `fields`, a value of `fieldsV1`.
 
-    Keys of unknown kinds are dropped, because the server drops such keys too. Raises: InvalidFieldsError.
+    The result has no keys of unknown kinds, because the server drops such keys too.
+
+    Raises: InvalidFieldsError if a key or a value is malformed.
     """
     out: Fields = {}
     for key, node in fields.items():
@@ -150,5 +162,8 @@ def encode(fields: Fields) -> dict[str, Any]:
 
 
 def _sort_keys(fields: Fields) -> list[str]:
-    """Return the keys of `fields` in the server's order. If all keys are names, no key has to be parsed."""
+    """Return the keys of `fields` in the server's order.
+
+    If all keys are names, the function parses no key.
+    """
     return sorted(fields, key=sort_key if any(key[0] not in "f." for key in fields) else None)

@@ -1,4 +1,7 @@
-"""JSON patch (RFC 6902) of plain JSON values. No function changes the patched document of its caller."""
+"""JSON patch (RFC 6902) of plain JSON values.
+
+No function changes the patched document of its caller.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from applier.sandbox.merge.values import is_equal
 MAX_OPERATIONS = 10_000
 """Maximum number of operations in a JSON patch. The API server has the same limit."""
 MAX_COPIED_BYTES = 3 * 1024 * 1024
-"""Maximum number of bytes that all `copy` operations of a JSON patch copy. Without this limit, each operation could
-double the document.
+"""Maximum number of bytes that all `copy` operations of a JSON patch copy.
+
+Without this limit, each operation could double the document.
 """
 
 
@@ -24,7 +28,9 @@ class PatchError(ValueError):
 def apply_json_patch(target: Any, operations: list[Any]) -> Any:
     """Return `target` after `operations` (RFC 6902).
 
-    `replace` of an absent member adds the member, because the API server's library does so. Raises: PatchError.
+    If a member is absent, `replace` adds the member, because the API server's library does so.
+
+    Raises: PatchError if an operation is malformed, or does not fit the document.
     """
     document, copied_bytes = _copy(target), 0
     for operation in operations:
@@ -58,11 +64,14 @@ def _apply_operation(document: Any, operation: Any) -> Any:
             value = _find(document, _parse_pointer(source))
             return _add(_remove(document, _parse_pointer(source)), _parse_pointer(path), value)
         case _:
-            raise PatchError("an operation is not one of RFC 6902")
+            raise PatchError("an operation of the patch is not an operation of RFC 6902")
 
 
 def _parse_pointer(text: str) -> list[str]:
-    """Return the tokens of the JSON pointer `text` (RFC 6901). Raises: PatchError."""
+    """Return the tokens of the JSON pointer `text` (RFC 6901).
+
+    Raises: PatchError if `text` is not a JSON pointer.
+    """
     if text and not text.startswith("/"):
         raise PatchError(f"{text!r} is not a JSON pointer")
     return [token.replace("~1", "/").replace("~0", "~") for token in text.split("/")[1:]]

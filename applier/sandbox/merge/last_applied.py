@@ -1,8 +1,8 @@
 """Migration from client-side apply by kubectl to server-side apply.
 
 On client-side apply, kubectl stores the applied object in an annotation. On server-side apply under its default manager
-name, kubectl may take back the fields in the annotation that have not changed since. The annotation is then updated, so
-that kubectl can return to client-side apply.
+name, kubectl may take back the fields in the annotation that have not changed since. Then the server updates the
+annotation, so that kubectl can return to client-side apply.
 
 Source: `lastAppliedManager` and `lastAppliedUpdater` of apimachinery `managedfields`.
 """
@@ -25,15 +25,16 @@ from renderer.well_known import LAST_APPLIED
 KUBECTL_MANAGER: Final = "kubectl"
 
 _MAX_ANNOTATION_BYTES: Final = 256 * 1024
-"""Limit for all annotations of an object, in bytes of UTF-8. If the annotations exceed the limit, the annotation of
-kubectl is dropped.
+"""Limit for all annotations of an object, in bytes of UTF-8.
+
+If the annotations exceed the limit, the server drops the annotation of kubectl.
 """
 
 
 def find_unchanged_fields(live: Object, type_: MergeType, version: str) -> Fields:
-    """Return the fields that kubectl applied client-side and whose values have not changed since.
+    """Return the fields that kubectl applied client-side and that still have the applied values.
 
-    If the annotation is missing, invalid, or of an API version other than `version`, return no fields.
+    If the annotation is absent, invalid, or of an API version other than `version`, return no fields.
     """
     try:
         last_applied = orjson.loads(_annotations(live).get(LAST_APPLIED, ""))

@@ -1,7 +1,8 @@
 """Entries of `metadata.managedFields`, by their owner.
 
-An owner is a manager with an operation and a subresource. For updates, each API version is a separate owner. Source:
-apimachinery `managedfields`.
+An owner is a manager with an operation and a subresource. For updates, each API version is a separate owner.
+
+Source: apimachinery `managedfields`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from renderer.frozen import dataclass
 Operation = Literal["Apply", "Update"]
 
 MAX_UPDATE_ENTRIES: Final = 10
-"""Maximum number of separate update entries. Above this number, the oldest entries are merged."""
+"""Maximum number of separate update entries. If an object has more entries, the server merges the oldest entries."""
 
 _ANCIENT_MANAGER: Final = "ancient-changes"
 
@@ -33,7 +34,7 @@ class ManagerKey(NamedTuple):
     manager: str
     operation: Operation
     version: str
-    """API version of an update. An apply has a single entry for all versions, so its `version` is empty."""
+    """API version of an update. An apply has a single entry for all versions, so the version of an apply is empty."""
     subresource: str = ""
 
     def __str__(self) -> str:
@@ -45,7 +46,7 @@ class ManagerKey(NamedTuple):
 
     @property
     def sort_key(self) -> bytes:
-        """Return a sort key for the server's order of owners, which compares their JSON."""
+        """Return a sort key for the server's order of owners, which compares the JSON of the owners."""
         key_fields = {
             "manager": self.manager,
             "operation": self.operation,
@@ -57,14 +58,14 @@ class ManagerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ManagedFieldsEntry:
-    """Fields of one owner, with the API version and the time of its last change."""
+    """Fields of an owner, with the API version and the time of the owner's last change."""
 
     fields: Fields
     version: str
     time: str
     """Time of the last change in RFC 3339, or an empty string if the owner never changed the object."""
     original: Mapping[str, Any] | None = field(default=None, compare=False)
-    """Encoded entry of the live object, which is reused while the entry is unchanged."""
+    """Encoded entry of the live object. The server reuses the encoded entry until the entry changes."""
 
 
 Entries = dict[ManagerKey, ManagedFieldsEntry]
@@ -77,7 +78,7 @@ def read_entries(obj: Object | None) -> Entries:
 
 
 def parse_entries(raw_entries: Any) -> Entries:
-    """Return the entries that a client sent. If any entry is invalid, return no entries."""
+    """Return the entries that a client sent, or no entries if an entry is invalid."""
     if not isinstance(raw_entries, list):
         return {}
     try:
@@ -141,7 +142,10 @@ def _encode_entry(owner: ManagerKey, entry: ManagedFieldsEntry) -> dict[str, Any
 
 
 def merge_oldest_updates(entries: Entries) -> Entries:
-    """Return `entries` with at most `MAX_UPDATE_ENTRIES` updates. The oldest updates of each API version are merged."""
+    """Return `entries` with at most `MAX_UPDATE_ENTRIES` updates.
+
+    For each API version, a single entry replaces the oldest updates.
+    """
     updates = [owner for owner in entries if owner.operation == "Update"]
     surplus = len(updates) - MAX_UPDATE_ENTRIES
     if surplus <= 0:
@@ -182,24 +186,28 @@ _UNKNOWN_MANAGER: Final = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class FieldManager:
-    """Writer of a change: `manager` in the API version `version` at `time` (RFC 3339, UTC, whole seconds).
+    """Writer of a change.
 
-    `type` is the type of the kind in `version`, and `other_types` are the types of the kind in other served API
-    versions. Field ownership in versions that are not served is dropped. An object is assumed to have the same form in
-    all versions, which is true for a CRD without conversion.
-
-    `blank` is the server's representation of an empty object. A create does not own the fields of `blank`. For built-in
-    kinds, `blank` has the structures that are never absent (`spec: {}`), with their contents.
+    The server drops field ownership in versions that the server does not serve. An object has the same form in all
+    versions, as for a CRD without conversion.
     """
 
     manager: str
+    """Name of the manager."""
     type: MergeType
+    """Type of the kind in `version`."""
     version: str
+    """API version of the change."""
     time: str
+    """Time of the change, in RFC 3339, UTC and whole seconds."""
     subresource: str = ""
     reset_fields: ResetFields = frozenset()
     other_types: Mapping[str, MergeType] | None = None
+    """Types of the kind in all other served API versions."""
     blank: Mapping[str, Any] = field(default_factory=dict)
+    """The server's representation of an empty object. A create does not own the fields of this object. For built-in
+    kinds, the object has the structures that are never absent (`spec: {}`), with their contents.
+    """
 
     def manager_key(self, operation: Operation) -> ManagerKey:
         version = self.version if operation == "Update" else ""

@@ -1,7 +1,7 @@
 """Elements of field paths as keys of `fieldsV1`, in a canonical form in which equal elements are equal strings.
 
 `f:name` is a member of a map. `k:{"name":"x"}` is a list item by its sorted key fields. `v:"x"` is a list item by its
-value, and `i:0` by its position. JSON in these keys has Go's form.
+value, and `i:0` is a list item by its position. JSON in these keys has Go's form.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ class InvalidFieldsError(ValueError):
 
 @lru_cache(maxsize=8192)
 def canonicalize(key: str) -> str:
-    """Return `key`, as a client sent it, in canonical form. White space and the order of names may change.
+    """Return `key`, as a client sent it, in canonical form.
 
-    If the kind of `key` is unknown, return an empty string. Raises: InvalidFieldsError.
+    The canonical form may have other white space and another order of names. If the kind of `key` is unknown, return an
+    empty string.
+
+    Raises: InvalidFieldsError if `key` is malformed.
     """
     if len(key) < 2 or key[1] != ":":
         raise InvalidFieldsError(f"{key!r} has no kind")
@@ -47,7 +50,12 @@ def canonicalize(key: str) -> str:
 
 
 def item_key(names: Sequence[str], values: Sequence[Any]) -> str:
-    """Return the key of a list item. `names` are the sorted names of the key fields, and `values` are their values."""
+    """Return the key of a list item.
+
+    Args:
+        names: sorted names of the key fields.
+        values: values of the key fields, in the order of `names`.
+    """
     try:
         return _item_key(tuple(names), *values)
     except TypeError:  # a map or list cannot be cached; the type check rejects it later
@@ -63,7 +71,11 @@ def _item_key(names: tuple[str, ...], *values: Any) -> str:
 
 @lru_cache(maxsize=8192, typed=True)
 def value_key(value: Any) -> str:
-    """Return the key of a list item that is identified by its value. `value` is the item, a scalar."""
+    """Return the key of a list item whose value identifies the item.
+
+    Args:
+        value: item, a scalar.
+    """
     return f"v:{_format_scalar(value)}"
 
 
@@ -109,7 +121,7 @@ def format_json(value: Any) -> str:
 def sort_key(key: str) -> tuple[Any, ...]:
     """Return a sort key for the server's order of `key`: names, then items by keys, by value, by index.
 
-    Numbers are ordered by size.
+    Numbers sort by size.
     """
     kind, text = key[0], key[2:]
     match kind:

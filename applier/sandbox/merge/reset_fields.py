@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 ResetFields = frozenset[tuple[str, ...]]
-"""Paths of field names. A path includes its field and every field below the field."""
+"""Paths of field names. Each path represents its field and every field below the field."""
 
 _STATUS: Final[ResetFields] = frozenset({("status",)})
 _SPEC: Final[ResetFields] = frozenset({("spec",)})
@@ -33,8 +33,9 @@ _SPECIAL_RESET_FIELDS: Final[dict[tuple[str, str], ResetFields]] = {
 def reset_fields_of(resource: str, subresource: str, *, has_status: bool) -> ResetFields:
     """Return the fields that a write to `subresource` of `resource` cannot change.
 
-    `resource` is the plural with its group (`deployments.apps`). If the kind has a status subresource, `has_status` is
-    set.
+    Args:
+        resource: plural with its group, such as `deployments.apps`.
+        has_status: True if the kind has a status subresource.
     """
     if special := _SPECIAL_RESET_FIELDS.get((resource, subresource)):
         return special

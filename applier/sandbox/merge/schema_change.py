@@ -1,6 +1,7 @@
-"""Field ownership after a schema change that made a field atomic. The owners of parts then own the whole field.
+"""Field ownership after a schema change that makes a field atomic.
 
-The opposite change, from atomic to granular, leaves ownership unchanged, because the new owners are ambiguous.
+The owners of parts then own the whole field. The opposite change, from atomic to granular, leaves ownership unchanged,
+because the new owners are ambiguous.
 
 Source: structured-merge-diff, `typed.ReconcileFieldSetWithSchema`.
 """
@@ -14,7 +15,7 @@ from applier.sandbox.merge.types import DEDUCED, MergeMapType, MergeType
 
 
 def reconcile_fields(type_: MergeType, fields: Fields) -> Fields:
-    """Return `fields` in the form that `type_` requires. If nothing changes, return `fields` itself."""
+    """Return `fields` in the form that `type_` requires, or `fields` itself if the form is already right."""
     structure, items = type_.map, type_.list
     if structure:
         if _is_free(structure):

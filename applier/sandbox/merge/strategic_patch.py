@@ -1,6 +1,7 @@
 """Strategic merge patch: a merge patch that also merges lists of built-in kinds.
 
-The published schemas declare which lists merge, and by which key. No function changes the caller's values.
+The published schemas declare the lists that merge, and the merge key of each list. No function changes the values of
+its caller.
 
 Source: Kubernetes, "Update API Objects in Place Using kubectl patch", and apimachinery `pkg/util/strategicpatch`.
 """
@@ -21,7 +22,11 @@ _DELETE_PREFIX, _ORDER_PREFIX = "$deleteFromPrimitiveList/", "$setElementOrder/"
 
 
 def apply_strategic_merge(target: Any, patch: Mapping[str, Any], schema: Schema, resolve: Resolve) -> Any:
-    """Return `target` after `patch`. `schema` is the schema of `target`, and `resolve` follows references of `schema`.
+    """Return `target` after `patch`.
+
+    Args:
+        schema: schema of `target`.
+        resolve: function that follows the references of `schema`.
 
     Raises: PatchError if a directive is unknown or malformed, or if a list item lacks its merge key.
     """
@@ -64,7 +69,7 @@ class _StrategicMerge:
     def _field_schema(self, schema: Schema, name: str) -> Schema:
         """Return the schema of the member `name`.
 
-        A reference is not resolved, because the keywords beside the reference decide how lists merge.
+        The function does not resolve a reference, because the keywords beside the reference decide how lists merge.
         """
         parent = self._resolve(schema)
         field = (parent.get("properties") or {}).get(name) or parent.get("additionalProperties")
@@ -120,7 +125,10 @@ def _parse_names(value: Any) -> frozenset[str]:
 
 
 def _sort_items(items: list[Any], requested_order: list[Any], key: str) -> list[Any]:
-    """Return `items` in the requested order. Items that `requested_order` lacks follow in their present order."""
+    """Return `items` in the requested order.
+
+    Items that `requested_order` lacks follow in their present order.
+    """
 
     def identity(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item

@@ -14,14 +14,19 @@ TypeProblem = tuple[str, str]
 
 
 class TypeMismatchError(Exception):
-    """Rejection of a value that does not fit its type, with reasons: unknown fields, wrong types, duplicate keys."""
+    """Rejection of a value that does not fit its type.
+
+    The reasons are unknown fields, wrong types and duplicate keys.
+    """
 
 
 def check_type(type_: MergeType, value: Any, *, allow_duplicates: bool = False) -> None:
     """Check that `value` fits `type_`.
 
-    With `allow_duplicates`, items may have equal keys, because stored objects may have such items. Raises:
-    TypeMismatchError.
+    Args:
+        allow_duplicates: True to accept items with equal keys, because stored objects may have such items.
+
+    Raises: TypeMismatchError if `value` does not fit.
     """
     problems = _find_problems(type_, value, allow_duplicates)
     if not problems:
@@ -112,7 +117,7 @@ def _go_type_name(value: Any) -> str:
 
 
 def _format_plain(value: Any) -> str:
-    """Return `value` in the form in which Go prints it with `%v`."""
+    """Return `value` in Go's form for `%v`."""
     match value:
         case None:
             return "<nil>"
@@ -127,7 +132,7 @@ def _format_plain(value: Any) -> str:
 
 
 def _format_go_syntax(value: Any) -> str:
-    """Return `value` in the form in which Go prints it with `%#v`."""
+    """Return `value` in Go's form for `%#v`."""
     match value:
         case None:
             return "interface {}(nil)"

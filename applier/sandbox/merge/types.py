@@ -1,8 +1,8 @@
 """Types for merging values, derived from an OpenAPI v3 schema.
 
-A schema may allow several kinds of value, so a type has up to three facets: scalar, list and map. Map types are read
-field by field on first use. So only the used part of a kind's schema is read, and recursive schemas need no special
-case. For callers, types are immutable.
+A schema may allow several kinds of value, so a type has up to three facets: scalar, list and map. A map type reads the
+schema of each field on first use. So the module reads only the used part of a kind's schema, and recursive schemas need
+no special case. For callers, types are immutable.
 
 Source: kube-openapi `schemaconv`; https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy.
 """
@@ -26,21 +26,27 @@ Scalar = Literal["", "numeric", "string", "boolean", "untyped"]
 class MergeType:
     """Kinds of value that a schema allows: a scalar, a list, a map, or several of them.
 
-    If a facet is missing, the schema allows no such value. If a type `is_built_in`, some structures of its objects are
-    never absent, because the server always writes these structures.
+    If a facet is absent, the schema allows no such value.
     """
 
     scalar: Scalar = ""
     list: MergeListType | None = None
     map: MergeMapType | None = None
     is_built_in: bool = False
+    """True for a built-in kind. Some structures of its objects are never absent, because the server always writes these
+    structures.
+    """
 
 
 class MergeListType:
     """List facet of a type.
 
-    An atomic list is a single value. In other lists, `keys` identify an item. If `keys` is empty, the value of the item
-    identifies the item.
+    An atomic list is a single value.
+
+    Args:
+        atomic: True if the list merges as a whole.
+        items: function that returns the type of the items.
+        keys: names of the fields that identify an item. Without names, the value of the item identifies the item.
     """
 
     def __init__(self, *, atomic: bool, items: Callable[[], MergeType], keys: tuple[str, ...] = ()) -> None:
@@ -55,7 +61,7 @@ class MergeListType:
 
     @cached_property
     def key_defaults(self) -> Mapping[str, Any]:
-        """Return the schema's defaults of key fields that an item may leave out, such as the protocol of a port."""
+        """Return the schema's defaults of key fields that an item may omit, such as the protocol of a port."""
         structure = self.element.map
         defaults = {name: structure.fields.get(name, {}).get("default") for name in self.keys} if structure else {}
         return {name: value for name, value in defaults.items() if value is not None}
@@ -64,8 +70,14 @@ class MergeListType:
 class MergeMapType:
     """Map facet of a type, for maps and structures.
 
-    An atomic map is a single value. In other maps, each member in `fields` has its own type, and further members have
-    the `additional_type`.
+    An atomic map is a single value.
+
+    Args:
+        atomic: True if the map merges as a whole.
+        fields: schemas of the members that have their own type.
+        read_schema: function that returns the type of a schema.
+        read_additional: function that returns the type of further members, or None if the schema forbids further
+            members.
     """
 
     def __init__(
@@ -83,7 +95,7 @@ class MergeMapType:
         self._types: dict[str, MergeType] = {}
 
     def child(self, name: str) -> MergeType | None:
-        """Return the type of the member `name`, or None if the schema forbids such a member."""
+        """Return the type of the member `name`, or None if the schema forbids the member."""
         member_type = self._types.get(name)
         if member_type is None:
             schema = self.fields.get(name)
@@ -181,7 +193,7 @@ def _list_rules(schema: Schema) -> tuple[bool, tuple[str, ...]]:
 def _reference_name(schema: Schema) -> str:
     """Return the name of the definition to which `schema` refers, or an empty string without a reference.
 
-    If a reference has other keywords beside it, the reference is in an `allOf` with a single element.
+    If a schema has other keywords beside the reference, the reference is in an `allOf` with a single element.
     """
     reference: str = schema.get("$ref", "")
     subschemas: Sequence[Schema] = schema.get("allOf", ())
@@ -208,14 +220,14 @@ ATOMIC: Final = MergeType(
     list=MergeListType(atomic=True, items=_atomic_type),
     map=MergeMapType(atomic=True, read_additional=_atomic_type),
 )
-"""Type that allows any value and merges the value as a whole."""
+"""Type that allows any value, and merges the value as a whole."""
 
 DEDUCED: Final = MergeType(
     scalar="untyped",
     list=MergeListType(atomic=True, items=_atomic_type),
     map=MergeMapType(read_additional=_deduced_type),
 )
-"""Type of values without a schema: maps merge member by member, lists are atomic."""
+"""Type of values without a schema. Maps merge member by member, and lists are atomic."""
 
 _SPECIAL_TYPES: Final[Mapping[str, MergeType]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": UNTYPED,
@@ -228,9 +240,13 @@ _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 def type_of_schema(schema: Schema, *, crd: bool, definitions: Mapping[str, Schema]) -> MergeType:
     """Return the type of the objects of a kind with the OpenAPI v3 schema `schema`.
 
-    `definitions` contains the targets of references in `schema`, by the last part of the reference. If `crd` is set,
-    `schema` is the structural schema of a CustomResourceDefinition. In this case, apiVersion, kind and metadata have
-    the server's types, at the root and in embedded resources, and `definitions` must contain ObjectMeta.
+    Args:
+        crd: True if `schema` is the structural schema of a CustomResourceDefinition. The type then has the server's
+            types
+            for apiVersion, kind and metadata, at the root and in embedded resources.
+        definitions: targets of references in `schema`, by the last part of the reference. For a CRD, the targets
+            include
+            ObjectMeta.
     """
     type_ = _SchemaReader(definitions).type_of(_with_identity(schema) if crd else schema, preserves=False)
     return type_ if crd else replace(type_, is_built_in=True)

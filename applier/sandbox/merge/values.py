@@ -10,11 +10,14 @@ from applier.sandbox.merge.types import MergeListType
 
 
 class MissingListKeyError(ValueError):
-    """Rejection of a list item from which no key can be derived, with the message of the server."""
+    """Rejection of a list item without a valid key, with the message of the server."""
 
 
 def is_equal(left: Any, right: Any) -> bool:
-    """Return whether the JSON values `left` and `right` are equal. 80 equals 80.0, but true does not equal 1."""
+    """Return whether the JSON values `left` and `right` are equal.
+
+    The numbers 80 and 80.0 are equal, but true and 1 are not.
+    """
     if left is right:
         return True
     if left != right:
@@ -28,7 +31,10 @@ def is_equal(left: Any, right: Any) -> bool:
 
 
 def key_of(items: MergeListType, item: Any) -> str:
-    """Return the path element of `item` in a list of type `items`. Raises: MissingListKeyError."""
+    """Return the path element of `item` in a list of type `items`.
+
+    Raises: MissingListKeyError if `item` has no valid key.
+    """
     if not items.keys:
         return _value_key(item)
     if item is None:
@@ -62,7 +68,9 @@ def _value_key(item: Any) -> str:
 def group_by_key(items: MergeListType, values: Sequence[Any]) -> dict[str, list[Any]]:
     """Return the items in `values` by their keys, in order.
 
-    A key may have several items, because an update may store them. Raises: MissingListKeyError.
+    A key may have several items, because an update may store such items.
+
+    Raises: MissingListKeyError if an item has no valid key.
     """
     groups: dict[str, list[Any]] = {}
     for item in values:

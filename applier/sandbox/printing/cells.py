@@ -32,7 +32,7 @@ _DURATION_UNITS: Sequence[tuple[float, tuple[int, str], tuple[int, str] | None]]
     (8 * YEAR, _YEARS, _DAYS),
     (inf, _YEARS, None),
 )
-"""Units of a duration below a limit in seconds: the larger unit, and the smaller unit if kubectl shows two units."""
+"""Units of durations below a limit in seconds: the larger unit, and the smaller unit if kubectl shows two units."""
 
 
 def format_duration(seconds: float) -> str:
@@ -61,9 +61,11 @@ Cell = Callable[[Object, float], Any]
 
 
 def format_age(time: Any, now: float) -> str:
-    """Return the duration from `time` (RFC 3339) to `now`, or `<unknown>` if `time` is missing or invalid.
+    """Return the duration from `time` to `now`, or `<unknown>` if `time` is absent or invalid.
 
-    `now` is in seconds after 1970-01-01 00:00 UTC.
+    Args:
+        time: time in RFC 3339.
+        now: present time, in seconds after 1970-01-01 00:00 UTC.
     """
     try:
         return format_duration(now - datetime.fromisoformat(time).timestamp())
@@ -72,7 +74,7 @@ def format_age(time: Any, now: float) -> str:
 
 
 def field_cell(path: str, default: Any = "") -> Cell:
-    """Return a cell with the value at the dotted `path`, or with `default` if the value is missing."""
+    """Return a cell with the value at the dotted `path`, or with `default` if the value is absent."""
 
     def cell(obj: Object, _: float) -> Any:
         value = get_field(obj, path)
@@ -87,7 +89,10 @@ def count_cell(*fields: str) -> Cell:
 
 
 def ratio_cell(path: str, total: str, *, otherwise: int) -> Cell:
-    """Return a cell with the numbers at `path` and `total`, such as `2/3`. A missing total counts as `otherwise`."""
+    """Return a cell with the numbers at `path` and `total`, such as `2/3`.
+
+    An absent total counts as `otherwise`.
+    """
     part_cell, total_cell = field_cell(path, 0), field_cell(total, otherwise)
     return lambda obj, now: f"{part_cell(obj, now)}/{total_cell(obj, now)}"
 
@@ -120,7 +125,7 @@ def containers_cell(field: str, path: str) -> Cell:
 
 
 def age(obj: Object, now: float) -> str:
-    """Return the time since `obj` was created."""
+    """Return the age of `obj`, from its creation to `now`."""
     return format_age(obj["metadata"].get("creationTimestamp"), now)
 
 
@@ -154,7 +159,7 @@ def external_address(obj: Object, _: float) -> str:
 def job_status(obj: Object, _: float) -> str:
     """Return the first known condition of a Job that is true, or `Running` if no known condition is true.
 
-    If the Job is being deleted before it is finished, return `Terminating`.
+    If the Job is terminating and not finished, return `Terminating`.
     """
     conditions = (obj.get("status") or {}).get("conditions") or ()
     true_types = [condition["type"] for condition in conditions if condition.get("status") == "True"]
@@ -165,9 +170,9 @@ def job_status(obj: Object, _: float) -> str:
 
 
 def job_duration(obj: Object, now: float) -> str:
-    """Return the time from the start of a Job to its completion. Before the completion, count to `now`.
+    """Return the time from the start of a Job to its completion.
 
-    Before the start, return an empty string.
+    Before the completion, count to `now`. Before the start, return an empty string.
     """
     status = obj.get("status") or {}
     if not status.get("startTime"):
@@ -177,7 +182,7 @@ def job_duration(obj: Object, now: float) -> str:
 
 
 def ingress_hosts(obj: Object, _: float) -> str:
-    """Return the first three hosts of an Ingress. `*` represents every host."""
+    """Return the first three hosts of an Ingress, where `*` represents every host."""
     rules = (obj.get("spec") or {}).get("rules") or ()
     return _join_limited([str(rule.get("host") or "*") for rule in rules]) or "*"
 
@@ -201,7 +206,7 @@ def access_modes_cell(path: str) -> Cell:
 def job_completions(obj: Object, _: float) -> str:
     """Return the succeeded and the desired completions of a Job, such as `1/3`.
 
-    If only the parallelism is set, the form is `0/1 of 2`.
+    If the Job has a parallelism and no completions, the form is `0/1 of 2`.
     """
     spec, succeeded = obj.get("spec") or {}, (obj.get("status") or {}).get("succeeded", 0)
     if "completions" in spec:
@@ -212,7 +217,7 @@ def job_completions(obj: Object, _: float) -> str:
 def _format_metric_target(metric: Object) -> str:
     """Return the target of an autoscaler's metric, with `<unknown>` as the measured value.
 
-    The sandbox measures nothing.
+    The sandbox does not measure metrics.
     """
     source = metric.get(metric["type"][:1].lower() + metric["type"][1:]) or {}
     target = source.get("target") or {}
@@ -274,7 +279,10 @@ def endpoints(obj: Object, _: float) -> str:
 
 
 def slice_ports(obj: Object, _: float) -> str:
-    """Return the first three ports of an EndpointSlice, or `<unset>` without ports. `*` represents every port."""
+    """Return the first three ports of an EndpointSlice, or `<unset>` without ports.
+
+    An entry `*` represents every port.
+    """
     return _join_limited(port.get("port", "*") for port in obj.get("ports") or ()) or "<unset>"
 
 
@@ -287,13 +295,17 @@ def slice_endpoints(obj: Object, _: float) -> str:
 
 
 def text_cell(path: str, default: Any) -> Cell:
-    """Return a cell with the value at `path` as a string, or with `default` if the value is missing."""
+    """Return a cell with the value at `path` as a string, or with `default` if the value is absent."""
     value_cell = field_cell(path, default)
     return lambda obj, now: str(value_cell(obj, now))
 
 
 def quota_usage_cell(kind: str) -> Cell:
-    """Return a cell with the used and total amounts of a ResourceQuota. `kind` is `requests` or `limits`."""
+    """Return a cell with the used and total amounts of a ResourceQuota.
+
+    Args:
+        kind: `requests` or `limits`.
+    """
 
     def cell(obj: Object, _: float) -> str:
         status = obj.get("status") or {}
@@ -308,24 +320,24 @@ def quota_usage_cell(kind: str) -> Cell:
 
 
 def phase(obj: Object, now: float) -> Any:
-    """Return `Terminating` for an object that is being deleted, and otherwise the reason or phase in its status."""
+    """Return `Terminating` for a terminating object, and otherwise the reason or phase in the status."""
     if "deletionTimestamp" in obj["metadata"]:
         return "Terminating"
     return field_cell("status.reason")(obj, now) or field_cell("status.phase", "Pending")(obj, now)
 
 
 def bound_claim_cell(path: str, cell: Cell) -> Cell:
-    """Return a cell that shows `cell`, or an empty string while the claim has no value at `path`."""
+    """Return a cell that shows `cell`, or an empty string if the claim has no value at `path`."""
     return lambda obj, now: cell(obj, now) if field_cell(path)(obj, now) else ""
 
 
 def elapsed_time_cell(*paths: str) -> Cell:
-    """Return a cell with the time since the first time that is set at one of `paths`."""
+    """Return a cell with the time since the first time at one of `paths`."""
     return lambda obj, now: format_age(next(filter(None, (field_cell(path)(obj, now) for path in paths)), None), now)
 
 
 def first_value_cell(*paths: str) -> Cell:
-    """Return a cell with the first value that is set at one of `paths`, or with an empty string."""
+    """Return a cell with the first value at one of `paths`, or with an empty string if no path has a value."""
     return lambda obj, now: next(filter(None, (field_cell(path)(obj, now) for path in paths)), "")
 
 
@@ -336,7 +348,7 @@ def involved_object(obj: Object, _: float) -> str:
 
 
 def last_schedule_age(obj: Object, now: float) -> str:
-    """Return the time since a CronJob was last scheduled, or `<none>` before the first time."""
+    """Return the time since the last scheduling of a CronJob, or `<none>` before the first scheduling."""
     last_time = field_cell("status.lastScheduleTime")(obj, now)
     return format_age(last_time, now) if last_time else "<none>"
 
@@ -349,14 +361,17 @@ def class_parameters(obj: Object, now: float) -> str:
 
 
 def storage_class_name(obj: Object, _: float) -> str:
-    """Return the name of a StorageClass. If the class is the default class, `(default)` follows the name."""
+    """Return the name of a StorageClass.
+
+    If the class is the default class, `(default)` follows the name.
+    """
     metadata = obj["metadata"]
     is_default = (metadata.get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class") == "true"
     return f"{metadata['name']} (default)" if is_default else str(metadata["name"])
 
 
 def event_source(obj: Object, now: float) -> str:
-    """Return the component that reported an Event, and the host of this component."""
+    """Return the reporting component of an Event, and the host of the component."""
     names = (
         first_value_cell("source.component", "deprecatedSource.component", "reportingComponent", "reportingController"),
         first_value_cell("source.host", "deprecatedSource.host", "reportingInstance"),

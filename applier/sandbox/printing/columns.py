@@ -1,7 +1,7 @@
 """Columns and rows of the tables that `kubectl get` prints.
 
-Built-in kinds have the columns of the real server. A kind without an entry has the columns name and age. Custom kinds
-declare their columns.
+Built-in kinds have the columns of the real server. Custom kinds declare their columns. All other kinds have the columns
+name and age.
 
 Source: Kubernetes `pkg/printers`; "Additional printer columns".
 """
@@ -327,7 +327,7 @@ def build_row(columns: Iterable[TableColumn], obj: Object, now: float) -> list[A
 
 
 def columns_of(kind: ServedKind) -> Sequence[TableColumn]:
-    """Return the columns of the table of `kind`. The default columns are name and age."""
+    """Return the columns of the table of `kind`, by default the columns name and age."""
     if not kind.is_custom:
         return BUILT_IN_COLUMNS.get(kind.resource, (NAME_COLUMN, AGE_COLUMN))
     return (

@@ -1,6 +1,6 @@
 """Representations of objects and lists on the wire: whole, metadata only, or as a table.
 
-A whole object is its stored bytes after apiVersion and kind, so the object is not parsed.
+A whole object is its stored bytes after apiVersion and kind, so the server does not parse the object.
 
 Source: Kubernetes API concepts, "Alternate representations of resources".
 """
@@ -31,19 +31,20 @@ _SHAPES: dict[str, Shape] = {
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """Form of the answer that a client requests.
-
-    `include` is the content of table rows: Metadata, None or Object. `now` is the time of the table's ages, in seconds
-    after 1970-01-01 00:00 UTC.
-    """
+    """Form of the answer that a client requests."""
 
     shape: Shape = "whole"
     include: str = "Metadata"
+    """Content of table rows: Metadata, None or Object."""
     now: float = 0.0
+    """Time until which the table's ages count, in seconds after 1970-01-01 00:00 UTC."""
 
 
 def negotiate_shape(accept: str, *, is_list: bool) -> Shape:
-    """Return the first shape in the Accept header `accept` that can be served. Raises: Refusal (406)."""
+    """Return the first supported shape in the Accept header `accept`.
+
+    Raises: Refusal (406 if the header has no supported shape).
+    """
     for media in accept.split(",") if accept.strip() else ["*/*"]:
         kind, *parameters = (part.strip() for part in media.split(";"))
         if kind not in (_ACCEPTED, "*/*", "application/*"):
@@ -64,7 +65,10 @@ def _unacceptable_shape_refusal(message: str) -> Refusal:
 
 
 def encode_object(kind: ServedKind, stored: StoredObject, representation: Representation) -> bytes:
-    """Return the object `stored` in the form `representation`. A table has a single row."""
+    """Return the object `stored` in the form `representation`.
+
+    A table of an object has a single row.
+    """
     match representation.shape:
         case "metadata":
             return _encode_metadata(stored)

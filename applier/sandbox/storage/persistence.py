@@ -1,11 +1,11 @@
 """Persistence of a sandbox in a directory: a snapshot, and a log of the events after the snapshot.
 
-Format: The first line of both files names the format. Each record is a line: a checksum (CRC-32, hexadecimal), a space,
-a JSON document. A log belongs to the snapshot of the same number.
+The first line of both files names the format. Each record is a line: a checksum (CRC-32, hexadecimal), a space, a JSON
+document. A log belongs to the snapshot of the same number.
 
-Invariants: An event is logged before any client sees the event, so every answer survives a killed process. Only the
-last record of a log may be incomplete, and no client has seen the event of this record. Any other damage is rejected,
-and damaged files are never read in part.
+The store logs an event before any client sees the event, so every answer survives the end of the process. Only the last
+record of a log may be incomplete, and no client has seen the event of this record. If a file has any other damage, the
+process rejects the whole directory.
 """
 
 from __future__ import annotations
@@ -37,17 +37,19 @@ class CorruptDataError(ConfigurationError):
 
     def __init__(self, file: Path, detail: str) -> None:
         super().__init__(
-            f"{file}: {detail}: the objects kept in {file.parent} are damaged and are not used; "
+            f"{file}: {detail}: the objects in {file.parent} are damaged and cannot be used; "
             "restore the directory from a copy, or remove it to begin with an empty sandbox"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class PersistedState:
-    """Contents of a directory: objects in JSON by key, and the resourceVersion of the last event."""
+    """Contents of a directory."""
 
     contents: dict[StoredKey, bytes]
+    """Objects in JSON, by key."""
     version: int
+    """resourceVersion of the last event."""
 
 
 class DataDirectory:
@@ -65,7 +67,9 @@ class DataDirectory:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Return the directory at `path` with its contents. If the directory is missing, create the directory.
+        """Return the directory at `path` with its contents.
+
+        If the directory is absent, create the directory.
 
         Raises: ConfigurationError if `path` cannot be used or another process uses the directory, CorruptDataError if
         files are damaged.
@@ -104,7 +108,7 @@ class DataDirectory:
         for generation in self._generations("log-"):
             # While a snapshot is being written, its log exists and has no records.
             if generation > self._generation and list(_records(self._log_file(generation), allow_torn=True)):
-                raise CorruptDataError(self._snapshot_file(generation), "it is missing")
+                raise CorruptDataError(self._snapshot_file(generation), "the file is missing")
         state = read_state(self._path, self._generation)
         self.store.restore(state.contents, state.version)
         self.store.journal = self._append
@@ -118,8 +122,9 @@ class DataDirectory:
     def _append(self, event: StoreEvent) -> None:
         """Append `event` to the log, and pass the bytes to the operating system.
 
-        So a killed process loses no event, but a power failure may lose the last seconds. Raises: Refusal (500) if the
-        log cannot be written.
+        Therefore a killed process loses no event, but a power failure may lose the last seconds.
+
+        Raises: Refusal (500 if the log cannot be written).
         """
         assert self._log is not None
         content = None if event.type == "DELETED" else event.after.content.decode()
@@ -153,7 +158,7 @@ class DataDirectory:
     def _start_generation(self, state: PersistedState) -> None:
         """Write a new snapshot and an empty log, then delete the old pair.
 
-        After a crash at any point, one pair of files is complete.
+        After a crash at any point, a pair of files is complete.
         """
         generation = self._generation + 1
         records = [
@@ -191,7 +196,9 @@ def encode_record(document: Any) -> bytes:
 def read_state(path: Path, generation: int) -> PersistedState:
     """Return the state in the snapshot and the log of number `generation`.
 
-    If `generation` is 0, return an empty state. Raises: CorruptDataError.
+    If `generation` is 0, return an empty state.
+
+    Raises: CorruptDataError if a file is damaged.
     """
     if generation == 0:
         return PersistedState({}, 0)
@@ -209,10 +216,10 @@ def _read_snapshot(file: Path) -> PersistedState:
                     case [str(resource), str(namespace), str(name), str(content)]:
                         contents[StoredKey(resource, namespace, name)] = content.encode()
                     case _:
-                        raise CorruptDataError(file, "a record is not that of an object")
+                        raise CorruptDataError(file, "a record does not describe an object")
             return PersistedState(contents, version)
         case _:
-            raise CorruptDataError(file, "it is not complete")
+            raise CorruptDataError(file, "the file is not complete")
 
 
 def _replay(file: Path, state: PersistedState) -> PersistedState:
@@ -222,7 +229,7 @@ def _replay(file: Path, state: PersistedState) -> PersistedState:
             case [int(number), str(resource), str(namespace), str(name), content] if number == version + 1:
                 key, version = StoredKey(resource, namespace, name), number
             case _:
-                raise CorruptDataError(file, f"the record after version {version} does not follow it")
+                raise CorruptDataError(file, f"the next record does not follow version {version}")
         match content:
             case str():
                 contents[key] = content.encode()
@@ -234,20 +241,26 @@ def _replay(file: Path, state: PersistedState) -> PersistedState:
 
 
 def _records(file: Path, *, allow_torn: bool) -> Iterator[Any]:
-    """Yield the records of `file`. With `allow_torn`, skip an incomplete last record. Raises: CorruptDataError."""
+    """Yield the records of `file`.
+
+    Args:
+        allow_torn: True to skip an incomplete last record.
+
+    Raises: CorruptDataError if the file is damaged.
+    """
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise CorruptDataError(file, f"cannot be read: {error.strerror}") from None
+        raise CorruptDataError(file, f"the file cannot be read: {error.strerror}") from None
     if not content.startswith(HEADER):
         if allow_torn and HEADER.startswith(content):
             return
-        raise CorruptDataError(file, "is not a file of a sandbox of this version")
+        raise CorruptDataError(file, "the file does not have the format of this version")
     lines = content[len(HEADER) :].split(b"\n")
     if lines[-1] and not allow_torn:
-        raise CorruptDataError(file, "it ends in the middle of a record")
+        raise CorruptDataError(file, "the file ends in the middle of a record")
     for number, line in enumerate(lines[:-1], start=2):
         checksum, _, text = line.partition(b" ")
         if checksum != b"%08x" % zlib.crc32(text):
-            raise CorruptDataError(file, f"line {number} is not as it was written")
+            raise CorruptDataError(file, f"line {number} does not match its checksum")
         yield orjson.loads(text)

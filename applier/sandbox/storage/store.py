@@ -1,9 +1,9 @@
 """Objects of a sandbox, and their recent history.
 
-Invariants: A `StoredObject` never changes, so readers and watchers share it. Every write takes the next number of a
-single counter. This number is the object's resourceVersion and the version of the event. The store does not interpret
-the content of objects, apart from a few fields of metadata. The cost of an operation depends neither on objects of
-other kinds nor on the watchers of other kinds.
+A `StoredObject` never changes, so readers and watchers share the object. Every write takes the next number of a single
+counter. This number is the object's resourceVersion and the version of the event. The store does not interpret the
+content of objects, apart from a few fields of metadata. The cost of an operation depends neither on objects of other
+kinds nor on the watchers of other kinds.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ from applier.cluster import Object
 from renderer.frozen import dataclass
 
 MAX_EVENTS, MAX_EVENT_BYTES = 4096, 16 * 1024 * 1024
-"""Limits for the history of a resource: the number of its events, and the bytes of their objects."""
+"""Limits for the history of a resource: the number of its events, and the size of their objects in bytes."""
 
 
 class StoredKey(NamedTuple):
-    """Key of an object. For all versions of a kind, `resource` is the plural with its group (`deployments.apps`)."""
+    """Key of an object."""
 
     resource: str
+    """Plural with its group, such as `deployments.apps`, for all versions of a kind."""
     namespace: str
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """Object at one resourceVersion, which never changes.
+    """Object at a resourceVersion, which never changes.
 
-    `content` is the JSON of the object without apiVersion and kind, with the metadata first. `labels`, `owner_uids` and
-    `is_deleting` repeat parts of `content`, so that selectors and the garbage collector need not parse `content`.
+    `labels`, `owner_uids` and `is_deleting` repeat parts of `content`, so that selectors and the garbage collector need
+    not parse the content.
     """
 
     key: StoredKey
     version: int
     uid: str
     content: bytes = field(repr=False)
+    """JSON of the object without apiVersion and kind, with the metadata first."""
     labels: Mapping[str, str]
     owner_uids: tuple[str, ...] = ()
     is_deleting: bool = False
@@ -56,27 +58,27 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
-    """Change of an object. `type` is ADDED, MODIFIED or DELETED.
-
-    For ADDED, `before` is None. For DELETED, `after` is the last state, with the version of the deletion.
-    """
+    """Change of an object."""
 
     version: int
     type: str
+    """ADDED, MODIFIED or DELETED."""
     before: StoredObject | None
+    """Object before the change. For ADDED, the value is None."""
     after: StoredObject
+    """Object after the change. For DELETED, the value is the last state, with the version of the deletion."""
 
 
 @dataclass(slots=True)
 class ResourceStore:
-    """Objects of one resource, in the order of namespace and name, and its recent events."""
+    """Objects of a resource, in the order of namespace and name, and the recent events of the resource."""
 
     objects: dict[tuple[str, str], StoredObject] = field(default_factory=dict)
     sorted_keys: list[tuple[str, str]] = field(default_factory=list)
     events: deque[StoreEvent] = field(default_factory=deque)
     event_bytes: int = 0
     compacted_version: int = 0
-    """Highest version whose events were dropped. A watch must start at this version or later."""
+    """Highest version of a dropped event. A watch must start at this version or later."""
     listeners: set[Callable[[], None]] = field(default_factory=set)
 
     def record(self, event: StoreEvent) -> None:
@@ -98,7 +100,7 @@ class ResourceStore:
         return reversed(list(takewhile(lambda event: event.version > version, reversed(self.events))))
 
     def sorted_objects(self, namespace: str = "") -> list[StoredObject]:
-        """Return the objects of `namespace` in order, or all objects if `namespace` is empty."""
+        """Return the objects of `namespace` in order. If `namespace` is empty, return all objects."""
         start = bisect_left(self.sorted_keys, (namespace, ""))
         # Names are ASCII without DEL, so no name sorts after DEL.
         end = bisect_left(self.sorted_keys, (namespace, "\x7f")) if namespace else len(self.sorted_keys)
@@ -108,8 +110,10 @@ class ResourceStore:
 class Store:
     """Objects of all resources, with indexes by uid and by owner.
 
-    `journal` receives every event before the event is visible. If `journal` raises an exception, the write raises the
-    same exception and changes nothing.
+    Args:
+        journal: function that receives every event before the event is visible. If the function raises an exception,
+            the
+            write raises the same exception and changes no object.
     """
 
     def __init__(self, journal: Callable[[StoreEvent], None] | None = None) -> None:
@@ -148,7 +152,10 @@ class Store:
         return list(self._dependents)
 
     def put(self, key: StoredKey, obj: Object) -> StoredObject:
-        """Store `obj` at `key` with the next resourceVersion. The store changes `obj` itself, not a copy."""
+        """Store `obj` at `key` with the next resourceVersion.
+
+        The store changes `obj` itself, not a copy.
+        """
         after = _build_stored_object(key, self.version + 1, obj)
         before = self.get(key)
         self._commit(StoreEvent(after.version, "MODIFIED" if before else "ADDED", before, after))
@@ -167,14 +174,20 @@ class Store:
         return after
 
     def replace_content(self, key: StoredKey, obj: Object) -> None:
-        """Replace the content of an object without an event. The resourceVersion of the object does not change."""
+        """Replace the content of an object without an event.
+
+        The resourceVersion of the object does not change.
+        """
         before = self.get(key)
         assert before is not None
         self._remove_from_indexes(before)
         self._add_to_indexes(_build_stored_object(key, before.version, obj))
 
     def restore(self, contents: Mapping[StoredKey, bytes], version: int) -> None:
-        """Fill an empty store with `contents` at `version`. A watch cannot start before `version`."""
+        """Fill an empty store with `contents` at `version`.
+
+        A watch cannot start before `version`.
+        """
         assert not self._resource_stores
         self.version = self._compacted_version = version
         for key in sorted(contents):
