@@ -125,9 +125,9 @@ class CauseRef:
     name: str
     reason: Reason
     since: datetime | None = None
-    """Time at which the contribution began, or None if the time is unknown."""
+    """Start of the contribution, or None if the time is unknown."""
     until: datetime | None = None
-    """Time at which the contribution ends, or None if the time is unknown."""
+    """End of the contribution, or None if the time is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Cause:
     object_key: ObjectKey | None = None
     """Object that a person has to inspect."""
     since: datetime | None = None
-    """Time at which the cause began, or None if the time is unknown."""
+    """Start of the cause, or None if the time is unknown."""
     until: datetime | None = None
     """Earliest time at which the wait can end, or None if the time is unknown."""
     blockers: tuple[str, ...] = ()

@@ -22,7 +22,7 @@ ClusterName = NewType("ClusterName", str)
 """Name of a cluster, made by `parse_cluster_name` or `context_name`. The separate type makes mypy reject plain text."""
 
 LOCAL_CLUSTER: Final = ClusterName("local")
-"""Name of the one cluster of a process without a fleet."""
+"""Name of the only cluster of a process without a fleet."""
 
 DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _CLUSTER_NAME_FORMAT: Final = re.compile(rf"({DNS_LABEL.pattern}#)?{DNS_LABEL.pattern}")
@@ -73,7 +73,7 @@ class Resource:
 
     group: str
     version: str
-    """Preferred version."""
+    """Version that the server prefers."""
     kind: str
     plural: str
     """Name of the kind in request paths."""
@@ -115,7 +115,7 @@ class ResourceAttributes:
     group: str
     resource: str
     namespace: str = ""
-    """Namespace of the permission. Empty for all namespaces and cluster-scoped objects."""
+    """Namespace of the permission, or an empty text for all namespaces and cluster-scoped objects."""
     subresource: str = ""
     verb: str = ""
 
@@ -137,7 +137,7 @@ class WatchTarget:
 
     kind: GroupKind
     namespace: str = ""
-    """Namespace of the objects. Empty for all namespaces."""
+    """Namespace of the objects, or an empty text for all namespaces."""
     selector: str = ""
     name: str = ""
 
@@ -240,7 +240,8 @@ class Cluster(Protocol):
     def watch(self, subject: WatchTarget) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
         """Yield the changes of the objects in `subject` from now on, without an end.
 
-        If the watch cannot continue without a gap, the iteration ends. Then the caller has to list the objects again.
+        If the watch cannot continue without a gap, the watch raises an exception. Then the caller has to list the
+        objects again.
 
         Raises: KindNotServed, Denied or Unavailable, at the start of the watch or during the iteration.
         """

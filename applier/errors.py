@@ -102,7 +102,7 @@ class Immutable(Invalid):
 
 
 class AdoptionWouldChange(ClusterError):
-    """Failure of an adoption that would change fields, where only an adoption without changes is allowed.
+    """Failure of an adoption that would change fields, although the author allows only an adoption without changes.
 
     The message names the fields.
     """

@@ -1,6 +1,6 @@
 """Token bucket for request rates. Pure: times are arguments, in seconds.
 
-The whole state of a bucket is the time at which it will be full.
+The whole state of a bucket is the time at which the bucket becomes full.
 
 Source: the virtual scheduling form of the generic cell rate algorithm (ITU-T I.371).
 """
@@ -41,5 +41,5 @@ class TokenBucket:
         return self.full_at - (self.rate.burst - 1) / self.rate.per_second - _ROUNDING_SECONDS
 
     def take(self, now: float) -> TokenBucket:
-        """Return the bucket after a token is taken at `now`, which must not be before `next_at`."""
+        """Return the bucket after a request takes a token at `now`, which must not be before `next_at`."""
         return replace(self, full_at=max(self.full_at, now) + 1 / self.rate.per_second)

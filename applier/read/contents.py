@@ -42,7 +42,8 @@ async def contents_of(
     if discovery.stale_groups:
         silent_groups = ", ".join(sorted(discovery.stale_groups))
         raise Unavailable(
-            f"{key}: its contents are not known: no answer from the API server of {silent_groups}; see its APIService"
+            f"{key}: the contents are unknown, because the API server of {silent_groups} does not answer; "
+            "check its APIService"
         )
     kinds = [
         kind for kind, resource in discovery.resources.items() if resource.namespaced and discovery.is_listable(kind)

@@ -66,9 +66,9 @@ def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
 async def find_unlabelled_members(cluster: Reader, observed: Observed, places: Places) -> UnlabelledMembers:
     """Return the members in `places` that have no label of an existing set.
 
-    The search does not list kinds again whose objects were all observed. If a found object is an instance, the search
-    continues in the places of its inventory. If a list fails, the search stores the ClusterError in `unread` of the
-    result.
+    If all objects of a kind were already observed, the search does not list the kind again. If a found object is an
+    instance, the search continues in the places of its inventory. If a list fails, the search stores the ClusterError
+    in `unread` of the result.
     """
     found = {ObjectKey.from_manifest(obj): obj for obj in await _find_relabelled(cluster, observed, places)}
     unread: dict[GroupKind, ClusterError] = {}

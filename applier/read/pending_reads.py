@@ -47,7 +47,7 @@ class _SilentKind:
     """Identity of the request."""
     request: asyncio.Future[Any]
     asked_at: float
-    """Time of the request, in seconds of the event loop."""
+    """Time of the request, in seconds of the event loop's clock."""
     message: str
     """Message of the error to raise until the answer arrives."""
     answer: asyncio.Future[Any] = field(init=False)
@@ -60,7 +60,7 @@ class PendingReads:
 
     cluster: Cluster
     waits_for_responses: Callable[[], bool] = lambda: True
-    """While the function returns true, each read waits for its answer."""
+    """Function that returns whether each read waits for its answer."""
     is_outdated: Callable[[GroupKind, float], bool] = lambda _kind, _since: False
     """Function that returns whether Levelgate wrote objects of a kind since a given second of the event loop. If the
     function returns true, the reader discards a late answer.
@@ -157,7 +157,7 @@ class PendingReads:
         A wait is too long in two cases:
 
         - The server has answered no request at all for the time of the timeout.
-        - The server has answered a request that was sent later, by more than the timeout.
+        - The server has answered a younger request, which started later than `task` by more than the timeout.
         """
         while not task.done():
             timeout_seconds = self._answer_timeout.seconds

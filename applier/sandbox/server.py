@@ -111,7 +111,9 @@ class Sandbox:
         except UnknownPathError as unknown:
             return unknown.response
         except (RecursionError, orjson.JSONEncodeError):
-            return bad_request("the object is nested too deeply, or has values that JSON cannot represent").response
+            return bad_request(
+                "the object is nested too deeply, or has values that JSON cannot represent: simplify it"
+            ).response
 
     async def answer(self, request: Request) -> Response:
         """Return the response of `handle`, as the asynchronous `RequestHandler` that endpoints expect."""
@@ -200,7 +202,7 @@ class Sandbox:
     def _unknown_resource(self, group: str) -> Refusal | UnknownPathError:
         """Return the refusal of a resource that `group` does not serve.
 
-        If `group` has no built-in kind, return a plain text. Otherwise return a Status.
+        If `group` has no built-in kind, the refusal is a plain text. Otherwise the refusal is a Status.
         """
         group_kinds = self.state.kinds.group_kinds(group)
         return UnknownPathError() if all(kind.is_custom for kind in group_kinds) else unknown_resource_refusal()

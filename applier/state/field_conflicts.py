@@ -1,8 +1,8 @@
 """Conflicts over fields that Git sets and another manager owns. Pure.
 
-Each such field is drift or an intent. An update by any client is drift, and so is a manual apply with kubectl. The
-apply of another manager is an intent, because the manager wants to keep the value. Replicas set through the subresource
-`scale` are also an intent. The owner of an intent is an autoscaler, or another tool that manages the field.
+A conflict is drift or an intent. An update by any client is drift, and so is a manual apply with kubectl. The apply of
+another manager is an intent, because the manager wants to keep the value. Replicas set through the subresource `scale`
+are also an intent. The owner of an intent is an autoscaler, or another tool that manages the field.
 """
 
 from __future__ import annotations

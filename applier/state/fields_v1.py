@@ -102,7 +102,7 @@ def _to_json(value: Any) -> str:
 def owned_at(fields: Fields | None, keys: tuple[str, ...]) -> Fields | None:
     """Return the part of `fields` that an entry owns at `keys`.
 
-    If the entry owns no field there, return None. If the entry owns the whole value, return an empty mapping.
+    If the entry owns no field at `keys`, return None. If the entry owns the whole value, return an empty mapping.
     """
     for key in keys:
         if not fields:

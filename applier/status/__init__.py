@@ -133,7 +133,7 @@ def has_pods(workload: Object) -> bool:
 
 
 def _generic_health(view: HealthView) -> HealthResult | None:
-    """Return the result of rules 1 to 3, which precede the rules of kinds, or None if no rule applies."""
+    """Return the result of rules 1 to 3 of kstatus, which precede the rules of kinds, or None if no rule applies."""
     deleted_at = view.value_at("metadata", "deletionTimestamp")
     if deleted_at:
         finalizers = ", ".join(view.value_at("metadata", "finalizers") or ())

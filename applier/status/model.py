@@ -1,4 +1,4 @@
-"""Values of health: the object as the rules read it, and the result of the rules."""
+"""Values of health rules: the object in the form that the rules read, and the result of a rule."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class WriteOptions:
     manager: str
     dry_run: bool
     field_validation: str
-    """Ignore, Strict or Warn."""
+    """Reaction to unknown or duplicate fields: Ignore, Strict or Warn."""
     force: bool
     """True if a server-side apply takes over fields of other managers."""
 
@@ -84,11 +84,13 @@ class DeleteOptions:
     """Preconditions, propagation policy and dry run of a deletion."""
 
     uid: str = ""
-    """Uid that the object must have. Empty if the client sent none."""
+    """Uid that the object must have, or an empty text for any uid."""
     version: str = ""
-    """resourceVersion that the object must have. Empty if the client sent none."""
+    """resourceVersion that the object must have, or an empty text for any version."""
     propagation: str = ""
-    """Background, Foreground or Orphan. If empty, the present finalizers of the object decide."""
+    """Policy for dependents: Background, Foreground or Orphan. If the policy is empty, the present finalizers of the
+    object decide.
+    """
     dry_run: bool = False
 
 
@@ -139,7 +141,7 @@ class ListOptions:
     """Options of a list or a watch."""
 
     version: int | None
-    """resourceVersion that the client sent, or None if the client sent none."""
+    """resourceVersion that the client sent, or None without a resourceVersion."""
     exact: bool
     limit: int
     """Maximum number of objects on a page, or 0 without a limit."""
@@ -147,7 +149,7 @@ class ListOptions:
     timeout_seconds: int
     """Seconds until the end of a watch, or 0 without a limit."""
     send_initial_events: bool | None
-    """True if a watch begins with the present objects. If None, `version` decides."""
+    """True if a watch begins with the present objects. If the value is None, `version` decides."""
     allow_bookmarks: bool
 
 

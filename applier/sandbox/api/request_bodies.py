@@ -95,7 +95,7 @@ def _check_type(kind: ServedKind, obj: Object, body: bytes) -> None:
 
     Objects of built-in kinds may omit both fields.
 
-    Raises: Refusal (400; 422 for a custom object of another kind).
+    Raises: Refusal (422 for a custom object of another kind, 400 for any other difference).
     """
     api_version, kind_name = obj.get("apiVersion"), obj.get("kind")
     if not kind.is_custom:

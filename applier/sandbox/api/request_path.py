@@ -23,9 +23,9 @@ class RequestPath:
     version: str
     plural: str
     namespace: str
-    """Namespace of the request. Empty for all namespaces and for a cluster-scoped object."""
+    """Namespace of the request, or an empty text for all namespaces or a cluster-scoped object."""
     name: str
-    """Name of the object. Empty for a collection."""
+    """Name of the object, or an empty text for a collection."""
     subresource: str
     query: Mapping[str, str]
 

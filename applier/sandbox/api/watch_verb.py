@@ -110,10 +110,10 @@ class _Cursor:
         self._representation = representation
 
     def take_initial_events(self, *, with_end_bookmark: bool) -> list[bytes]:
-        """Return an event ADDED for each present object.
+        """Return an event ADDED for each present object of the selection.
 
         Args:
-            with_end_bookmark: True to append a bookmark.
+            with_end_bookmark: True to append the bookmark that marks the end of the initial events.
         """
         self.position = self._state.store.version
         objects = self._resource_store.sorted_objects(self._namespace)

@@ -84,7 +84,7 @@ class WriteVerbs:
     """Implementation of the verbs create, update, patch, apply and scale on the objects of an `ApiState`.
 
     Args:
-        scale_kind: the kind Scale.
+        scale_kind: kind that the scale subresource reads and writes.
     """
 
     def __init__(self, state: ApiState, *, scale_kind: ServedKind) -> None:

@@ -210,7 +210,7 @@ class GarbageCollector:
 def _deletion_options(obj: Object) -> DeleteOptions:
     """Return the options for the deletion of the dependent `obj`.
 
-    The finalizers of `obj` decide the policy. Without such a finalizer, the policy is Background.
+    The finalizers of `obj` decide the policy. Without a finalizer of a policy, the policy is Background.
     """
     finalizers = obj["metadata"].get("finalizers") or ()
     if _ORPHAN_FINALIZER in finalizers:

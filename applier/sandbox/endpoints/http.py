@@ -92,7 +92,7 @@ async def set_cut(url: str, *, is_cut: bool) -> None:
         ):
             if response.status == 200:
                 return
-            detail = f"it answered with status {response.status}"
+            detail = f"it answers with status {response.status}"
     except (ClientError, TimeoutError):
         detail = "it does not answer"
     raise ConfigurationError(f"the sandbox at {url} cannot be cut off or healed: {detail}: start the sandbox again")
@@ -184,7 +184,10 @@ def _to_web_response(response: Response) -> web.Response:
 
 
 def _abort_connection(request: web.BaseRequest) -> web.Response:
-    """Close the connection of `request` without an answer. The returned response is never sent."""
+    """Close the connection of `request` without an answer.
+
+    The returned response never reaches the client.
+    """
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)

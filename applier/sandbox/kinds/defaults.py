@@ -281,7 +281,10 @@ def _set_namespace_label(obj: Object) -> None:
 
 
 def _copy_template_labels(obj: Object) -> None:
-    """Make a Job without labels share the map of labels of its template, so that later additions change both."""
+    """Make a Job without labels share the map of labels of its template.
+
+    Later additions then reach the Job and the template.
+    """
     if labels := obj["spec"]["template"]["metadata"].get("labels"):
         obj["metadata"].setdefault("labels", labels)
 

@@ -39,14 +39,14 @@ class GoField:
     """Field of a Go structure."""
 
     name: str
-    """Name in JSON. If empty, the structure has the fields of `go_type` inline in JSON."""
+    """Name in JSON. If the name is empty, the structure has the fields of `go_type` inline in JSON."""
     number: int
     """Field number of protobuf."""
     presence: str
     """Rule by which the server writes an empty value, defined in `renderer.builtin_kinds`."""
     go_type: GoType
     default: Any = None
-    """Scalar, or None without a default."""
+    """Default of the field, a scalar, or None without a default."""
 
 
 @dataclass(frozen=True)

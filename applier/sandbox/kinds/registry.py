@@ -70,8 +70,7 @@ class KindModel(Protocol):
 
         Args:
             merged: True if `obj` is the result of a server-side apply. The decoder keeps typed nulls of such an object,
-                so that
-                validation can report the nulls.
+                so that validation can report the nulls.
         """
 
     def default(self, obj: Object, live: Object | None) -> Object:

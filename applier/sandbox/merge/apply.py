@@ -100,8 +100,8 @@ def apply(live: Object | None, intent: Object, field_manager: FieldManager, *, f
     """Return `live` after an apply of `intent`, with `managedFields`.
 
     The apply removes a field if this manager applied the field before and omits it now, and no other manager owns the
-    field. If neither content nor ownership changes, the result equals `live`. A map or list that lost its last part may
-    be null. The caller sets defaults, prunes and validates the result before storing the result.
+    field. If neither content nor ownership changes, the result equals `live`. A map or list that loses its last part
+    may be null. The caller sets defaults, prunes and validates the result before storing the result.
 
     Args:
         live: stored object, or None if the apply creates the object.
@@ -171,8 +171,7 @@ def track_update(live: Object | None, new: Object, field_manager: FieldManager) 
     Args:
         live: stored object, or None at creation.
         new: object that a create, update or patch stores, with defaults and without pruned fields. The server makes its
-            own
-            changes to the status, the generation and addresses later.
+            own changes to the status, the generation and addresses later.
     """
     entries = _select_entries(live, new, field_manager)
     before = live if live is not None else _empty_object(new, field_manager)
@@ -289,8 +288,7 @@ def _prune_dropped_fields(
 
     If other owners have parts below an item or member, the item or member stays. The removal of an item or member also
     removes its parts without an owner. An empty list of keyed items counts as no field. So the function removes an
-    applied empty map if the map contains only such lists and parts without owners, even if `owner` applies the map
-    again.
+    applied map that contains only empty lists and parts without owners, even if `owner` applies the map again.
     """
     if not difference(last_entry.fields, entries[owner].fields) and not _has_empty_list(after):
         return after

@@ -18,7 +18,7 @@ ABSENT: Final[Any] = object()
 """Marker of an absent value. None represents a null."""
 
 Comparison = tuple[Fields, Fields]
-"""Added or changed fields, and removed fields."""
+"""Pair of the added or changed fields and the removed fields."""
 
 _NO_DIFFERENCE: Final[Comparison] = (EMPTY_SET, EMPTY_SET)
 
@@ -63,7 +63,7 @@ def _list_fields(items: MergeListType, value: list[Any]) -> Fields:
 def compare(type_: MergeType, left: Any, right: Any) -> Comparison:
     """Return the fields that `right` adds to or changes in `left`, and the fields that `right` removes.
 
-    If a side has no value, `left` or `right` is `ABSENT`.
+    A side without a value is `ABSENT`.
     """
     if left is right:
         return _NO_DIFFERENCE
@@ -87,7 +87,7 @@ def _compare_alike(type_: MergeType, left: Any, right: Any) -> Comparison:
 
 
 def _compare_unlike(type_: MergeType, left: Any, right: Any) -> Comparison:
-    """Compare values of different JSON types, where `type_` allows several types.
+    """Return the comparison of values of different JSON types, where `type_` allows several types.
 
     The parts of `left` count as removed, and the parts of `right` count as added. A value without parts counts as
     changed.
@@ -143,7 +143,10 @@ def _compare_lists(items: MergeListType, left: list[Any], right: list[Any]) -> C
 
 
 def _compare_items(element: MergeType, left: list[Any], right: list[Any]) -> Comparison:
-    """Compare the items of one key. Several items with the same key count as a single value."""
+    """Return the comparison of the items of a key.
+
+    Several items with the same key count as a single value.
+    """
     match len(left) > 1, len(right) > 1:
         case False, False:
             return compare(element, left[0] if left else ABSENT, right[0] if right else ABSENT)

@@ -17,7 +17,7 @@ from applier.sandbox.merge.path_elements import InvalidFieldsError, canonicalize
 from applier.sandbox.merge.types import MergeType
 
 Fields = dict[str, Any]
-"""Set of fields, in the form that the module docstring describes."""
+"""Set of fields, as a tree of dicts in the form of `fieldsV1`."""
 
 SELF: Final = "."
 EMPTY_SET: Final[Fields] = {}
@@ -57,7 +57,9 @@ def intersection(left: Fields, right: Fields) -> Fields:
 def difference(left: Fields, right: Fields, *, subtrees: bool = False) -> Fields:
     """Return the fields of `left` that are not in `right`.
 
-    If a field is in `right`, the parts of the field stay in the result, unless `subtrees` is set.
+    Args:
+        subtrees: True to remove a field of `right` with all parts of the field. Otherwise, the parts stay in the
+            result.
     """
     if not right:
         return left
@@ -76,7 +78,7 @@ def difference(left: Fields, right: Fields, *, subtrees: bool = False) -> Fields
 def with_declared_fields(fields: Fields, type_: MergeType | None) -> Fields:
     """Return `fields`, with the declared fields that have parts in `fields`.
 
-    Other sets contain only the parts of these declared fields.
+    Usually, a set contains the parts of a declared field, but not the field itself.
     """
     out: Fields = {}
     structure, items = (type_.map, type_.list) if type_ else (None, None)

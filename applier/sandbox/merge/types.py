@@ -242,11 +242,9 @@ def type_of_schema(schema: Schema, *, crd: bool, definitions: Mapping[str, Schem
 
     Args:
         crd: True if `schema` is the structural schema of a CustomResourceDefinition. The type then has the server's
-            types
-            for apiVersion, kind and metadata, at the root and in embedded resources.
+            types for apiVersion, kind and metadata, at the root and in embedded resources.
         definitions: targets of references in `schema`, by the last part of the reference. For a CRD, the targets
-            include
-            ObjectMeta.
+            include ObjectMeta.
     """
     type_ = _SchemaReader(definitions).type_of(_with_identity(schema) if crd else schema, preserves=False)
     return type_ if crd else replace(type_, is_built_in=True)

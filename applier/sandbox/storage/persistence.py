@@ -137,7 +137,7 @@ class DataDirectory:
             self._log.seek(offset)
             self._log.truncate()
             message = (
-                f"nothing was stored: the sandbox cannot write to {self._path}: {error.strerror}: "
+                f"the sandbox cannot write to {self._path}, and stored no object: {error.strerror}: "
                 "free disk space or restore write access"
             )
             raise Refusal(500, "InternalError", message) from None

@@ -112,8 +112,7 @@ class Store:
 
     Args:
         journal: function that receives every event before the event is visible. If the function raises an exception,
-            the
-            write raises the same exception and changes no object.
+            the write raises the same exception and changes no object.
     """
 
     def __init__(self, journal: Callable[[StoreEvent], None] | None = None) -> None:

@@ -50,7 +50,7 @@ async def test_while_an_api_server_is_silent_nobody_knows_what_is_in_a_namespace
     """I12: what cannot be read is never empty."""
     cluster = Silent()
     with pytest.raises(
-        Unavailable, match=r"its contents are not known: no answer from the API server of metrics\.k8s\.io"
+        Unavailable, match=r"the contents are unknown, because the API server of metrics\.k8s\.io does not answer"
     ):
         await contents_of(cluster, TEAM, Observed(await cluster.discover()))
 

@@ -224,7 +224,7 @@ def test_a_full_disk_refuses_writes_and_keeps_the_rest(path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
         signal.signal(signal.SIGXFSZ, handler)
     assert answer.status == 500
-    assert "nothing was stored" in orjson.loads(answer.body)["message"]
+    assert "stored no object" in orjson.loads(answer.body)["message"]
     assert (contents(directory.store), directory.store.version) == (before, version)
     ask(sandbox, "POST", CONFIGS, {"metadata": {"name": "later"}})
     kill(directory)
