@@ -1,4 +1,4 @@
-"""Waiting times: after repeated failures, for answers, and until a time of day."""
+"""Waits: after repeated failures, for answers, and until a given time."""
 
 from __future__ import annotations
 

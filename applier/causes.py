@@ -82,7 +82,7 @@ class Reason(StrEnum):
     def is_hold(self) -> bool:
         """Return whether only gates, people and windows prevent progress.
 
-        For such a reason, no request has failed, and no change is in flight.
+        A hold means that no request has failed, and that no change is in flight.
         """
         return self.is_missing_permission or self in {
             Reason.SUSPENDED,

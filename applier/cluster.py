@@ -166,7 +166,8 @@ class Cluster(Protocol):
     async def discover(self, *, refresh: bool = False) -> Discovery:
         """Return the kinds that the cluster serves.
 
-        The adapter caches the kinds until a call with `refresh`, or until a request raises KindNotServed.
+        With `refresh`, or after a request has raised KindNotServed, the adapter asks the server. Otherwise the adapter
+        returns cached kinds.
         """
 
     async def get(self, key: ObjectKey, *, metadata_only: bool = False) -> Object | None:
@@ -206,9 +207,12 @@ class Cluster(Protocol):
     async def delete(
         self, key: ObjectKey, *, uid: str, resource_version: str | None, propagation: str = "Background"
     ) -> None:
-        """Delete the object `key` with this `uid`, and with this `resource_version` if a version is given.
+        """Delete the object `key`. If the object is absent, do nothing.
 
-        If the object is absent, do nothing.
+        Args:
+            uid: uid that the object must have.
+            resource_version: version that the object must have, or None for any version.
+            propagation: policy for dependents of the object.
 
         Raises: StaleWrite if the uid or version differs.
         """

@@ -95,7 +95,7 @@ class Invalid(ClusterError):
 
 
 class Immutable(Invalid):
-    """Failure of a change of fields that cannot change while the object exists.
+    """Failure of a change of immutable fields.
 
     Only a new object can have other values in these fields.
     """
@@ -122,7 +122,7 @@ class Denied(ClusterError):
 class NamespaceTerminating(ClusterError):
     """Refusal of a write into a terminating namespace.
 
-    The caller does not report a failure, and waits until the namespace is gone.
+    The caller reports no failure, and waits for the end of the namespace.
     """
 
 

@@ -19,7 +19,7 @@ _ROUNDING_SECONDS: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Limit of the request rate."""
+    """Limit of a request rate: the long-term rate, and the size of a burst."""
 
     per_second: float
     """Long-term rate, in requests per second, above 0."""

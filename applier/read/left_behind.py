@@ -55,8 +55,8 @@ def merge_places(scopes: Iterable[tuple[ObjectKey, Scope]]) -> dict[GroupKind, f
 def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
     """Return whether Levelgate wrote `obj` as a member, and the object is in none of `known_sets` now.
 
-    An object that a person asked Levelgate to keep does not count, whatever the record contains. A terminating object
-    counts only if it waits for the finalizer of Levelgate.
+    An object that a person asked Levelgate to keep does not count, whatever the record contains. If a terminating
+    object does not wait for the finalizer of Levelgate, the object does not count.
     """
     is_kept = "disabled" in {annotation(obj, name) for name in (well_known.PRUNE, well_known.RECONCILE)}
     goes = is_terminating(obj) and not has_own_finalizer(obj)
@@ -66,7 +66,7 @@ def is_unlabelled_member(obj: Object, known_sets: Collection[str]) -> bool:
 async def find_unlabelled_members(cluster: Reader, observed: Observed, places: Places) -> UnlabelledMembers:
     """Return the members in `places` that have no label of an existing set.
 
-    If all objects of a kind were already observed, the search does not list the kind again. If a found object is an
+    If the caller has observed all objects of a kind, the search does not list the kind again. If a found object is an
     instance, the search continues in the places of its inventory. If a list fails, the search stores the ClusterError
     in `unread` of the result.
     """

@@ -1,8 +1,8 @@
 """Watches of the API server, one for each wanted target, which report when a new read is worthwhile.
 
-A watch event is only a hint. Every decision is based on a consistent read (`applier.state.observed`), never on the
-content of an event. So a broken watch loses no information. The process restarts the watch, and the restart is also a
-hint.
+A watch event is only a hint. Levelgate bases every decision on a consistent read (`applier.state.observed`), never on
+the content of an event. So a broken watch loses no information. The process restarts the watch, and the restart is also
+a hint.
 """
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ class Watches:
     async def set_targets(self, subjects: Collection[WatchTarget], served_kinds: Container[GroupKind]) -> None:
         """Watch exactly the targets in `subjects`: start missing watches, and stop all others.
 
-        If a watch waits because the server did not serve its kind, and the kind is now in `served_kinds`, start the
-        watch at once.
+        If a watch waits for its kind, and the kind is now in `served_kinds`, start the watch at once.
         """
         await self._stop(self._tasks.keys() - set(subjects))
         for subject in sorted(set(subjects) - self._tasks.keys()):

@@ -215,8 +215,8 @@ def _at_place(value: Any, place: Any) -> Any:
 def is_fully_owned(live: Object, intent: Object, manager: str) -> bool:
     """Return whether `manager` visibly owns every field of `intent`, down through maps to scalars.
 
-    This fast test covers the common case. If the test returns False, `compare_ownership` may still find that no field
-    is lost.
+    The function is a fast test for the common case. If the function returns False, `compare_ownership` may still find
+    that no field is lost.
     """
     our_entry = apply_entry(live, manager)
     return our_entry is not None and _owns_all(our_entry.get("fieldsV1") or _NOTHING, _intent_content(intent))
@@ -337,10 +337,10 @@ def _is_substantial(value: Any) -> bool:
 def _is_lost(difference: _FieldDifference, live: Object | None, others: Sequence[_Owned]) -> bool:
     """Return whether the part of `difference` is lost.
 
-    If Levelgate owns an atomic map or list, all parts seem to be lost. The value is not lost if it exists and no other
-    manager owns a part of the value. For an empty list of keyed items the server records no owner, and often stores no
-    list. Items that other managers add to this list belong to those managers. So the list is lost only to a manager
-    that owns the whole list.
+    If Levelgate owns an atomic map or list, all parts seem to be lost. If the value exists and no other manager owns a
+    part of the value, the value is not lost. For an empty list of keyed items the server records no owner, and often
+    stores no list. Items that other managers add to this list belong to those managers. So the list is lost only to a
+    manager that owns the whole list.
 
     Args:
         live: live object, or None if the live object has another version than the entry. Without a live object, only

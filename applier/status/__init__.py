@@ -1,7 +1,7 @@
 """Health of a live object by the rules of kstatus (sigs.k8s.io/cli-utils), with some exceptions. Pure.
 
-`health` returns whether an object works. `is_ready_by_existence` returns whether dependents may start if the object has
-no `readyWhen`. Both results are valid only if `is_fresh` is true.
+`health` returns whether an object works. For an object without `readyWhen`, `is_ready_by_existence` returns whether
+dependents may start. If `is_fresh` is false, both results are invalid.
 
 Exceptions from the rules of kstatus: a running Job is InProgress until the Job completes. A failed Pod without a
 controller is Failed. Further exceptions are claims that bind on first use, custom resources without status, and
@@ -80,8 +80,8 @@ def health(
 def is_fresh(obj: Object) -> bool:
     """Return whether the controller of `obj` has seen the present spec (API conventions, `observedGeneration`).
 
-    As long as the result is False, the status describes an older spec. A kind that does not publish the field counts as
-    fresh, unless `OBSERVING_KINDS` contains the kind.
+    As long as the result is False, the status describes an older spec. An object without the field counts as fresh,
+    except for the kinds in `OBSERVING_KINDS`.
     """
     if (generation := obj["metadata"].get("generation")) is None:
         return True

@@ -216,7 +216,11 @@ def _always_current(view: HealthView) -> HealthResult:
 
 def _claim_health(view: HealthView) -> HealthResult:
     phase = view.value_at("status", "phase")
-    return current_result("bound") if phase == "Bound" else progress_result(f"phase {phase or 'not set'}, wants Bound")
+    return (
+        current_result("bound")
+        if phase == "Bound"
+        else progress_result(f"the phase is {phase or 'not set'}, not Bound")
+    )
 
 
 def _service_health(view: HealthView) -> HealthResult:

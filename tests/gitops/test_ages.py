@@ -156,7 +156,7 @@ def test_a_claim_that_binds_on_first_use_is_healthy_until_it_is_used(fleet: Link
     for _ in range(3):
         fleet.step()
     rows = {row["node"]: row["message"] for row in fleet.status("a")["levelgate"]["blocked"]}
-    assert rows["claim"] == "phase Pending, wants Bound"
+    assert rows["claim"] == "the phase is Pending, not Bound"
     for name in fleet.names:
         path = f"/api/v1/namespaces/default/persistentvolumeclaims/{name}/status"
         fleet.request("PATCH", path, {"status": {"phase": "Bound"}}, "application/merge-patch+json")

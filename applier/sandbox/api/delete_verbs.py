@@ -1,8 +1,8 @@
 """Verbs delete (a single object) and deletecollection (all selected objects).
 
-An object with finalizers stays, marked with deletionTimestamp, until a client removes the last finalizer. The
-propagation policies Foreground and Orphan become finalizers of the object, which the garbage collector processes. A
-Namespace also stays while its spec has finalizers.
+An object with finalizers stays, marked with deletionTimestamp. When a client removes the last finalizer, the server
+removes the object. The propagation policies Foreground and Orphan become finalizers of the object, which the garbage
+collector processes. As long as the spec of a Namespace has finalizers, the Namespace also stays.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def decode_content(kind: ServedKind, obj: Object, *, merged: bool = False) -> De
 def find_duplicate_fields(body: bytes, obj: Object) -> list[str]:
     """Return a message for each field that a JSON object in `body` has twice.
 
-    The slow parser runs only if `body` and `obj` have different numbers of fields.
+    If `body` and `obj` have equal numbers of fields, the function skips the slow parser.
 
     Args:
         obj: parsed `body`.
@@ -225,7 +225,7 @@ def check_identity(metadata: Object, request_path: RequestPath, *, name: str) ->
 def parse_patch(kind: ServedKind, content_type: str, body: bytes) -> Callable[[Object], Any]:
     """Return the function that applies the patch in `body` to an object.
 
-    The returned function raises PatchError if the object does not accept the patch.
+    If the object does not accept the patch, the returned function raises PatchError.
 
     Raises: Refusal (400 for a malformed patch, 413 for too many operations, 415 if `kind` does not accept
     `content_type`).

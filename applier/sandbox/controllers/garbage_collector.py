@@ -91,7 +91,7 @@ class GarbageCollector:
     # ---- owners and dependents
 
     def _collect(self, kind: ServedKind, stored: StoredObject) -> None:
-        """Delete the dependent `stored` if all its owners are gone.
+        """If all owners of the dependent `stored` are gone, delete the dependent.
 
         If `stored` still has a live owner, only remove the references to absent owners.
         """
@@ -172,7 +172,7 @@ class GarbageCollector:
     # ---- namespaces and definitions
 
     def _empty_namespace(self, stored: StoredObject) -> None:
-        """Delete every object in a Namespace, or finish the Namespace if no object is left.
+        """Delete every object in a Namespace. If no object is left, finish the Namespace.
 
         If the metadata of the empty Namespace has no finalizers, remove the Namespace. Otherwise remove the finalizers
         of its spec.

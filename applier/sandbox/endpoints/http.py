@@ -80,7 +80,7 @@ def write_kubeconfig(file: Path, url: str, *others: str) -> None:
 
 
 async def set_cut(url: str, *, is_cut: bool) -> None:
-    """Cut off the sandbox at `url` if `is_cut` is true, or otherwise heal the cut.
+    """If `is_cut` is true, cut off the sandbox at `url`. Otherwise heal the cut.
 
     Raises: ConfigurationError if the sandbox cannot be reached, or has no switch.
     """

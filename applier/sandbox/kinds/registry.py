@@ -1,7 +1,8 @@
 """Registry of served kinds, each with a model of its content.
 
-The registry always contains the built-in kinds. The registry contains a custom kind while its CustomResourceDefinition
-is established. A `KindModel` contains the differences between built-in and custom kinds: types, defaults, rules.
+The registry always contains the built-in kinds. As long as a CustomResourceDefinition is established, the registry also
+contains the custom kind. A `KindModel` contains the differences between built-in and custom kinds: types, defaults,
+rules.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 def apply(live: Object | None, intent: Object, field_manager: FieldManager, *, force: bool = False) -> Object:
     """Return `live` after an apply of `intent`, with `managedFields`.
 
-    The apply removes a field if this manager applied the field before and omits it now, and no other manager owns the
+    If this manager applied a field before and omits it now, and no other manager owns the field, the apply removes the
     field. If neither content nor ownership changes, the result equals `live`. A map or list that loses its last part
     may be null. The caller sets defaults, prunes and validates the result before storing the result.
 
@@ -288,7 +288,7 @@ def _prune_dropped_fields(
 
     If other owners have parts below an item or member, the item or member stays. The removal of an item or member also
     removes its parts without an owner. An empty list of keyed items counts as no field. So the function removes an
-    applied map that contains only empty lists and parts without owners, even if `owner` applies the map again.
+    applied map that contains only empty keyed lists and parts without owners, even if `owner` applies the map again.
     """
     if not difference(last_entry.fields, entries[owner].fields) and not _has_empty_list(after):
         return after

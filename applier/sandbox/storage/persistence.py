@@ -79,7 +79,7 @@ class DataDirectory:
             lock = (path / "lock").open("ab")
         except OSError as error:
             raise ConfigurationError(
-                f"{path}: cannot be used for the sandbox: {error.strerror}: choose another directory with --data"
+                f"{path} cannot be used for the sandbox: {error.strerror}: choose another directory with --data"
             ) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,9 +1,9 @@
 """Objects of a sandbox, and their recent history.
 
 A `StoredObject` never changes, so readers and watchers share the object. Every write takes the next number of a single
-counter. This number is the object's resourceVersion and the version of the event. The store does not interpret the
-content of objects, apart from a few fields of metadata. The cost of an operation depends neither on objects of other
-kinds nor on the watchers of other kinds.
+counter as the resourceVersion of the object and the version of the event. The store does not interpret the content of
+objects, apart from a few fields of metadata. The cost of an operation depends neither on objects of other kinds nor on
+the watchers of other kinds.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StoreEvent:
 
     version: int
     type: str
-    """ADDED, MODIFIED or DELETED."""
+    """Type of the change: ADDED, MODIFIED or DELETED."""
     before: StoredObject | None
     """Object before the change. For ADDED, the value is None."""
     after: StoredObject
