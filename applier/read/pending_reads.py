@@ -196,7 +196,7 @@ class PendingReads:
     def _on_background_answer(self, kind: GroupKind, answer: asyncio.Future[Any]) -> None:
         if answer.cancelled():
             return
-        answer.exception()  # asyncio thereby regards the exception as retrieved, and the next reader gets it
+        answer.exception()  # then asyncio logs no unretrieved exception; the next reader gets it
         self.on_answering_again(kind)
 
 

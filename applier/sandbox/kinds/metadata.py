@@ -75,7 +75,7 @@ def read_metadata(metadata: Any) -> tuple[Object, list[str], str]:
     known_metadata = {
         name: value
         for name, value in known_metadata.items()
-        if (value or name in _KEPT_WHEN_EMPTY) and name != "selfLink"  # Kubernetes drops it since 1.24
+        if (value or name in _KEPT_WHEN_EMPTY) and name != "selfLink"  # Kubernetes has dropped it since 1.24
     }
     if owners := known_metadata.get("ownerReferences"):
         for index, owner in enumerate(owners):

@@ -74,7 +74,7 @@ def value_key(value: Any) -> str:
     """Return the key of a list item whose value identifies the item.
 
     Args:
-        value: item, a scalar.
+        value: scalar item.
     """
     return f"v:{_format_scalar(value)}"
 
