@@ -1,6 +1,6 @@
-"""Entry point of the command, also of `python -m gitops`.
+"""Entry point of the command `levelgate`, also of `python -m gitops`.
 
-An interrupt while modules are still being imported ends the process without a traceback.
+If an interrupt arrives while Python imports modules, the process ends without a traceback.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import signal
 
 
 def main() -> None:
-    """Run `gitops.cli.main`. If interrupted before `gitops.cli.main` starts, exit with 130 and without a message.
+    """Run `gitops.cli.main`.
 
-    A background job that ignores interrupts continues to ignore them.
+    If an interrupt arrives before `gitops.cli.main` starts, the process exits with code 130 and without a message. A
+    background job that ignores interrupts continues to ignore them.
     """
     previous_handler = signal.getsignal(signal.SIGINT)
     if previous_handler is signal.default_int_handler:

@@ -1,4 +1,4 @@
-"""Time as a dependency: a reconciliation reads `now` once, and tests provide a clock of their own."""
+"""Time as a dependency: a reconciliation reads the time once, and tests provide their own clock."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time that reconciliations read: the time of the machine, of a test, or of a simulation."""
+    """Clock that reconciliations read: the clock of the machine, of a test, or of a simulation."""
 
     def now(self) -> datetime:
-        """Return the current time in UTC, with a zone."""
+        """Return the current time in UTC, as a `datetime` with a zone."""
 
     async def sleep(self, seconds: float) -> None:
-        """Suspend the task for `seconds`."""
+        """Suspend the current task for `seconds`."""
 
 
 class SystemClock:
@@ -29,7 +29,10 @@ class SystemClock:
 
 
 async def wait_for_any(*awaited: Coroutine[None, None, object]) -> None:
-    """Run all of `awaited` until the first ends, and cancel the rest. Raises: the exception of the first."""
+    """Run the coroutines `awaited` until the first ends, and cancel the others.
+
+    Raises: the exception of the first coroutine, if it fails.
+    """
     tasks = [asyncio.ensure_future(coroutine) for coroutine in awaited]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -41,7 +44,10 @@ async def wait_for_any(*awaited: Coroutine[None, None, object]) -> None:
 
 
 async def run_together(*awaited: Coroutine[None, None, object]) -> None:
-    """Run all of `awaited` until all have ended. If one fails, cancel the rest. Raises: the first exception."""
+    """Run the coroutines `awaited` until all end. If a coroutine fails, cancel the others.
+
+    Raises: the first exception.
+    """
     tasks = [asyncio.ensure_future(coroutine) for coroutine in awaited]
     try:
         await asyncio.gather(*tasks)

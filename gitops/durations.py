@@ -8,28 +8,28 @@ from typing import Final
 
 _PART: Final = re.compile(r"([0-9]{1,9})(ms|[smhd])")
 MAX_DURATION: Final = timedelta(days=36_525)
-"""A hundred years: a time that far from now is still in the range of `datetime`."""
+"""A hundred years, so that the current time plus a duration stays in the range of `datetime`."""
 _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_duration(text: str, *, maximum: timedelta = MAX_DURATION) -> timedelta:
-    """Return the duration that `90s`, `30m`, `1h30m` or `2d` (48 hours) stands for.
+    """Return the duration in a text such as `90s`, `30m`, `1h30m` or `2d` (48 hours).
 
-    Raises: ValueError, whose text describes a valid duration.
+    Raises: ValueError if `text` is not a duration, or longer than `maximum`. The message describes a valid duration.
     """
     parts = _PART.findall(text)
     if not parts or "".join(map("".join, parts)) != text:
         raise ValueError(f"{text!r} is not a duration; write for example 90s, 30m, 1h30m or 2d")
     seconds = sum(int(number) * _UNITS[unit] for number, unit in parts)
     if seconds > maximum.total_seconds():
-        raise ValueError(f"{text!r} is longer than {maximum.days}d, the longest valid duration")
+        raise ValueError(f"{text!r} is longer than {maximum.days}d; write a shorter duration")
     return timedelta(seconds=seconds)
 
 
 def format_duration(duration: timedelta) -> str:
     """Return text such as `52s`, `1h30m` or `2d4h`, which `parse_duration` reads.
 
-    Below a second, return text such as `300ms`. For a negative duration, return text such as `-2m`.
+    For a duration below a second, return text such as `300ms`. For a negative duration, return text such as `-2m`.
     """
     if duration < timedelta():
         return f"-{format_duration(-duration)}"

@@ -1,18 +1,21 @@
-"""Errors of Levelgate's side of Git, time and people.
+"""Errors of sources, records and other parts of the package `gitops`.
 
 Invariant: the text of an error contains the event, the place, the reason and advice. The text never contains a
-credential, a command line or a traceback. The caller handles each subclass differently.
+credential, a command line or a traceback. Callers handle each subclass differently.
 """
 
 from __future__ import annotations
 
 
 class GitopsError(Exception):
-    """Base of all errors of this package."""
+    """Base class of all errors of the package `gitops`."""
 
 
 class SourceError(GitopsError):
-    """A source cannot be read. The last accepted commit stays in force: "cannot read" is never "empty"."""
+    """Error of a source that Levelgate cannot read.
+
+    The last accepted commit stays in force, because an unreadable source is not an empty source.
+    """
 
     def __init__(self, where: str, message: str, *, advice: str = "") -> None:
         self.where = where
@@ -22,7 +25,7 @@ class SourceError(GitopsError):
 
 
 class RefusedUrl(SourceError):
-    """Rejection of a URL, ref or path. A retry does not help: a person has to change the configuration."""
+    """Rejection of a URL, ref or path. A retry does not help: a person must change the configuration."""
 
 
 class RefusedContent(SourceError):
@@ -33,35 +36,38 @@ class Unreachable(SourceError):
     """Missing answer of a server, or a broken connection. A later retry may help."""
 
     retry_after: float | None = None
-    """Seconds to wait before a retry, or None if the server named no time."""
+    """Seconds to wait before a retry, or None if the server names no time."""
 
 
 class Throttled(Unreachable):
-    """The server limits the rate of requests."""
+    """Rejection of a request by a server that limits the rate of requests."""
 
 
 class Unauthorized(SourceError):
-    """The server refused access, or failed the check of its identity.
+    """Denial of access by a server, or a failed check of the server's identity.
 
-    A person has to change a credential or permission.
+    A person must change a credential or a permission.
     """
 
 
 class RevisionNotFound(SourceError):
-    """The branch, tag or commit does not exist on the server. It may appear later."""
+    """Error of a branch, tag or commit that does not exist on the server. A later push may create it."""
 
 
 class DamagedCache(SourceError):
-    """The local copy is damaged, and could not be replaced yet. No data from it was used."""
+    """Damaged local copy that Levelgate cannot replace yet. Levelgate uses no data from the damaged copy."""
 
 
 class CacheUnavailable(SourceError):
-    """The cache directory cannot be written, or another process holds its lock. Data read earlier stays valid."""
+    """Cache directory that Levelgate cannot write, or whose lock another process holds.
+
+    Data that Levelgate read earlier stays valid.
+    """
 
 
 class Stopped(SourceError):
-    """The process is stopping, so a request to a server was abandoned."""
+    """Abandonment of a request to a server, because the process is stopping."""
 
 
 class NewerRecords(GitopsError):
-    """A later version of Levelgate has written records to the cluster that this version cannot read."""
+    """Error of records in the cluster that a later version of Levelgate writes, and this version cannot read."""

@@ -1,8 +1,8 @@
 """External facts: HTTP answers that gates read, as in `external("error-budget")`.
 
-Facts are requested independently of reconciliations, which read the last answer. An answer counts until it is older
-than `max_age` of its fact. A fact without an answer that counts is unknown, and closes the gates that need the fact.
-Only URLs of the configuration are requested.
+Levelgate requests facts independently of reconciliations. A reconciliation reads the last answer of each fact. An
+answer counts until it is older than `max_age` of its fact. A fact without an answer that counts is unknown, and closes
+the gates that need the fact. Levelgate requests only URLs of the configuration.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FactUnavailable(GitopsError):
 
 @dataclass(frozen=True, slots=True)
 class ExternalFactSource:
-    """A fact as configured. The fact is true if a GET of `url` answers 200 with the text `expect`."""
+    """Fact as configured. If a GET of `url` answers status 200 with the text `expect`, the fact is true."""
 
     name: str
     url: str
@@ -38,7 +38,7 @@ class ExternalFactSource:
     max_age: timedelta
     """Time for which an answer counts."""
     timeout: timedelta = timedelta(seconds=10)
-    """Time after which a request has failed."""
+    """Time after which a request without an answer fails."""
 
     @property
     def interval(self) -> timedelta:
@@ -57,7 +57,7 @@ class _FactAnswer:
 
 @dataclass
 class ExternalFactPoller:
-    """The configured facts and their last answers."""
+    """Store of the configured facts and their last answers."""
 
     clock: Clock
     declared: Mapping[str, ExternalFactSource] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class ExternalFactPoller:
         self.declared = declared
 
     def facts(self, now: datetime) -> Mapping[str, ExternalFact]:
-        """Return all configured facts by name, each as it is known at `now`."""
+        """Return all configured facts by name, with their values at `now`."""
         return {
             name: _evaluate_answer(self._answers.get(name, _FactAnswer()), external.max_age, now)
             for name, external in self.declared.items()
@@ -97,9 +97,10 @@ class ExternalFactPoller:
 
 
 def _evaluate_answer(answer: _FactAnswer, max_age: timedelta, now: datetime) -> ExternalFact:
-    """Return the fact at `now`. It is unknown if the answer is older than `max_age`, or later than `now`.
+    """Return the fact at `now`.
 
-    An answer is later than `now` if the clock was set back.
+    If the answer is more than `max_age` older or later than `now`, the fact is unknown. After a clock moves back, an
+    answer can be later than `now`.
     """
     if answer.asked_at is None:
         return ExternalFact(None, answer.error)
@@ -111,7 +112,7 @@ def _evaluate_answer(answer: _FactAnswer, max_age: timedelta, now: datetime) -> 
 
 
 async def request_fact(external: ExternalFactSource) -> bool:
-    """Return whether the fact is true, by one GET without redirects. Raises: FactUnavailable."""
+    """Request the fact with a GET that follows no redirects, and return whether it is true. Raises: FactUnavailable."""
     import aiohttp
 
     try:

@@ -1,7 +1,7 @@
-"""Timed stages of the work: a reconciliation, its parts, and requests to Git servers.
+"""Timed stages of the work: reconciliations, their parts, and requests to Git servers.
 
-A caller writes `with stage("render"):` and knows neither metrics nor traces. A stage sees the exception that leaves
-its block.
+A caller writes `with stage("render"):` and knows neither metrics nor traces. If an exception leaves the block, the
+stage receives the exception.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Stage(Protocol):
     """Function that opens a stage, to measure or to trace it."""
 
     def __call__(self, name: str, /, **about: str) -> AbstractContextManager[None]:
-        """Return the context of the stage `name`, one of `STAGES`. `about` has the subject, such as the source."""
+        """Return the context of the stage `name`, one of `STAGES`. Args: `about` is the subject, such as the source."""
 
 
 def no_stage(_name: str, /, **_about: str) -> AbstractContextManager[None]:
@@ -31,7 +31,7 @@ def no_stage(_name: str, /, **_about: str) -> AbstractContextManager[None]:
 
 
 def combine(*everyone: Stage) -> Stage:
-    """Return a stage that opens a stage of each of `everyone`, in this order."""
+    """Return a stage that opens a stage of each member of `everyone`, in the given order."""
 
     @contextmanager
     def stage(name: str, /, **about: str) -> Iterator[None]:

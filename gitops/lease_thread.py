@@ -3,8 +3,8 @@
 A reconciliation of thousands of instances may block the event loop for longer than a Lease lasts. Python still
 runs other threads every few milliseconds during that time.
 
-An event loop that does not turn for a minute (`gitops.loop_watch`) counts as hung. Then its Lease is not renewed, and
-its probes do not answer.
+If an event loop does not turn for a minute (`gitops.loop_watch`), the loop counts as hung. Then the thread does not
+renew the Lease, and the probes do not answer.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ T = TypeVar("T")
 class LeaseThread:
     """Thread with an event loop that renews all Leases of a process.
 
-    Use it with `async with`, in the working event loop. `is_turning` returns whether the working loop still turns.
+    Use the thread with `async with`, in the working event loop.
     """
 
     is_turning: Callable[[], bool]
+    """Function that returns whether the working event loop still turns."""
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _closing: asyncio.Event = field(init=False)
     _thread: Thread = field(init=False)
@@ -62,19 +63,21 @@ class LeaseThread:
 
 @dataclass
 class ThreadLeadership:
-    """A `Leadership` whose requests are made in a thread, over the connection that `connect` opens there.
+    """A `Leadership` that sends its requests from a `LeaseThread`.
 
-    Use it with `async with`, which raises the errors of `connect`. `elapsed` is a monotonic clock in seconds.
-    `ended_epoch` is as in `Leadership`.
+    Use the object with `async with`, which raises the errors of `connect`.
     """
 
     thread: LeaseThread
     connect: Callable[[], AbstractAsyncContextManager[Cluster]]
+    """Function that opens the connection to the cluster. The function runs in the thread."""
     identity: str
     clock: Clock
     times: LeaseTimes
     elapsed: Callable[[], float] = time.monotonic
+    """Monotonic clock in seconds."""
     ended_epoch: int = 0
+    """Value for the field `ended_epoch` of `Leadership`."""
     _leadership: Leadership = field(init=False)
     _connection: AbstractAsyncContextManager[Cluster] = field(init=False)
 
@@ -98,7 +101,7 @@ class ThreadLeadership:
         await self.thread.run(self._leadership.acquire(on_wait_there, patient=patient))
 
     async def hold(self) -> NoReturn:
-        """Renew the Lease until renewals fail for too long, or the working event loop hangs. Raises: NotLeading."""
+        """Renew the Lease until renewals fail for too long or the working event loop hangs. Raises: NotLeading."""
         await self.thread.run(self._leadership.hold(self.thread.is_turning))
 
     async def outdo(self, epoch: int) -> None:

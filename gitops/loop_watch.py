@@ -1,6 +1,6 @@
 """Measurement of how long one task blocks the event loop, and in which stage of the work.
 
-While a task computes, no other task runs: watches, probes and responses of the API server wait. To measure this, a
+While a task computes, no other task runs: watches, probes and responses of the API server wait. To measure the wait, a
 task sleeps for a short time and records how late it wakes up.
 """
 
@@ -21,10 +21,10 @@ HUNG_SECONDS: Final = 60.0
 """Seconds without a turn after which the event loop counts as hung."""
 
 WARNING_SECONDS: Final = 1.0
-"""Seconds of blocked time from which on a warning is due."""
+"""Seconds for which a task must block the event loop to cause a warning."""
 
 TURN_SECONDS: Final = 0.05
-"""Seconds between two measurements. A shorter block is not seen."""
+"""Seconds between two measurements. The watch does not see a shorter block."""
 
 _MAX_ENDED_STAGES: Final = 200
 
@@ -38,18 +38,18 @@ class _Stage:
     end: float = inf
 
     def overlap_seconds(self, begin: float, end: float) -> float:
-        """Return for how many seconds the stage lasted between `begin` and `end`."""
+        """Return the seconds of the stage between `begin` and `end`."""
         return max(0.0, min(self.end, end) - max(self.begin, begin))
 
 
 @dataclass
 class LoopWatch:
-    """Watch of the event loop in which it is entered with `async with`."""
+    """Watch of the running event loop for the duration of an `async with` block."""
 
     on_hold: Callable[[float, str], None]
-    """Receiver of each time of `WARNING_SECONDS` or more for which the loop was blocked, as (seconds, stage).
+    """Receiver of each block of the loop for `WARNING_SECONDS` or more, as (seconds, stage).
 
-    The stage is empty if the time belongs to no stage.
+    If the block belongs to no stage, the stage is an empty string.
     """
     elapsed: Callable[[], float] = time.monotonic
     """Monotonic clock in seconds."""
@@ -67,7 +67,7 @@ class LoopWatch:
         self._turning.cancel()
 
     def is_turning(self) -> bool:
-        """Return whether the loop has turned within `HUNG_SECONDS`. Another thread may call this."""
+        """Return whether the loop has turned within `HUNG_SECONDS`. Any thread may call this method."""
         return self.elapsed() - self._last_turn < HUNG_SECONDS
 
     @contextmanager
@@ -96,7 +96,7 @@ class LoopWatch:
     def _stage_between(self, begin: float, end: float) -> str:
         """Return the innermost stage that covers at least half of the time from `begin` to `end`.
 
-        If there is no such stage, return an empty string.
+        If no stage covers half of the time, return an empty string.
         """
         half = (end - begin) / 2
         long_stages = (stage.name for stage in reversed(self._stages) if stage.overlap_seconds(begin, end) >= half)

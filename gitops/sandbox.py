@@ -1,7 +1,7 @@
-"""Sandboxes of the commands: Levelgate's CEL, this machine's clock, workloads that become ready, more clusters.
+"""Sandboxes for commands, with CEL rules, the machine's clock, workloads that become ready, and further clusters.
 
-A running sandbox leaves its kubeconfig at a fixed place. `--sandbox` finds it there, so a second terminal needs no
-address.
+A running sandbox leaves its kubeconfig at a fixed place. `--sandbox` finds the kubeconfig there, so a command in a
+second terminal needs no address.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def create_sandbox(store: Store | None = None) -> Sandbox:
 
 
 async def run_controllers(sandboxes: Sequence[tuple[Sandbox, CutSwitch]]) -> None:
-    """Run the controllers of all sandboxes until cancelled.
+    """Run the controllers of all sandboxes until the task is cancelled.
 
-    The controllers of a cluster that is cut off do not reach their server.
+    While a cluster is cut off, its controllers pause.
     """
     while True:
         for sandbox, switch in sandboxes:
@@ -64,11 +64,12 @@ class RunningSandbox:
 async def serve_sandbox(
     *, clusters: int, port: int = 0, directory: Path | None = None, stores: Mapping[str, Store] | None = None
 ) -> AsyncIterator[RunningSandbox]:
-    """Serve a sandbox, and `clusters` further clusters beside it, during the block.
+    """Serve a sandbox and `clusters` further clusters during the block.
 
-    Each cluster has a server and objects of its own. `stores` contains initial objects by context. The first server
-    listens on `port`, and further servers on the ports after it. The kubeconfig is written to `directory`, and to the
-    place where `--sandbox` looks for it.
+    Each cluster has its own server and objects. The first server listens on `port`, and further servers listen on the
+    next ports. The function writes the kubeconfig to `directory`, and to the place where `--sandbox` looks for it.
+
+    Args: `stores` are the initial objects, by context.
 
     Raises: ConfigurationError if a port is not free, GitopsError if the kubeconfig cannot be written.
     """
@@ -139,11 +140,11 @@ async def require_clusters(clusters: int) -> None:
 
 
 async def set_cut(cut: Sequence[str], heal: Sequence[str]) -> None:
-    """Cut the clusters in `cut` off, and end the cut of the clusters in `heal`.
+    """Cut off the clusters in `cut`, and reconnect the clusters in `heal`.
 
-    The names are contexts of the running sandbox.
+    The names are contexts of the running sandbox. If the sandbox does not know a name, no cluster changes.
 
-    Raises: ConfigurationError. If a name is not known, no cluster has changed.
+    Raises: ConfigurationError.
     """
     from applier.sandbox.endpoints import http
 
@@ -163,7 +164,7 @@ def _write_kubeconfig(file: Path, urls: Mapping[str, str]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_kubeconfig(file, *urls.values())
     except OSError as error:
-        raise GitopsError(f"{file}: cannot be written: {error.strerror}") from None
+        raise GitopsError(f"{file}: cannot be written: {error.strerror}; check the directory") from None
 
 
 def _read_servers(file: Path) -> dict[str, str]:
@@ -175,7 +176,7 @@ def _read_servers(file: Path) -> dict[str, str]:
 
 
 def evaluate_cel(expression: str, variables: Mapping[str, Any]) -> Any:
-    """Return the value of a CEL expression, which is a rule of a custom kind."""
+    """Return the value of a CEL expression, such as a validation rule of a custom kind."""
     # Imported with the first rule: most sandboxes do not have rules, and start sooner without this module.
     from renderer.cel import compile_expression
 

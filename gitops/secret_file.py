@@ -1,7 +1,7 @@
-"""Files with a secret: their first line is the secret, further lines are ignored.
+"""Files with a secret in the first line. Levelgate ignores further lines.
 
-A file is read at each use, so that a rotated secret counts at once. An empty secret is rejected, because a signature
-with an empty secret proves nothing.
+Levelgate reads a file at each use, so that a rotated secret counts at once. Levelgate rejects an empty secret, because
+a signature with an empty secret proves nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from pathlib import Path
 
 
 class EmptySecret(OSError):
-    """Error of a file with a secret whose first line is empty."""
+    """Error of a secret file whose first line is empty."""
 
 
 def read_secret(file: Path) -> str:
     """Return the secret in `file`.
 
-    Raises: EmptySecret if the first line is empty, OSError, UnicodeDecodeError if the file is binary.
+    Raises: EmptySecret if the first line is empty, UnicodeDecodeError if the file is binary, OSError.
     """
     if secret := file.read_text().split("\n", 1)[0].strip():
         return secret

@@ -1,7 +1,4 @@
-"""Sources as configured, and the mirrors and catalogs for the place that a person names.
-
-The place is a path, a URL, or the name of a source.
-"""
+"""Sources as configured, and their mirrors and catalogs."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
 MAX_SOURCE_NAME_LENGTH: Final = 52
 """Maximum length of a source name in characters.
 
-Names and labels of records contain it with a prefix and a suffix, and a label holds 63 characters.
+Names and labels of records contain the source name with a prefix and a suffix. A label holds at most 63 characters.
 """
 
 SOURCE_NAME_PATTERN: Final = re.compile(rf"[a-z0-9]([-a-z0-9]{{0,{MAX_SOURCE_NAME_LENGTH - 2}}}[a-z0-9])?")
@@ -47,7 +44,7 @@ SOURCE_NAME_PATTERN: Final = re.compile(rf"[a-z0-9]([-a-z0-9]{{0,{MAX_SOURCE_NAM
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """A source as configured. Its name is its identity: the id of its ApplySet depends on it alone."""
+    """Source as configured. The name identifies the source: the id of its ApplySet depends on the name alone."""
 
     name: str
     target: SourceTarget
@@ -56,31 +53,31 @@ class SourceConfig:
     """Time between two requests for the refs of the source."""
     adoption: Adoption = NO_ADOPTION
     conflicts: ConflictPolicy = DEFAULT_CONFLICT_POLICY
-    """Rule for the fields of other field managers that the objects of the source take over."""
+    """Rule for fields that the source's objects set and other field managers own."""
     brake: DeletionBrake = DEFAULT_BRAKE
     prunes: bool = True
-    """If false, objects that Git no longer declares stay."""
+    """If false, Levelgate keeps objects that Git no longer declares."""
     suspend: str = ""
-    """Reason for which the objects of the source are not written, or an empty string if they are written."""
+    """Reason why the source is suspended. If the source is not suspended, the reason is an empty string."""
     service_account: str = ""
-    """`NAMESPACE/NAME` of the account with whose rights members are written.
+    """`NAMESPACE/NAME` of the account with whose rights Levelgate writes members.
 
-    If it is empty, members are written with Levelgate's own rights.
+    If the field is empty, Levelgate writes members with its own rights.
     """
     depends_on: tuple[str, ...] = ()
-    """Sources that have to be applied before this source is applied for the first time."""
+    """Names of the sources that must be applied before Levelgate applies this source for the first time."""
     governs_all: bool = False
-    """True if the windows and policies of the source govern all sources."""
+    """If true, the windows and policies of the source govern all sources."""
     require_plan: bool = False
-    """True if a commit has to have the hash of its plan in a trailer."""
+    """If true, each commit needs the hash of its plan in a trailer."""
     verification: Verification | None = None
     """Signatures that commits need, or None if commits need no signature."""
     forge: ForgeProject | None = None
-    """Project where reverts of halted changes are proposed."""
+    """Project in which Levelgate proposes reverts of halted changes."""
 
     @property
     def user(self) -> str:
-        """Return the API server's name of the service account, or an empty string without a service account."""
+        """Return the user name of the service account, or an empty string without a service account."""
         return f"system:serviceaccount:{self.service_account.replace('/', ':')}" if self.service_account else ""
 
 
@@ -93,9 +90,9 @@ def parse_source(
     adoption: Adoption = NO_ADOPTION,
     conflicts: ConflictPolicy = DEFAULT_CONFLICT_POLICY,
 ) -> SourceConfig:
-    """Read `[NAME=]URL`. Without a name, `default_name` derives the name from the URL.
+    """Return the source in `[NAME=]URL`. Without a name, `default_name` derives the name from the URL.
 
-    Raises: SourceError, also as RefusedUrl. The text describes a valid value.
+    Raises: SourceError (also as RefusedUrl) if `text` is invalid. The message describes a valid value.
     """
     name, separator, url = text.partition("=")
     if not separator or "/" in name or ":" in name:
@@ -107,7 +104,7 @@ def parse_source(
     if not SOURCE_NAME_PATTERN.fullmatch(name):
         raise SourceError(
             text,
-            f"{name!r} cannot name a source" if name else "no name of a source can be derived from it",
+            f"{name!r} cannot name a source" if name else "the URL gives no valid source name",
             advice="write NAME=URL with a name of small letters, digits and dashes, "
             f"at most {MAX_SOURCE_NAME_LENGTH} characters",
         )
@@ -117,7 +114,7 @@ def parse_source(
 
 
 def default_name(url: str) -> str:
-    """Return the last part of a URL as a valid name, or an empty string if no valid character is left.
+    """Return the last part of a URL as a valid name, or an empty string if that part has no valid character.
 
     `https://git.example.com/shop/deploy.git` gives `deploy`, and `/srv/My_Repo` gives `my-repo`.
     """
@@ -128,14 +125,17 @@ def default_name(url: str) -> str:
 
 
 def derive_name(location: str) -> str:
-    """Return the name of a source that is only read. It comes from `location`, or is `source` if that gives no name."""
+    """Return a name, derived from `location`, for a source that Levelgate only reads.
+
+    If `location` gives no valid name, return `source`.
+    """
     return default_name(location if is_url(location) else str(Path(location).expanduser().absolute())) or "source"
 
 
 def create_mirrors(sources: Sequence[SourceConfig], is_stopping: Callable[[], bool]) -> dict[str, Mirror]:
     """Return one mirror for each source, by the name of the source.
 
-    Once `is_stopping` returns True, requests to servers raise Stopped.
+    As soon as `is_stopping` returns True, requests to servers raise Stopped.
 
     Raises: SourceError if two sources have the same name.
     """
@@ -155,14 +155,18 @@ def create_mirrors(sources: Sequence[SourceConfig], is_stopping: Callable[[], bo
 def load_schemas(folders: Iterable[str]) -> tuple[KindSchemas, tuple[Problem, ...]]:
     """Return the kinds that CRDs and definitions in `folders` describe, and the problems.
 
-    Each unreadable file is a problem. Other objects are ignored. Raises: SourceError if a folder describes no kind.
+    Each unreadable file is a problem. The function ignores other objects.
+
+    Raises: SourceError if a folder describes no kind.
     """
     types, problems = KindSchemas(), []
     for folder in folders:
         catalog = load_catalog(locations.read_location(folder))
         unreadable = [problem for problem in catalog.problems if problem.file in catalog.unreadable_files]
         if not catalog.types.described and not unreadable:
-            raise SourceError(folder, "holds no CustomResourceDefinition", advice="name the folder that they are in")
+            raise SourceError(
+                folder, "holds no CustomResourceDefinition", advice="name the folder with the CustomResourceDefinitions"
+            )
         problems += [replace(problem, file=f"{folder}/{problem.file}") for problem in unreadable]
         types = types.with_fallback(catalog.types)
     return types, tuple(problems)
@@ -171,10 +175,11 @@ def load_schemas(folders: Iterable[str]) -> tuple[KindSchemas, tuple[Problem, ..
 def load_catalog(snapshot: SourceSnapshot, *, source: str = "", previous: Catalog | None = None) -> Catalog:
     """Return the catalog of a snapshot.
 
-    Files in `previous` are not parsed again. Files that the snapshot rejected count as unreadable.
+    The function does not parse unchanged files of `previous` again. A file that the snapshot rejects counts as
+    unreadable.
 
-    The commit of a dirty working tree ends in `-dirty`. No source was ever applied at such a commit, so differences
-    from it are not drift.
+    The commit of a dirty working tree ends in `-dirty`. Levelgate never applies a commit with that ending, so a
+    difference from the commit is not drift.
     """
     if previous and previous.source == source and snapshot.since == previous.commit != "":
         changed = {path: snapshot.files[path].data for path in snapshot.changed}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _UNCOMMON: Final = re.compile("[^\n -~]")
 _JOINERS: Final = frozenset("\u200c\u200d")
-"""Joiners, which are not printable by themselves, but are parts of words and emoji."""
+"""Joiners, which Python counts as not printable, although they are parts of words and emoji."""
 
 
 def escape_terminal(text: str) -> str:
@@ -44,7 +44,7 @@ def _is_visible(letter: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Return `text` in one line, so that a line end in it cannot forge a line of the output."""
+    """Return `text` in one line, so that a line end in `text` cannot forge a line of the output."""
     return escape_terminal(text).replace("\n", " ")
 
 
@@ -54,12 +54,12 @@ def truncate(text: str, max_characters: int) -> str:
 
 
 def title(key: ObjectKey) -> str:
-    """Return `WebApp prod/shop`, or `Fleet main` for a cluster-scoped instance."""
+    """Return the title of an instance: `WebApp prod/shop`, or `Fleet main` if the instance is cluster-scoped."""
     return f"{key.kind} {key.qualified_name}"
 
 
 def parent_title(parent: ObjectKey) -> str:
-    """Return `platform` for a source, `WebApp prod/shop` for an instance."""
+    """Return the title of a parent: `platform` for a source, or `WebApp prod/shop` for an instance."""
     is_source = parent.group_kind == GroupKind("", "ConfigMap")
     return parent.name.removeprefix(SOURCE_PREFIX) if is_source else title(parent)
 
@@ -73,7 +73,7 @@ def mark_of(node: RenderedNode) -> str:
 
 
 def format_local_time(moment: datetime) -> str:
-    """Return weekday, date, minute and zone, in the zone of the terminal."""
+    """Return weekday, date, time to the minute, and zone, in the zone of the terminal."""
     return moment.astimezone().strftime("%a %Y-%m-%d %H:%M %Z")
 
 
@@ -104,11 +104,11 @@ class TimeFormat:
     utc: bool = False
 
     def format_full(self, moment: datetime) -> str:
-        """Return weekday, date, minute and zone."""
+        """Return weekday, date, time to the minute, and zone."""
         return f"{self._to_zone(moment):%a %Y-%m-%d %H:%M %Z}"
 
     def format_minute(self, moment: datetime) -> str:
-        """Return weekday, date and minute, for a column whose heading names the zone."""
+        """Return weekday, date and time to the minute, for a column whose heading names the zone."""
         return f"{self._to_zone(moment):%a %Y-%m-%d %H:%M}"
 
     def format_second(self, moment: datetime) -> str:
@@ -116,7 +116,7 @@ class TimeFormat:
         return f"{self._to_zone(moment):%H:%M:%S}"
 
     def format_short(self, moment: datetime, day: datetime) -> str:
-        """Return minute and zone. If the date is not that of `day`, return the date too."""
+        """Return the time to the minute and the zone. If the date differs from that of `day`, return the date too."""
         local_moment = self._to_zone(moment)
         return (
             f"{local_moment:%H:%M %Z}" if local_moment.date() == self._to_zone(day).date() else self.format_full(moment)

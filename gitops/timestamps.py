@@ -7,7 +7,7 @@ from typing import Any
 
 
 def timestamp(moment: datetime) -> str:
-    """Return text such as `2026-11-20T10:30:00Z`. `moment` is in UTC."""
+    """Return `moment`, which is in UTC, as text such as `2026-11-20T10:30:00Z`."""
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -17,12 +17,12 @@ def optional_timestamp(moment: datetime | None) -> str | None:
 
 
 def micro_timestamp(moment: datetime) -> str:
-    """Return text such as `2026-11-20T10:30:00.000000Z`, a MicroTime of Kubernetes. `moment` is in UTC."""
+    """Return `moment`, which is in UTC, as a MicroTime of Kubernetes such as `2026-11-20T10:30:00.000000Z`."""
     return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def parse_timestamp(text: Any) -> datetime | None:
-    """Return the time in `text`, which has a zone. If `text` is anything else, return None."""
+    """Return the time in `text`. If `text` is not a time with a zone, return None."""
     try:
         parsed = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -31,10 +31,12 @@ def parse_timestamp(text: Any) -> datetime | None:
 
 
 def to_utc(moment: datetime) -> datetime:
-    """Return `moment` in UTC. Without a zone, `moment` is in the zone of the terminal.
+    """Return `moment` in UTC. If `moment` has no zone, it counts as a time in the zone of the terminal.
 
-    A time that daylight saving skips is moved forward by the length of the gap. If a time occurs twice, the first
-    occurrence counts (RFC 5545, 3.3.5).
+    If daylight saving skips `moment`, the result moves forward by the length of the gap. If `moment` occurs twice, the
+    first occurrence counts.
+
+    Source: RFC 5545, 3.3.5.
     """
     if moment.tzinfo is None and moment.astimezone().replace(tzinfo=None) != moment:
         moment = moment.replace(fold=1)  # otherwise `astimezone` treats it as a time before the gap

@@ -1,7 +1,7 @@
 """Traces: a span for each stage and each write, exported according to the standard `OTEL_` variables.
 
-This is the only module that imports opentelemetry, the extra `levelgate[tracing]`. Without an `OTEL_` variable that
-names a destination, no trace is made and opentelemetry is not imported.
+Only this module imports opentelemetry, which the extra `levelgate[tracing]` installs. If no `OTEL_` variable names a
+destination, Levelgate makes no traces and does not import opentelemetry.
 
 Source: OpenTelemetry, "Environment Variable Specification", "OTLP Exporter Configuration".
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _FLUSH_TIMEOUT_MILLISECONDS: Final = 3000
-"""Milliseconds within which the last spans have to be sent when the process ends."""
+"""Time limit in milliseconds for the process to send the last spans before it ends."""
 
 
 class NotInstalled(GitopsError):
@@ -56,8 +56,8 @@ def open_tracer(version: str, environment: Mapping[str, str] = os.environ) -> It
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
         raise NotInstalled(
-            "the environment asks for traces (OTEL_...), and they are not installed: pip install 'levelgate[tracing]', "
-            "or set OTEL_TRACES_EXPORTER=none"
+            "the environment requests traces (OTEL_...), but opentelemetry is not installed; "
+            "run `pip install 'levelgate[tracing]'`, or set OTEL_TRACES_EXPORTER=none"
         ) from None
     with create_tracer(version, BatchSpanProcessor(OTLPSpanExporter())) as tracer:
         yield tracer
@@ -65,7 +65,7 @@ def open_tracer(version: str, environment: Mapping[str, str] = os.environ) -> It
 
 @contextmanager
 def create_tracer(version: str, processor: SpanProcessor) -> Iterator[Tracer]:
-    """Yield a tracer that sends spans to `processor`. The last spans are sent at the end, within a time limit."""
+    """Yield a tracer that sends spans to `processor`. At the end, send the last spans within a time limit."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
 
@@ -82,9 +82,9 @@ def create_tracer(version: str, processor: SpanProcessor) -> Iterator[Tracer]:
 
 
 def stage_for(tracer: Tracer | None) -> Stage:
-    """Return a stage that opens a span, inside the span of the stage around it.
+    """Return a stage that opens a span inside the enclosing stage's span. Without a tracer, the stage does nothing.
 
-    A reconciliation's span has the commits of its sources. Any other span has the attributes of its stage.
+    The span of a full reconciliation has the commits of its sources. Any other span has the attributes of its stage.
     """
     if tracer is None:
         return no_stage
@@ -101,9 +101,9 @@ def stage_for(tracer: Tracer | None) -> Stage:
 
 @contextmanager
 def _span(tracer: Tracer, name: str, attributes: Mapping[str, str | list[str]]) -> Iterator[None]:
-    """Open a span.
+    """Open a span. If the block fails, record the type of the exception.
 
-    A failure records only the type of the exception, because the text may quote the value of a Secret (I10).
+    The span leaves out the text of the exception, because the text may quote the value of a Secret (I10).
     """
     from opentelemetry.trace import Status, StatusCode
 
@@ -120,7 +120,7 @@ def _span(tracer: Tracer, name: str, attributes: Mapping[str, str | list[str]]) 
 
 @dataclass
 class TracedCluster(FencedCluster):
-    """A fenced cluster with a span for each write, which names object, instance and commit."""
+    """Fenced cluster that opens a span for each write. The span names object, instance and commit."""
 
     tracer: Tracer
 

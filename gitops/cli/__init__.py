@@ -1,6 +1,6 @@
 """The command `levelgate`.
 
-Each subcommand is a module of its own, imported on its first use, so that `--help` starts at once.
+Each subcommand has its own module, which Python imports only when the subcommand runs. So `--help` starts at once.
 """
 
 from __future__ import annotations
@@ -19,49 +19,49 @@ import click
 from gitops import __version__
 
 EXIT_CHANGES, EXIT_WAITING, EXIT_USAGE, EXIT_INTERRUPTED = 2, 3, 64, 130
-"""Exit codes other than 0 (done) and 1 (an error)."""
+"""Exit codes of the process, besides 0 (done) and 1 (an error)."""
 
 _UNWRITABLE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Errors of a write to a full or broken disk. A closed pipe is no error, because its reader needs no more output."""
+"""Errors of a write to a full or broken disk. A closed pipe is not an error: its reader needs no more output."""
 
 GC_THRESHOLD = 300_000
-"""Allocations between two runs of the garbage collector for cycles.
+"""Number of allocations between two runs of the garbage collector for cycles.
 
-A reconciliation keeps all objects that it reads, and trees of JSON have no cycles. At Python's default, the search
-takes a fifth of the time.
+A reconciliation keeps all objects that it reads, and trees of JSON have no cycles. With Python's default, the search
+for cycles takes a fifth of the time.
 """
 
 _COMMANDS = {
     "init": "A small platform to start from.",
     "render": "Manifests by level, without a cluster.",
     "lint": "Every problem of a repository, by file and line.",
-    "plan": "What a commit would change in the cluster.",
-    "simulate": "What a commit would do over days and weeks, in virtual time.",
+    "plan": "Changes that a commit would make in the cluster.",
+    "simulate": "Effects of a commit over days and weeks, in virtual time.",
     "snapshot": "A masked snapshot of a cluster, for plans without credentials.",
-    "review": "One comment with the plan on each open pull request.",
+    "review": "A comment with the plan on each open pull request.",
     "generate": "CRDs, example instances, diagrams, JSON Schemas.",
-    "windows": "Windows of a cluster or a repository: when what may change.",
+    "windows": "Windows of a cluster or a repository, with their openings.",
     "run": "Reconcile sources with a cluster.",
-    "status": "The state of sources and rollouts, and what differs from Git.",
+    "status": "State of sources and rollouts, and differences from Git.",
     "tree": "An instance or a source with everything below it.",
     "events": "Recent transitions and failures.",
-    "logs": "Every action, line by line; -f follows them.",
-    "history": "What each commit did, when, and what people requested.",
+    "logs": "Every action, line by line; -f follows new lines.",
+    "history": "Actions, causes and requests of people, by commit.",
     "reconcile": "Reconcile a source now; opens no gate.",
-    "wait": "Wait until Git is applied, or has settled.",
+    "wait": "Wait until the commit in Git is applied or settled.",
     "hold": "Keep an instance at its revision.",
     "release": "End the hold of an instance.",
-    "suspend": "Stop all writes, to one object or to the whole cluster.",
+    "suspend": "Stop all writes to one object or to the whole cluster.",
     "resume": "End a suspension or a halt.",
     "halt": "Stop a rollout.",
-    "approve": "Let a rollout past an approval, a source past the brake.",
+    "approve": "Approve the next step of a rollout, or deletions of a source.",
     "break-glass": "Bypass maintenance windows for a short time.",
     "pin": "Keep a source at one commit.",
     "unpin": "Let a pinned source follow its ref again.",
     "cluster": "The clusters of a fleet: list, accept, release, forget.",
     "check": "Check a cluster before the first run or an upgrade.",
-    "uninstall": "Remove what Levelgate added to a cluster; deployed objects remain.",
-    "explain": "Why an object differs from Git, until when, and who can act.",
+    "uninstall": "Remove Levelgate from a cluster; deployed objects remain.",
+    "explain": "Reasons why an object differs from Git, and possible actions.",
     "sandbox": "A Kubernetes API for trials, without a cluster.",
     "version": "The version of this program.",
     "completion": "Completion for a shell.",
@@ -69,9 +69,9 @@ _COMMANDS = {
 
 
 class _LazyGroup(click.Group):
-    """Group that lists its commands from a table.
+    """Group that lists its commands from the table `_COMMANDS`.
 
-    The group imports the module of a command when the command runs or prints its help.
+    When a command runs or prints its help, the group imports the module of the command.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -101,7 +101,7 @@ class _LazyGroup(click.Group):
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 def group() -> None:
-    """Levels and gates: deploys kro ResourceGraphDefinitions from Git to a cluster, level by level.
+    """Deploy kro ResourceGraphDefinitions from Git to a cluster, level by level, through gates.
 
     \b
     Try it on a repository, without a cluster:   levelgate render sample-repo
@@ -114,7 +114,7 @@ def group() -> None:
 
 
 def describe_exit_codes(*meanings: str) -> str:
-    """Return the last paragraph of a help text: `meanings`, such as `0 written`, and the code of wrong usage."""
+    """Return the last paragraph of a help text: `meanings`, such as `0 written`, and the exit code of wrong usage."""
     return f"Exit codes: {', '.join((*meanings, f'{EXIT_USAGE} wrong usage'))}."
 
 
@@ -125,7 +125,7 @@ def program_version() -> str:
 
 @contextmanager
 def disable_garbage_collection() -> Iterator[None]:
-    """Stop the search for cycles during a command that ends soon.
+    """Stop the search for cycles within the block, which is for commands that end soon.
 
     A reconciliation of 10,000 objects leaves no cycles.
     """
@@ -137,7 +137,7 @@ def disable_garbage_collection() -> Iterator[None]:
 
 
 def main() -> None:
-    """Run the command and exit: 0 done, 1 error, 2 changes, 3 still waiting, 64 wrong usage, 130 interrupted."""
+    """Run the command and exit: 0 done, 1 error, 2 changes, 3 waiting, 64 wrong usage, 130 interrupted."""
     gc.set_threshold(GC_THRESHOLD)
     code = invoke()
     gc.freeze()  # else the interpreter collects garbage once more at its end
@@ -160,11 +160,11 @@ def invoke(args: list[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in _UNWRITABLE_ERRNOS:
             raise
-        click.echo(f"Error: the output cannot be written: {error.strerror}", err=True)
+        click.echo(f"Error: the output cannot be written: {error.strerror}; check the disk", err=True)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter flushes stdout again, and fails again
         return 1
     except Exception as error:
-        # Python 3.11 wraps an interrupt that arrives while a class is being created.
+        # Python 3.11 wraps an interrupt that arrives while Python creates a class.
         if isinstance(error.__cause__, KeyboardInterrupt):
             click.echo("interrupted", err=True)
             return EXIT_INTERRUPTED
@@ -178,7 +178,7 @@ def invoke(args: list[str] | None = None) -> int:
 
 
 def _is_levelgate_error(error: Exception) -> bool:
-    """Return whether the text of `error` is written for people. Any other error is a bug, printed with a traceback."""
+    """Return whether the text of `error` is for people. For any other error, a bug, Python prints a traceback."""
     from applier.errors import ApplierError
     from gitops.errors import GitopsError
     from renderer.errors import RendererError

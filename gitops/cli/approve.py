@@ -1,4 +1,4 @@
-"""Command `levelgate approve`: let a rollout past an approval, or a source past the deletion brake."""
+"""Command `levelgate approve`: approve the next step of a rollout, or the deletions of a source."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gitops.records.requests import PersonRequest, RequestSubject
 
 
 @click.command(epilog=REQUEST_EXIT_CODES)
-@click.option("--after", metavar="WAVE|N", help="Of a rollout: the point in `approvals` of the policy.")
-@click.option("--commit", metavar="SHA", help="Of a source: the commit to approve, 7 characters or more.")
+@click.option("--after", metavar="WAVE|N", help="For a rollout: the point in `approvals` of the policy.")
+@click.option("--commit", metavar="SHA", help="For a source: the commit to approve, at least 7 characters of its id.")
 @optional_reason_option
 @request_options
 def command(after: str | None, commit: str | None, reason: str, send_request: RequestCommand) -> int:
     """Approve that a rollout continues after a wave or a number of instances, or that a source prunes.
 
-    Use it when levelgate status or explain reports ApprovalRequired, BrakeEngaged, HistoryRewritten or Unsigned. An
-    approval opens nothing else, and ends with the next revision or commit.
+    If levelgate status or explain reports ApprovalRequired, BrakeEngaged, HistoryRewritten or Unsigned, consider an
+    approval. Use this command to give it. An approval opens nothing else, and ends with the next revision or commit.
 
     \b
     levelgate approve rollout/webapp.kro.run --after canary --reason "looks good"

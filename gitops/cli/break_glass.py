@@ -26,16 +26,16 @@ from gitops.records.references import DEFINITION, SOURCE
     metavar="DURATION",
     type=Duration(),
     required=True,
-    help="Time until the windows count again, at most 4h.",
+    help="Duration of the bypass, at most 4h.",
 )
 @reason_option
 @request_options
 def command(duration: timedelta, reason: str, send_request: RequestCommand) -> int:
     """Bypass maintenance windows for a short time: for an instance, a plain object, a definition or a source.
 
-    Use it in an emergency, when a change cannot wait for the next opening. For a definition (rgd/NAME), every instance
-    bypasses them; for a source, everything from it, deletions too. Pace, halts, holds and approvals still apply. A
-    window can forbid break-glass. Each use is recorded with the person and the reason.
+    Use this command in an emergency, for a change that cannot wait for the next opening. With rgd/NAME, all instances
+    of the definition bypass windows. With source/NAME, all objects of the source do, deletions included. Pace, halts,
+    holds and approvals still apply. A window can forbid break-glass. Levelgate records the person and the reason.
 
     \b
     levelgate break-glass webapp/cart -n prod --for 1h --reason INC-7

@@ -1,4 +1,4 @@
-"""Command `levelgate check`: test a cluster, and find leftovers of Levelgate in the cluster."""
+"""Command `levelgate check`: check a cluster, and find leftovers of Levelgate in the cluster."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _MAX_OBJECTS = 5
 def command(output: str, choice: ClusterChoice) -> int:
     """Check a cluster: connection, permissions, records, leftovers, and whether kro runs.
 
-    Use it before the first run, before an upgrade, and when something looks wrong. Each finding says what to do.
-    Nothing is written.
+    Use this command before the first run, before an upgrade, and to find the cause of trouble. Each problem or warning
+    comes with advice. The command writes nothing.
 
     \b
     levelgate check --context dev

@@ -1,4 +1,4 @@
-"""Command `levelgate cluster`: list the clusters of a fleet, and carry out a person's decisions about them."""
+"""Command `levelgate cluster`: list the clusters of a fleet, and carry out a person's decision about a cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from gitops.fleet.reach import ReachState
 from gitops.text import TimeFormat, align_table, one_line
 
 _config_option = config_option(
-    "The configuration whose fleet.directory and fleet.plugins have the credentials; a Secret of the hub needs none.",
+    "Configuration with the fleet.directory or fleet.plugins of the credentials; for a Secret of the hub, omit it.",
     envvar=CONFIG_VARIABLE,
 )
 _name_argument = click.argument("name")
@@ -49,10 +49,10 @@ class ClusterRefused(GitopsError):
 
 @click.group(name="cluster", epilog=_EXIT_CODES)
 def command() -> None:
-    """List the clusters of a fleet, and decide about them: accept, release, forget.
+    """List the clusters of a fleet, or decide about a cluster: accept, release, forget.
 
-    Use it when a cluster was rebuilt, changes its hub, or never comes back. --context and --kubeconfig choose the hub.
-    To work in a cluster of its fleet, give other commands --cluster NAME.
+    Use this command for a cluster that is rebuilt, changes its hub, or never comes back. --context and --kubeconfig
+    choose the hub. To work in a cluster of the hub's fleet, give other commands --cluster NAME.
 
     \b
     levelgate cluster list --context hub
@@ -64,10 +64,9 @@ def command() -> None:
 @utc_option
 @cluster_options
 def list_command(output: str, utc: bool, choice: ClusterChoice) -> int:
-    """List the clusters of the fleet with their state, since when, and why.
+    """List the clusters of the fleet, each with its state, the start of the state, and the reason.
 
-    Use it to see which cluster needs attention. The UID is that of the namespace kube-system, which identifies a
-    cluster.
+    Use this command to see which cluster needs attention. The UID of the namespace kube-system identifies a cluster.
 
     \b
     levelgate cluster list
@@ -86,12 +85,12 @@ async def _list(output: str, times: TimeFormat, choice: ClusterChoice) -> int:
     elif overview.names:
         echo("\n".join(format_clusters(overview, times)))
     elif not hub.denied:
-        echo(f"No cluster is recorded in {hub.name}: it is not a hub, or has not run as one yet (docs/fleet.md).")
+        echo(f"Cluster {hub.name} is not a hub, or has not run as a hub yet; start the hub (docs/fleet.md).")
     return report_unreadable(hub)
 
 
 def format_clusters(overview: FleetOverview, times: TimeFormat) -> Iterator[str]:
-    """Yield the lines of the table of clusters, the header first."""
+    """Return the lines of the table of clusters, with the header first."""
     rows = [("CLUSTER", "STATE", "SINCE", "UID", "MESSAGE")]
     for name in overview.names:
         record = overview.records.get(name, NEW_RECORD)
@@ -105,10 +104,10 @@ def format_clusters(overview: FleetOverview, times: TimeFormat) -> Iterator[str]
 @_config_option
 @cluster_options
 def accept(name: str, file: Path | None, choice: ClusterChoice) -> int:
-    """Record the cluster that the credentials of NAME lead to now as the cluster NAME.
+    """Accept as cluster NAME the cluster to which the credentials of NAME lead now.
 
-    Use it for a cluster that was rebuilt, or that gets a second name on purpose. Until then, nothing is written to it.
-    Afterwards its sources are applied there as to a new cluster.
+    Use this command for a rebuilt cluster, or for a cluster that gets a second name on purpose. Before the acceptance,
+    Levelgate writes nothing to the cluster. Afterwards, Levelgate applies the sources there as in a new cluster.
 
     \b
     levelgate cluster accept eu-1 --config levelgate.yaml
@@ -125,11 +124,11 @@ async def _accept(text: str, file: Path | None, choice: ClusterChoice) -> int:
             raise ConfigurationError(HubItself(name).message)
         before = await read_cluster_record(hub, name)
         if before and before.record.uid == uid:
-            echo(f"Cluster {name} already has UID {uid}; nothing was written.")
+            echo(f"Cluster {name} already has UID {uid}; the command wrote nothing.")
             return 0
         old_uid = await accept_cluster(hub, name, uid)
-    was = f"before, it had UID {old_uid}" if old_uid else "before, none was recorded"
-    echo(f"Cluster {name} has UID {uid} from now on; {was}.\nThe daemon tries it again within a minute.")
+    was = f"the UID before was {old_uid}" if old_uid else "no UID was recorded before"
+    echo(f"Cluster {name} now has UID {uid}; {was}.\nThe daemon tries the cluster again within a minute.")
     return 0
 
 
@@ -138,10 +137,10 @@ async def _accept(text: str, file: Path | None, choice: ClusterChoice) -> int:
 @_config_option
 @cluster_options
 def release(name: str, file: Path | None, choice: ClusterChoice) -> int:
-    """Remove the hub's mark from cluster NAME, so that another hub may write to it.
+    """Remove the hub's mark from cluster NAME, so that another hub may write to the cluster.
 
-    Use it for a cluster whose hub is lost or gives it up. First stop that hub, or remove the cluster from its Git. The
-    objects in the cluster stay as they are.
+    Use this command for a cluster whose hub is lost or gives up the cluster. First stop the old hub, or remove the
+    cluster from the hub's Git. The objects in the cluster stay as they are.
 
     \b
     levelgate cluster release eu-1 --config levelgate.yaml
@@ -157,12 +156,12 @@ async def _release(text: str, file: Path | None, choice: ClusterChoice) -> int:
         async with _connect(hub, name, file) as cluster:
             owner = await release_cluster(cluster)
     if not owner:
-        echo(f"Cluster {name} belongs to no hub; nothing was written.")
+        echo(f"Cluster {name} belongs to no hub; the command wrote nothing.")
         return 0
     which = "this hub" if owner == hub_id else "another hub"
-    echo(f"Cluster {name} belonged to hub {owner} ({which}); any hub may take it now.")
+    echo(f"Cluster {name} belonged to hub {owner} ({which}); now any hub may take the cluster.")
     if name in overview.declared:
-        echo("Git still declares it here, so the daemon of this hub takes it at its next attempt.")
+        echo("Git still declares the cluster here, so the daemon of this hub takes it at the next attempt.")
     return 0
 
 
@@ -173,8 +172,8 @@ async def _release(text: str, file: Path | None, choice: ClusterChoice) -> int:
 def forget(name: str, reason: str, choice: ClusterChoice) -> int:
     """Give up the removal of cluster NAME, which Git no longer declares and which never answers again.
 
-    Use it only when the cluster is lost. Nothing in it is changed, and the mark of this hub stays: if the cluster comes
-    back, another hub needs levelgate cluster release. The person and the reason are recorded.
+    Use this command only for a lost cluster. It changes nothing in the cluster, and the mark of this hub stays. If the
+    cluster comes back, another hub needs levelgate cluster release. Levelgate records the person and the reason.
 
     \b
     levelgate cluster forget eu-1 --reason "the site was closed"
@@ -189,9 +188,8 @@ async def _forget(text: str, reason: str, choice: ClusterChoice) -> int:
         spec, record = overview.declared.get(name), overview.records.get(name)
         if spec is not None and (record is None or record.state != ReachState.REMOVED):
             raise ClusterRefused(
-                f"Git declares cluster {name} ({spec.origin}), so it is not forgotten; "
-                f"remove its Cluster from Git first; forget is for a removal that cannot "
-                f"be finished (spec.paused: true stops all work on a cluster)"
+                f"Git declares cluster {name} ({spec.origin}), so the hub cannot forget it; "
+                f"remove its Cluster from Git first, or set spec.paused: true to stop all work on the cluster"
             )
         person = await find_person(hub) or "unknown"
         # Without a record, the daemon has finished the removal in the meantime.
@@ -199,8 +197,8 @@ async def _forget(text: str, reason: str, choice: ClusterChoice) -> int:
             hub, name, lambda record: record and replace(record, forgotten=f"{person}: {reason}")
         )
     echo(
-        f"Cluster {name} is given up, by {person}: {reason}\n"
-        "The daemon deletes its record; nothing in the cluster itself is touched."
+        f"{person} has given up cluster {name}: {reason}\n"
+        "The daemon deletes the record of the cluster, and changes nothing in the cluster itself."
     )
     return 0
 
@@ -209,7 +207,7 @@ def _find_member(overview: FleetOverview, text: str) -> ClusterName:
     """Return the member cluster called `text`. Raises: UnknownCluster, ClusterRefused if `text` is the hub itself."""
     if (name := overview.find(text)) == LOCAL_CLUSTER:
         raise ClusterRefused(
-            f"{name} is the hub itself: it can neither be accepted, released nor forgotten; name a member cluster"
+            f"{name} is the hub itself, which you cannot accept, release or forget; name a member cluster"
         )
     return name
 

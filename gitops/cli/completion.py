@@ -1,4 +1,4 @@
-"""Command `levelgate completion`: the completion script of a shell."""
+"""Command `levelgate completion`: print the completion script for a shell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gitops.cli import describe_exit_codes
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell. Use it in the shell's start-up file.
+    """Print the completion script for a shell. Use this command in the start-up file of the shell.
 
     \b
     bash:  eval "$(levelgate completion bash)"

@@ -1,4 +1,4 @@
-"""Command `levelgate events`: recent transitions and failures, from Kubernetes Events."""
+"""Command `levelgate events`: show recent transitions and failures, from Kubernetes Events."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from renderer.identity import SOURCE_PREFIX, ObjectKey
 
 @click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
-@click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show its events only.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces (the default); overrides -n.")
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of REF. Without REF, show only its events.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces (the default), even with -n.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @utc_option
 @member_options
 def command(
     ref: tuple[str, ...], namespace: str | None, all_namespaces: bool, output: str, utc: bool, choice: ClusterChoice
 ) -> int:
-    """Show the transitions that Levelgate reported as Kubernetes Events, the oldest first.
+    """Show the transitions that Levelgate reports as Kubernetes Events, the oldest first.
 
     REF is a source or an instance.
 
-    Use it to see what changed lately, and what failed. The server keeps Events for an hour by default. levelgate status
-    shows the present state; levelgate logs shows every action.
+    Use this command to see recent changes and failures. By default, the server keeps Events for an hour. To see the
+    current state, use levelgate status. To see every action, use levelgate logs.
 
     \b
     levelgate events
@@ -50,7 +50,7 @@ def command(
 
 
 def parse_reference(words: tuple[str, ...]) -> Ref | None:
-    """Return the source or instance that `words` name, or None if `words` is empty. Raises: UsageError."""
+    """Return the reference in `words` to a source or instance. If `words` is empty, return None. Raises: UsageError."""
     ref = parse_ref(words) if words else None
     if ref and (ref.node or ref.own_type not in {"", SOURCE}):
         raise click.UsageError(f"name a source or an instance, not {ref}")
@@ -75,7 +75,7 @@ async def _events(ref: Ref | None, namespace: str | None, output: str, times: Ti
         return report_unreadable(cluster)
     echo(f"{format_header(cluster.name, times.format_full(now))}\n")
     if not lines:
-        echo("No events. The server keeps them for an hour only; levelgate history shows what commits did.")
+        echo("No events: the server keeps Events for about an hour. To see older actions, use levelgate history.")
         return report_unreadable(cluster)
     rows = [
         (

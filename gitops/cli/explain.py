@@ -1,4 +1,4 @@
-"""Command `levelgate explain`: why an object differs from Git, until when, and who can act."""
+"""Command `levelgate explain`: show why an object differs from Git, until when, and who can act."""
 
 from __future__ import annotations
 
@@ -46,18 +46,16 @@ _FLEET_TYPES = {
 """Types of REF that only the hub of a fleet has. In any other cluster, a served kind may have one of these names."""
 
 _MAX_ROWS = 10
-"""Maximum number of waiting instances and objects that are listed. Further instances and objects are counted."""
+"""Maximum number of waiting instances and objects in the list. The command counts further instances and objects."""
 _WIDTH = 79
-"""Length in characters at which running text is wrapped."""
+"""Maximum length of a line of running text, in characters."""
 _PROGRESS_REASONS = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALTHY, Reason.APPLY_FAILED})
-"""Reasons of an instance that has left its applied revision on the way to its target."""
+"""Reasons of an instance that moves from its applied revision to its target."""
 
 
 @click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
-@click.option(
-    "--event", metavar="TYPE/NAME", help="Show instead which objects a change of this object enqueues, and why."
-)
+@click.option("--event", metavar="TYPE/NAME", help="Show which objects a change of this object enqueues, and why.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the object.  [default: the context's]")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @utc_option
@@ -65,15 +63,15 @@ _PROGRESS_REASONS = frozenset({Reason.PROGRESSING, Reason.BAKING, Reason.UNHEALT
 def command(
     ref: tuple[str, ...], event: str | None, namespace: str | None, output: str, utc: bool, choice: ClusterChoice
 ) -> int:
-    """Show why REF differs from Git: what it waits for, what that waits for, when it can end, and who can act.
+    """Show why REF differs from Git: the chain of causes, the earliest end of the wait, and who can act.
 
-    Use it when levelgate status shows something that differs from Git. REF is an instance, one of its nodes, any object
-    from Git, a source, a rollout or a window. On the hub of a fleet, REF can also be cluster/NAME or placement/NAME.
-    The command reads only the cluster, and shows what the last reconciliation recorded.
+    Use this command to find the reason for a difference that levelgate status shows. REF is an instance, a node of an
+    instance, any object from Git, a source, a rollout or a window. On the hub of a fleet, REF can also be cluster/NAME
+    or placement/NAME. The command reads only the cluster, and shows the records of the last reconciliation.
 
-    With --event it shows which instances are reconciled when that object is created, changed or deleted. With a REF as
-    well, it shows only whether that REF is. It renders what the cluster records, so the answer is exact for everything
-    that has been deployed.
+    With --event, the command shows which instances Levelgate reconciles after a change of that object. With --event and
+    REF, the command shows only whether Levelgate reconciles REF. The command renders the records of the cluster, so the
+    answer is exact for everything that is deployed.
 
     \b
     levelgate explain webapp/shop -n prod
@@ -112,9 +110,9 @@ async def _explain(ref: Ref, namespace: str | None, output: str, times: TimeForm
 
 
 async def _is_of_fleet(cluster: PermittedCluster, fleet: FleetOverview, ref: Ref) -> bool:
-    """Return whether REF names a cluster or a placement of the fleet. A served kind may have the same type.
+    """Return whether REF names a cluster or a placement of the fleet. A kind of the cluster may have the same name.
 
-    Raises: RefError if the fleet lacks this cluster or placement, and no served kind has the type.
+    Raises: RefError if the fleet lacks the cluster or placement, and no kind of the cluster has the name.
     """
     is_cluster = _FLEET_TYPES[ref.type.lower()] == "cluster"
     known = {*fleet.names} if is_cluster else {progress.placement.name for progress in fleet.placements}
@@ -227,7 +225,7 @@ def _summary_lines(explanation: CauseChain, times: TimeFormat, now: datetime) ->
 
 
 def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime) -> str:
-    """Return the sentence on the position, such as `WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02`."""
+    """Return a sentence on the position, such as `WebApp prod/shop stays at r12; r13 (9c1d2e7) waits since 14:02`."""
     instance_state, key = explanation.instance, explanation.key
     assert key is not None
     cause = next(link.cause for link in explanation.chain if isinstance(link, WaitingLink))
@@ -253,7 +251,7 @@ def _describe_position(explanation: CauseChain, times: TimeFormat, now: datetime
 
 def _describe_failures(explanation: CauseChain) -> str:
     needs_person = explanation.failures or explanation.left_behind
-    return "Time alone does not end this: a person has to act." if needs_person else "Nothing has failed."
+    return "The wait does not end by itself: a person must act." if needs_person else "Nothing has failed."
 
 
 def _source_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
@@ -284,7 +282,7 @@ def _rollout_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
         yield f"  wave {wave.name}: {wave.settled} of {wave.total} settled{more_counts}; {wave.shape}"
     yield from _waiting_lines(explanation, times)
     if explanation.other_causes:
-        yield "Its newest version in Git is rejected; the last accepted version stays in force."
+        yield "Levelgate rejects the newest version in Git; the last accepted version stays in force."
 
 
 def _window_lines(explanation: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Document of `levelgate explain -o json` (docs/reference.md)."""
+"""JSON document of `levelgate explain -o json` (docs/reference.md)."""
 
 from __future__ import annotations
 

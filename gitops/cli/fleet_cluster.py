@@ -34,7 +34,8 @@ async def connect_member(
     spec = overview.spec_of(name)
     if spec is None or spec.access is None:
         raise UnknownCluster(
-            f"the credentials of cluster {name} are not recorded, and Git no longer declares it; use its own --context"
+            f"the credentials of cluster {name} are not recorded, and Git no longer declares the cluster; "
+            "use --context with a context of that cluster"
         )
     settings = read_access_settings(name, spec.access, config)
     source = access_source(spec, settings, hub)
@@ -42,14 +43,14 @@ async def connect_member(
         try:
             yield cluster
         except Unavailable as error:
-            advice = f"`levelgate explain cluster/{name}` says how the hub finds it"
+            advice = f"to see how the hub finds the cluster, run `levelgate explain cluster/{name}`"
             if error.status:
                 raise
             raise error.with_rewritten_text(lambda said: f"{said} (cluster {name}: {advice})") from None
 
 
 def read_access_settings(name: str, access: ClusterAccess, config: Path | None) -> AccessSettings:
-    """Return the places where the operator keeps credentials. A Secret of the hub needs no configuration.
+    """Return the places where the operator keeps credentials. For a Secret of the hub, ignore the configuration.
 
     Raises: AccessRefused, ConfigErrors.
     """
@@ -59,9 +60,9 @@ def read_access_settings(name: str, access: ClusterAccess, config: Path | None) 
         if fleet := read_config(config).fleet:
             return fleet.access
     if isinstance(access, FileAccess):
-        which = f"{config} has no fleet" if config else "no configuration is named"
+        which = f"{config} has no fleet" if config else "you name no configuration"
         raise AccessRefused(
             f"cluster {name}: its kubeconfig is the file {access.name!r} in the fleet.directory of levelgate.yaml, "
-            f"and {which}; name that configuration: --config FILE where the command has it, else {CONFIG_VARIABLE}=FILE"
+            f"but {which}; name the configuration with --config FILE, or else with {CONFIG_VARIABLE}=FILE"
         )
     return AccessSettings(None, (), OWN_NAMESPACE)

@@ -17,16 +17,16 @@ from gitops.timestamps import optional_timestamp
 from renderer.phrasing import format_count
 
 _ADVICE: Final = {
-    ReachState.DEGRADED: "It answers, but something cannot be read. Nothing that cannot be read is pruned.",
-    ReachState.UNREACHABLE: "The hub tries it again, at most a minute apart. Its objects stay as they are.",
-    ReachState.PAUSED: "Nothing is read or written there until spec.paused is removed from its Cluster in Git.",
-    ReachState.REMOVED: "Git no longer declares it. The message says what happens to its objects, and why it waits.",
+    ReachState.DEGRADED: "The cluster answers, but the hub cannot read everything. Objects that it cannot read stay.",
+    ReachState.UNREACHABLE: "The hub tries again at least once a minute. The objects of the cluster stay as they are.",
+    ReachState.PAUSED: "The hub reads and writes nothing there. To end the pause, remove spec.paused in Git.",
+    ReachState.REMOVED: "Git no longer declares the cluster. The message describes the removal of its objects.",
 }
 _NO_SUMMARY: Final = SourceSummary("", "", 0, 0, "", None)
 
 
 def fleet_lines(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> Iterator[str]:
-    """Yield the table of clusters, the messages of clusters with trouble, and the progress of each placement."""
+    """Yield the table of clusters, the messages about clusters, and the progress of each placement."""
     yield from align_table(_cluster_rows(overview, times, wide=wide))
     troubled = [(name, record) for name, record in overview.records.items() if record.message]
     if troubled:
@@ -43,7 +43,7 @@ def fleet_lines(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> It
 
 
 def settled_locally(message: str, overview: FleetOverview) -> str:
-    """Return `message`, restricted to the hub's own cluster, followed by the clusters that are not settled."""
+    """Return `message`, which is about the hub's own cluster, with the names of clusters that are not settled."""
     if not message or not overview.unsettled:
         return message
     names = overview.unsettled
@@ -118,13 +118,13 @@ def explain_cluster(
     if advice := _ADVICE.get(ReachState(record.state)) if record.state in {*ReachState} else "":
         yield advice
     if record.forgotten:
-        yield one_line(f"Its removal was given up by {record.forgotten}")
+        yield one_line(f"A person gave up its removal: {record.forgotten}")
     if spec is not None:
         where = "Declared" if name in overview.declared else "Last declared"
         labels = ", ".join(f"{key}={value}" for key, value in sorted(spec.labels.items())) or "no labels"
         yield f"{where} at {spec.origin}, with {labels}."
     if record.uid:
-        yield f"Its namespace kube-system, which identifies it, has UID {record.uid}."
+        yield f"The UID of its namespace kube-system, which identifies the cluster, is {record.uid}."
     yield ""
     yield from _source_lines(record, times)
     if mine := [progress for progress in overview.placements if name in progress.chosen]:
@@ -138,7 +138,7 @@ def explain_cluster(
 
 def _source_lines(record: ClusterRecord, times: TimeFormat) -> Iterator[str]:
     if not record.sources:
-        yield "No source has been applied there yet."
+        yield "Levelgate has not applied a source there yet."
         return
     stale = "" if record.is_current else " (last known)"
     yield f"Sources there{stale}:"
@@ -151,20 +151,20 @@ def _source_lines(record: ClusterRecord, times: TimeFormat) -> Iterator[str]:
 
 
 def _actions(overview: FleetOverview, name: ClusterName, record: ClusterRecord) -> Iterator[tuple[str, str]]:
-    """Yield each action that helps a cluster, with its command. For a change in Git, the command is empty."""
+    """Yield each action that can help a cluster, with its command. For a change in Git, the command is empty."""
     for command in ("accept", "release"):
         if f"levelgate cluster {command} {name}" in record.message:
-            what = "the cluster was rebuilt" if command == "accept" else "the other hub gives it up"
+            what = "the cluster is rebuilt" if command == "accept" else "the other hub gives up the cluster"
             yield what, f"levelgate cluster {command} {name}"
     if name not in overview.declared and name != LOCAL_CLUSTER and not record.forgotten:
-        yield "it never comes back", f"levelgate cluster forget {name} --reason TEXT"
+        yield "the cluster never comes back", f"levelgate cluster forget {name} --reason TEXT"
     if record.state == ReachState.PAUSED:
         yield "remove spec.paused from its Cluster in Git", ""
     if record.is_current:
         member = "" if name == LOCAL_CLUSTER else f" --cluster {name}"
         for source, summary in sorted(record.sources.items()):
             if describe_wait(summary):
-                yield f"see what source {source} waits for there", f"levelgate explain source/{source}{member}"
+                yield f"see why source {source} waits there", f"levelgate explain source/{source}{member}"
 
 
 def explain_placement(progress: PlacementProgress, overview: FleetOverview) -> Iterator[str]:
@@ -176,12 +176,12 @@ def explain_placement(progress: PlacementProgress, overview: FleetOverview) -> I
     )
     if placement.count is not None:
         fit = format_count(len(progress.selected), "cluster")
-        yield f"Its labels select {fit}, and count takes {placement.count} of them, always the same ones."
+        yield f"Its labels select {fit}, and count always takes the same {placement.count} of them."
     elif not total:
         yield "Its labels select no cluster: correct spec.clusters, or the labels of a Cluster."
     yield from ("", *align_table(_placement_rows(progress, overview))) if total else ()
     if other := [name for name in progress.selected if name not in progress.chosen]:
-        yield f"Selected, but not taken: {', '.join(other)}."
+        yield f"The count leaves out {', '.join(other)}."
     if placement.overrides:
         yield ""
         yield from _override_lines(placement, progress, overview)

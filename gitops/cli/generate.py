@@ -29,7 +29,7 @@ from renderer.kinds import OWN_API_VERSION, POLICY, WINDOW
 from renderer.phrasing import format_count
 
 _DEFINITION = re.compile(rb"""kind["']?:\s*["']?ResourceGraphDefinition""")
-"""Pattern of a definition, by which a file that cannot be parsed is recognized as a file with a definition."""
+"""Pattern of a definition, which recognizes a file with a definition even if the file cannot be parsed."""
 _FORMAT = click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 
 
@@ -38,7 +38,7 @@ _EXIT_CODES = describe_exit_codes("0 every definition is made", "1 a definition 
 
 @click.group(name="generate", epilog=_EXIT_CODES)
 def command() -> None:
-    """Make artefacts from definitions, without a cluster. PATH is a file or a directory; --kind chooses one kind.
+    """Make artefacts from definitions, without a cluster. PATH is a file or a directory. --kind chooses one kind.
 
     \b
     levelgate generate crd sample-repo/definitions
@@ -48,7 +48,7 @@ def command() -> None:
 def _definition_command(function: Callable[..., None]) -> click.Command:
     """Return the subcommand that calls `function` with the definitions in PATH.
 
-    The exit code of the subcommand is 1 if a definition cannot be read.
+    If the subcommand cannot read a definition, its exit code is 1.
     """
 
     @command.command(epilog=_EXIT_CODES)
@@ -68,7 +68,7 @@ def _definition_command(function: Callable[..., None]) -> click.Command:
 def crd(definitions: list[Definition], output: str) -> None:
     """Print the CustomResourceDefinition of each definition.
 
-    Use it to see, or to apply by hand, the CRD that levelgate run would apply.
+    Use this command to see, or to apply by hand, the CRD that levelgate run would apply.
 
     \b
     levelgate generate crd sample-repo/definitions | kubectl apply --server-side -f -
@@ -79,10 +79,10 @@ def crd(definitions: list[Definition], output: str) -> None:
 @_definition_command
 @_FORMAT
 def clusterrole(definitions: list[Definition], output: str) -> None:
-    """Print a ClusterRole for each definition: permissions for its kind and all kinds its templates make or read.
+    """Print a ClusterRole for each definition: permissions for its kind, and for the kinds in its templates.
 
-    Use it before a new definition is merged. deploy/kubernetes.yaml aggregates these ClusterRoles by their label.
-    Permissions that a template grants to others are not among them.
+    Use this command before you merge a new definition. deploy/kubernetes.yaml aggregates the ClusterRoles by their
+    label. The ClusterRoles leave out permissions that a template grants to other users.
 
     \b
     levelgate generate clusterrole sample-repo/definitions | kubectl apply --server-side -f -
@@ -92,11 +92,11 @@ def clusterrole(definitions: list[Definition], output: str) -> None:
 
 @_definition_command
 @_FORMAT
-@click.option("--all-fields", is_flag=True, help="Optional fields without a default too.")
+@click.option("--all-fields", is_flag=True, help="Also print optional fields without a default.")
 def instance(definitions: list[Definition], output: str, all_fields: bool) -> None:
-    """Print an example instance of each definition: required fields, and those with a default.
+    """Print an example instance of each definition, with required fields and fields with a default.
 
-    Use it to start a new instance.
+    Use this command to start a new instance.
 
     \b
     levelgate generate instance sample-repo/definitions --kind WebApp > hello.yaml
@@ -109,7 +109,7 @@ def instance(definitions: list[Definition], output: str, all_fields: bool) -> No
 def diagram(definitions: list[Definition], form: str) -> None:
     """Print the graph of each definition as Mermaid or Graphviz text.
 
-    Use it in documentation, or to review the order of a definition.
+    Use this command for documentation, or to review the order of a definition.
 
     \b
     levelgate generate diagram sample-repo/definitions --kind WebApp --format dot | dot -Tsvg > webapp.svg
@@ -121,12 +121,12 @@ def diagram(definitions: list[Definition], form: str) -> None:
 @click.option(
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write one file for each kind, GROUP/KIND_VERSION.json, instead of one schema for all to stdout.",
+    help="Write a file for each kind, GROUP/KIND_VERSION.json, instead of printing one schema for all kinds.",
 )
 def schema(definitions: list[Definition], output_dir: Path | None) -> None:
     """Print JSON Schemas for editors: of instances, definitions, windows, policies and levelgate.yaml.
 
-    Use it to get completion and errors while you type.
+    Use this command to get completion and error messages in your editor.
 
     \b
     levelgate generate schema sample-repo > .vscode/levelgate.json
@@ -160,9 +160,11 @@ def schema_files(schemas: Iterable[dict[str, Any]]) -> Iterator[tuple[Path, byte
 
 
 def _read_definitions(places: Iterable[str], kind: str) -> tuple[list[Definition], int]:
-    """Return the definitions in `places`, sorted by kind, and the exit code: 1 if a definition does not build.
+    """Return the definitions in `places`, sorted by kind, and the exit code: 1 if a definition is broken.
 
-    Problems of other objects are not printed. Raises: ClickException if there is neither a definition nor a problem.
+    The function prints the problems of definitions, and no other problems.
+
+    Raises: ClickException if `places` contain neither a definition nor a problem.
     """
     files: dict[str, bytes] = {}
     for place in places:
@@ -181,7 +183,7 @@ def _read_definitions(places: Iterable[str], kind: str) -> tuple[list[Definition
     if not definitions and not problems:
         kinds = ", ".join(sorted(group_kind.kind for group_kind in catalog.definitions))
         raise click.ClickException(
-            f"kind {kind} is not defined here; name one of {kinds}"
+            f"no definition here defines kind {kind}; name one of {kinds}"
             if kind and kinds
             else "no definition found in this path; name a path with definitions"
         )

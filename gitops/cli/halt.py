@@ -15,8 +15,8 @@ from gitops.records.references import ROLLOUT
 def command(reason: str, send_request: RequestCommand) -> int:
     """Stop a rollout: no further instance moves to its target.
 
-    Use it when a new revision does harm. Instances in flight continue; a newer revision is rolled out. Undo: levelgate
-    resume.
+    Use this command against a harmful revision. Instances in flight continue. A newer revision starts a new rollout.
+    Undo: levelgate resume.
 
     \b
     levelgate halt rollout/webapp.kro.run --reason "INC-7, errors in the shop"

@@ -1,4 +1,4 @@
-"""Command `levelgate history`: actions, causes and requests of people, by commit."""
+"""Command `levelgate history`: show actions, causes and requests of people, by commit."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from renderer.frozen import dataclass
 from renderer.identity import ObjectKey
 
 
-@click.command(epilog=describe_exit_codes("0 shown", "1 nothing is recorded for REF or the commit, or an error"))
+@click.command(epilog=describe_exit_codes("0 shown", "1 no record of REF or the commit, or an error"))
 @click.argument("ref", nargs=-1)
-@click.option("--commit", metavar="SHA", default="", help="Everything that this commit did, object by object.")
+@click.option("--commit", metavar="SHA", default="", help="Show all actions of this commit, object by object.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @utc_option
@@ -39,10 +39,10 @@ from renderer.identity import ObjectKey
 def command(
     ref: tuple[str, ...], commit: str, namespace: str | None, output: str, utc: bool, choice: ClusterChoice
 ) -> int:
-    """Show what the commits of every source did, the newest first. REF is one source, or one instance.
+    """Show what the commits of every source did, the newest first. REF is a source or an instance.
 
-    Use it to find out when a change reached the cluster, what delayed it, and who intervened. It reads the records of
-    the sources: the last 50 reconciliations that did something. To see what a commit was meant to do, use levelgate
+    Use this command to find out when a change reached the cluster, what delayed it, and who intervened. The command
+    reads the records of the last 50 reconciliations with actions. To see the intended effect of a commit, use levelgate
     plan . --base A --head B.
 
     \b
@@ -52,7 +52,7 @@ def command(
     """
     parsed_ref = parse_ref(ref) if ref else None
     if parsed_ref and (parsed_ref.node or parsed_ref.own_type not in {"", SOURCE}):
-        raise click.UsageError(f"history needs a source or an instance, not {parsed_ref}")
+        raise click.UsageError(f"history does not show {parsed_ref}; name a source or an instance")
     return asyncio.run(_history(parsed_ref, commit.lower(), namespace, output, TimeFormat(utc), choice))
 
 
@@ -66,7 +66,7 @@ class _CommitPasses:
 
     @property
     def action_counts(self) -> str:
-        """Number of actions by kind: `12 updated, 8 created, 1 failed`."""
+        """Number of actions by kind, such as `12 updated, 8 created, 1 failed`."""
         counter = Counter(
             "failed" if recorded_action.error else recorded_action.action
             for pass_record in self.passes
@@ -78,13 +78,13 @@ class _CommitPasses:
 
     @property
     def cause_counts(self) -> str:
-        """Number of causes by reason: `WindowClosed 3`."""
+        """Number of causes by reason, such as `WindowClosed 3`."""
         counter = Counter(cause.reason for pass_record in self.passes for cause in pass_record.met)
         return ", ".join(f"{reason} {number}" for reason, number in counter.most_common())
 
     @property
     def people_actions(self) -> str:
-        """Requests of people that took effect, such as `overridden by ada`. Each request is named once."""
+        """Requests of people that took effect, such as `overridden by ada`, each named once."""
         return ", ".join(
             dict.fromkeys(
                 f"{person_action.what} by {person_action.by}"
@@ -110,7 +110,8 @@ async def _history(
         recorded_commits = ", ".join(dict.fromkeys(commit_passes.commit[:7] for commit_passes in commits)) or "none"
         missing_subject = f"commit {commit}" if commit else str(ref)
         raise GitopsError(
-            f"nothing is recorded for {missing_subject} in cluster {cluster.name}; recorded commits: {recorded_commits}"
+            f"no action of {missing_subject} is recorded in cluster {cluster.name}; "
+            f"name one of the recorded commits: {recorded_commits}"
         )
     if output != "table":
         print_document([_as_json(commit_passes) for commit_passes in selected], output)
@@ -128,7 +129,7 @@ async def _commits(cluster: Cluster, source: str, instance: ObjectKey | None) ->
     """Return the commits of one source, or of all sources if `source` is empty, the newest first.
 
     With an `instance`, restrict each commit to that instance. Within a source, the commits keep the order of the
-    record. Times do not decide, because they are in full seconds and clocks can be set back.
+    record. Times do not decide the order, because they are in full seconds and a clock can move back.
     """
     by_source = [
         [
@@ -178,7 +179,7 @@ def _table(commits: Iterable[_CommitPasses], times: TimeFormat) -> Iterator[str]
         for commit_passes in commits
     ]
     if not rows:
-        yield "No reconciliation is recorded yet. Start with: levelgate run --source NAME=URL"
+        yield "No reconciliation is recorded yet. To start, run levelgate run --source NAME=URL."
         return
     yield from align_table([("SOURCE", "COMMIT", "FROM", "TO", "STATE", "ACTIONS", "CAUSES", "PEOPLE"), *rows])
 
@@ -199,7 +200,7 @@ def _commit_lines(commit_passes: _CommitPasses, times: TimeFormat) -> Iterator[s
     ]
     yield from align_table(rows) if rows else ()
     if more := sum(pass_record.more for pass_record in commit_passes.passes):
-        yield f"and {more} more, which are not recorded"
+        yield f"and {more} more, which Levelgate does not record"
     if causes := [(pass_record.at, cause) for pass_record in commit_passes.passes for cause in pass_record.met]:
         yield "Met"
         yield from align_table(

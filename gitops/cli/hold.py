@@ -26,11 +26,11 @@ from gitops.records.references import SOURCE
 def command(reason: str, until: datetime | None, send_request: RequestCommand) -> int:
     """Keep an instance, a plain object or a source as it is applied, whatever Git declares.
 
-    It is still healed, and not pruned.
+    Levelgate still heals a held object, and does not prune it.
 
-    Use it to protect running work from a change. The other instances of a rollout pass a held one. A held source holds
-    its plain objects and its instances. The hold ends at --until, and in any case after maxHold of its policy (72 hours
-    by default). Undo: levelgate release.
+    Use this command to protect running work from a change. A rollout continues with instances that are not held. A held
+    source holds its plain objects and its instances. The hold ends at --until, and at the latest after maxHold of the
+    policy (72 hours by default). Undo: levelgate release.
 
     \b
     levelgate hold webapp/shop -n prod --until 2026-11-20T18:00 --reason "a game is running"

@@ -14,9 +14,9 @@ from gitops.errors import GitopsError
 
 
 class InitError(GitopsError):
-    """Error of a directory in which the files cannot be written.
+    """Error of a directory in which the command cannot write files.
 
-    The text reports whether a file was written, and contains advice for the person.
+    The text names the file, and contains advice for the person.
     """
 
 
@@ -25,7 +25,7 @@ class InitError(GitopsError):
 def command(directory: Path) -> int:
     """Write a small platform to DIR: a definition, two instances, a window, a policy, editor schemas, and a CI job.
 
-    Use it to start a repository of your own. The CI job checks pull requests. Existing files are never overwritten.
+    Use this command to start your own repository. The CI job checks pull requests. The command never overwrites files.
 
     \b
     levelgate init platform && cd platform && levelgate render .
@@ -38,14 +38,14 @@ def command(directory: Path) -> int:
     schemas = schema_files(editor_schemas(definitions.values()))
     starter |= {Path(".schemas") / name: content for name, content in schemas}
     if existing_paths := sorted(str(directory / name) for name in starter if (directory / name).exists()):
-        raise InitError(f"{', '.join(existing_paths)} already exists, nothing was written; name another directory")
+        raise InitError(f"{', '.join(existing_paths)} already exists, so nothing is written; name another directory")
     for name, content in starter.items():
         target = directory / name
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
         except OSError as error:
-            raise InitError(f"{target} cannot be written: {error.strerror}") from None
+            raise InitError(f"{target} cannot be written: {error.strerror}; check the directory") from None
         click.echo(f"wrote {target}")
     click.echo(f"\nNext: cd {directory} && levelgate lint . && levelgate render .")
     return 0

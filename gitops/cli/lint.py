@@ -1,4 +1,4 @@
-"""Command `levelgate lint`: every problem of a repository, without a cluster."""
+"""Command `levelgate lint`: show every problem of a repository, without a cluster."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 @revision_option
 @schemas_option
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--strict", is_flag=True, help="Exit 1 for warnings too, unless they may be wrong for what is not read.")
-@config_option("Check this configuration of `run` too, and that it declares the external facts that gates ask for.")
+@click.option("--strict", is_flag=True, help="Exit 1 for warnings too, except for uncertain ones.")
+@config_option("Also check this configuration of `run`, and whether it declares the external facts in gates.")
 def command(place: str, revision: str, schemas: tuple[str, ...], output: str, strict: bool, file: Path | None) -> int:
     """Show every problem of a repository, sorted by file and line.
 
-    Use it before you commit, and in CI. It needs no cluster. It compiles definitions and renders instances, so it also
-    finds problems that only an instance shows. Warnings are legal, but suspicious.
+    Use this command before you commit, and in CI. The command needs no cluster. It compiles definitions and renders
+    instances, so it also finds problems that only an instance shows. A warning is about legal but suspicious content.
 
     \b
     levelgate lint sample-repo
@@ -78,7 +78,7 @@ def command(place: str, revision: str, schemas: tuple[str, ...], output: str, st
 
 
 def _read_configuration(file: Path | None) -> tuple[Config | None, list[LintFinding]]:
-    """Return the configuration and the findings about it. The configuration is None if `file` is None or unreadable."""
+    """Return the configuration and the findings about it. If `file` is None or invalid, return no configuration."""
     if file is None:
         return None, []
     try:
@@ -134,7 +134,7 @@ def _rule_findings(
 def _destination_findings(catalog: Catalog, config: Config | None) -> Iterator[LintFinding]:
     """Yield the findings about clusters and placements.
 
-    If this repository declares no cluster, the warnings are uncertain, because another source may declare the clusters.
+    If the repository declares no cluster, the warnings are uncertain, because another source may declare clusters.
     """
     from gitops.fleet.fleet_objects import read_fleet_objects
     from gitops.fleet.placing import place
@@ -187,9 +187,9 @@ def _sources_at(place: str, config: Config) -> list[SourceConfig]:
 
 
 def _revert_findings(place: str, catalog: Catalog, config: Config) -> Iterator[LintFinding]:
-    """Yield a warning for each policy with `onHalt: ProposeRevert` whose source has no forge to propose a revert to.
+    """Yield a warning for each policy with `onHalt: ProposeRevert` whose source has no forge.
 
-    If `config` does not name `place`, the policy may belong to any source of `config`, so all sources are checked.
+    If `config` does not name `place`, the policy may belong to any source of `config`, so check all sources.
     """
     from gitops.rollouts.policy import OnHalt
     from gitops.rollouts.policy_reader import read_policies
@@ -205,7 +205,8 @@ def _revert_findings(place: str, catalog: Catalog, config: Config) -> Iterator[L
     ]
     for policy in reverting_policies if sources_without_forge else ():
         message = (
-            f"ProposeRevert only stops: source {join_names(sources_without_forge)} has no `forge` in the configuration"
+            f"ProposeRevert only stops: source {join_names(sources_without_forge)} has no `forge`; "
+            "add `forge` to the configuration"
         )
         yield LintFinding(Problem(policy.origin.file, policy.origin.line, "spec.onHalt", message), Severity.WARNING)
 
@@ -224,12 +225,12 @@ def _availability_problems(
     if availability is None:
         return
     for shortage in find_shortages(rules, window_targets, now):
-        subject_text = f"what {join_names(shortage.windows)} {'governs' if len(shortage.windows) == 1 else 'govern'}"
+        subject_text = f"objects under {join_names(shortage.windows)}"
         open_for, period = format_duration(shortage.open_for), format_duration(availability.per)
         open_text = f"{subject_text} may change for {open_for} in the {period} from {shortage.begins:%Y-%m-%d %H:%MZ}"
         required_text = (
-            f"{format_duration(availability.at_least)} are required, "
-            f"in pieces of {format_duration(availability.contiguous)} or more"
+            f"the policy requires {format_duration(availability.at_least)}, "
+            f"in pieces of {format_duration(availability.contiguous)} or more; open the windows longer"
         )
         problem = Problem(
             policy.origin.file, policy.origin.line, "spec.windows.availability", f"{open_text}; {required_text}"

@@ -1,4 +1,4 @@
-"""Command `levelgate logs`: every action on every object, and every transition, line by line."""
+"""Command `levelgate logs`: show every action on every object, and every transition, line by line."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from gitops.timestamps import timestamp
 
 @click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
-@click.option("-f", "--follow", is_flag=True, help="Follow new lines until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Print new lines until you press Ctrl-C.")
 @click.option("--tail", metavar="N", type=click.IntRange(1), help="Begin with the last N lines.")
-@click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show its lines only.")
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of REF. Without REF, show only its lines.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @member_options
 def command(
     ref: tuple[str, ...], follow: bool, tail: int | None, namespace: str | None, output: str, choice: ClusterChoice
 ) -> int:
-    """Show every action on every object, and every transition, the oldest first; times are UTC.
+    """Show every action on every object, and every transition, the oldest first. Times are in UTC.
 
     REF is a source or an instance.
 
-    Use it to follow a rollout, or to see the order of past actions. It reads the cluster and not the daemon: the
-    records of the last reconciliations, and Events. It needs no permission but to read them.
+    Use this command to follow a rollout, or to see the order of past actions. The command does not ask the daemon. It
+    reads the records of the last reconciliations and Events in the cluster, and needs only permission to read them.
 
     \b
     levelgate logs -f
@@ -50,7 +50,7 @@ async def _logs(
         key = await find_key(cluster, ref, place) if ref else None
 
         async def print_new_lines() -> bool:
-            """Print the lines that were not printed before, and return whether the command is done."""
+            """Print the lines that are new since the last call, and return whether the command is done."""
             journal_lines = await read_journal(cluster, None if key else namespace)
             if ref and key and not (journal_lines := lines_about(journal_lines, key)) and not follow:
                 await get_object(cluster, ref, key)

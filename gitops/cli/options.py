@@ -1,4 +1,4 @@
-"""Options that several commands share, and the parsing of references and times that a person types."""
+"""Options that several commands share, and parsers of references and times that a person types."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-READ_EXIT_CODES: Final = describe_exit_codes("0 shown", "1 something could not be read")
+READ_EXIT_CODES: Final = describe_exit_codes("0 shown", "1 something is unreadable")
 """Last paragraph of the help of a command that only reads the records of a cluster."""
 
 EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -39,7 +39,7 @@ EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 class ParsedValue(click.ParamType[T]):
-    """Type of an option whose text `parse` converts. A ValueError of `parse` becomes the message of a wrong usage."""
+    """Type of an option whose text `parse` converts. The text of a ValueError becomes the message to the person."""
 
     parse: Callable[[str], T]
 
@@ -70,8 +70,8 @@ adopt_option = click.option(
     type=AdoptionRule(),
     default="Never",
     show_default=True,
-    help="Adopt objects that exist: Never, IfEqual (nothing would change) or IfUnowned; with TOOLs, also their "
-    "objects: flux, argocd, helm, kro.",
+    help="Adopt existing objects: Never, IfEqual (if nothing would change) or IfUnowned. With TOOLs, also adopt "
+    "objects of flux, argocd, helm or kro.",
 )
 
 conflicts_option = click.option(
@@ -81,7 +81,7 @@ conflicts_option = click.option(
     default=DEFAULT_CONFLICT_POLICY,
     show_default=True,
     callback=lambda _context, _parameter, chosen: ConflictPolicy(chosen),
-    help="Fields that another manager changed: Heal (restore updated ones), Report (none), Force (all).",
+    help="Fields to restore after changes by others: Heal (updated ones), Report (none), Force (all).",
 )
 
 revision_option = click.option(
@@ -101,14 +101,12 @@ clusters_option = click.option(
     type=click.IntRange(0, 100),
     default=0,
     metavar="N",
-    help="Serve N further clusters beside the sandbox: c0, c1, ...; the sandbox itself is `hub` then. "
-    "One kubeconfig has a context for each.",
+    help="Serve N further clusters: c0, c1, ... The sandbox itself is then `hub`. "
+    "The kubeconfig has a context for each cluster.",
 )
 """Option for the number of clusters that a sandbox has beside its own."""
 
-cluster_name_option = config_option(
-    "Judge windows for the cluster that `cluster.name` of this configuration names.  [default: local]"
-)
+cluster_name_option = config_option("Evaluate windows for `cluster.name` of this configuration.  [default: local]")
 
 utc_option = click.option("--utc", is_flag=True, help="Show times in UTC instead of the zone of the terminal.")
 
@@ -116,12 +114,12 @@ schemas_option = click.option(
     "--schemas",
     metavar="DIR|URL",
     multiple=True,
-    help="Check types against the CustomResourceDefinitions, and definitions, in this folder too. May be repeated.",
+    help="Also check types against the CustomResourceDefinitions and definitions in this folder. Repeatable.",
 )
 
 
 def read_cluster_name(file: Path | None) -> str:
-    """Return the name by which windows select the cluster: the name in `file`, or else `local`.
+    """Return the name by which windows select the cluster: the name in `file`, or `local` without a file.
 
     Raises: ConfigErrors.
     """
@@ -132,34 +130,40 @@ def read_cluster_name(file: Path | None) -> str:
 
 
 def flags_on_command_line(**flags: str) -> list[str]:
-    """Return the values of `flags` whose parameters were set on the command line. Keys are parameter names."""
+    """Return the flags on the command line, among `flags`, which maps parameter names to flags."""
     context = click.get_current_context()
     return [flag for name, flag in flags.items() if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 
 
 def refuse_without(required_flag: str, **flags: str) -> None:
-    """Check that none of `flags` was set on the command line. `flags` maps parameter names to flags.
+    """Check that none of `flags` is on the command line, because `required_flag` is missing.
 
-    The command calls it if `required_flag` is missing. Raises: UsageError.
+    Args: `flags` maps parameter names to flags.
+
+    Raises: UsageError.
     """
     for flag in flags_on_command_line(**flags):
-        raise click.UsageError(f"{flag} requires {required_flag}")
+        raise click.UsageError(f"{flag} requires {required_flag}; add {required_flag}")
 
 
 def refuse_with_config(**flags: str) -> None:
-    """Check that none of `flags`, which describe a source, was set. `flags` maps parameter names to flags.
+    """Check that none of `flags`, which describe a source, is on the command line.
 
-    A configuration has several sources, so it would not be clear which source a flag describes. Raises: UsageError.
+    A configuration has several sources, so a flag would not tell which source it describes.
+
+    Args: `flags` maps parameter names to flags.
+
+    Raises: UsageError.
     """
     if conflicting_flags := flags_on_command_line(**flags):
         raise click.UsageError(
-            f"{', '.join(conflicting_flags)} cannot be combined with --config (or $LEVELGATE_CONFIG): "
-            f"set it for a source in the file"
+            f"{', '.join(conflicting_flags)} cannot be combined with --config (or $LEVELGATE_CONFIG); "
+            f"set the value for a source in the file"
         )
 
 
 CONFIG_VARIABLE: Final = "LEVELGATE_CONFIG"
-"""Environment variable with the path of a configuration. Commands read it if no option names the path."""
+"""Environment variable with the path of a configuration. If no option names a path, commands read the variable."""
 
 CONNECT_TIMEOUT_SECONDS: Final = 2.0
 """Seconds for which a command tries to reach a server. A person prefers an early error to a long wait."""
@@ -167,7 +171,7 @@ CONNECT_TIMEOUT_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterChoice:
-    """The cluster that a person chose. Without a choice, kubectl's rules apply, so the sandbox is not used."""
+    """Cluster that a person chose. Without a choice, kubectl's rules apply, and the command ignores the sandbox."""
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -184,7 +188,7 @@ class ClusterChoice:
     def format_command(self, command: str) -> str:
         """Return a `levelgate` command with the options of this choice, so that a person can run it.
 
-        Any other command is returned as it is.
+        Return any other command unchanged.
         """
         options = {
             "--kubeconfig": None if self.sandbox else self.kubeconfig,
@@ -201,7 +205,7 @@ class ClusterChoice:
     async def connect(
         self, *, concurrency: int = 16, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
     ) -> AsyncIterator[KubeCluster]:
-        """Connect to the chosen cluster as long as the context lasts. Raises: ConfigurationError, UnknownCluster."""
+        """Connect to the chosen cluster for the duration of the block. Raises: ConfigurationError, UnknownCluster."""
         async with self.connect_hub(concurrency=concurrency, timeout_seconds=timeout_seconds) as hub:
             if self.member is None:
                 yield hub
@@ -217,7 +221,7 @@ class ClusterChoice:
     async def connect_hub(
         self, *, concurrency: int = 16, timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
     ) -> AsyncIterator[KubeCluster]:
-        """Connect to the cluster of the kubeconfig, even if a member of its fleet is chosen.
+        """Connect to the cluster of the kubeconfig, even if the person chose a member of its fleet.
 
         Raises: ConfigurationError.
         """
@@ -234,7 +238,7 @@ class ClusterChoice:
         try:
             yield cluster
         except Unavailable as error:
-            advice = "check that it is up; choose another with --context or --kubeconfig"
+            advice = "check that the cluster is up, or choose another with --context or --kubeconfig"
             raise (
                 error
                 if error.status
@@ -247,8 +251,10 @@ class ClusterChoice:
     async def connect_readable(self, namespace: str | None) -> AsyncIterator[tuple[PermittedCluster, str]]:
         """Connect to the parts of the chosen cluster that the person may read.
 
-        Yield the cluster and `namespace`, or the namespace of the kubeconfig if `namespace` is None. A RefError from
-        the block gets a note on what could not be read. Raises: ConfigurationError, UnknownCluster.
+        Yield the cluster and `namespace`. If `namespace` is None, yield the namespace of the kubeconfig instead. If the
+        block raises a RefError, add a note on unreadable objects to the error.
+
+        Raises: ConfigurationError, UnknownCluster.
         """
         from gitops.explain.permitted_cluster import PermittedCluster
         from gitops.records.references import RefError
@@ -262,7 +268,7 @@ class ClusterChoice:
 
 
 def report_unreadable(cluster: PermittedCluster) -> int:
-    """Print what could not be read, and return the exit code 1. If everything could be read, return 0."""
+    """Print a note on unreadable objects, and return exit code 1. If everything is readable, return 0."""
     if cluster.denial_note:
         echo(f"\n{cluster.denial_note}", err=True)
     return int(bool(cluster.denial_note))
@@ -274,16 +280,16 @@ def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
     @wraps(command)
     def chosen(*, kubeconfig: str | None, context: str | None, sandbox: bool, **others: Any) -> int:
         if sandbox and (kubeconfig or context):
-            raise click.UsageError("--sandbox is a cluster of its own; leave out --kubeconfig and --context")
+            raise click.UsageError("--sandbox already chooses the cluster; leave out --kubeconfig and --context")
         return command(choice=ClusterChoice(kubeconfig, context, sandbox), **others)
 
     for option in (
-        click.option("--sandbox", is_flag=True, help="The sandbox on this machine instead of a cluster."),
-        click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
+        click.option("--sandbox", is_flag=True, help="Use the sandbox on this machine instead of a cluster."),
+        click.option("--context", metavar="NAME", help="Context of the kubeconfig."),
         click.option(
             "--kubeconfig",
             metavar="FILE",
-            help="The kubeconfig file; else $KUBECONFIG, ~/.kube/config, or the pod's service account.",
+            help="Kubeconfig file.  [default: $KUBECONFIG, ~/.kube/config, or the pod's service account]",
         ),
     ):
         chosen = option(chosen)
@@ -304,12 +310,12 @@ def member_options(command: Callable[..., int]) -> Callable[..., int]:
         "--cluster",
         "cluster_name",
         metavar="NAME",
-        help="A member of the fleet of the chosen hub; `local` is the hub itself.",
+        help="Member of the chosen hub's fleet. `local` is the hub itself.",
     )(cluster_options(chosen))
 
 
 def parse_ref(words: Sequence[str]) -> Ref:
-    """Return the REF in `words`. Raises: UsageError, whose text describes a valid REF."""
+    """Return the REF in `words`. Raises: UsageError, with a description of a valid REF."""
     from gitops.records.references import Ref, RefError  # Imported here: commands without REF need no records.
 
     try:

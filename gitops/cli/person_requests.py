@@ -1,7 +1,7 @@
 """Common parts of the commands by which people make requests.
 
-Such a command finds the object, makes the request and writes it. Then it prints the state that now holds, and how to
-undo the request.
+A command finds the object, makes the request and writes the request. Then the command prints the resulting state, and
+how to undo the request.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ INSTANCE = ""
 """Own type (`Ref.own_type`) of a reference to a kind of the cluster: an instance."""
 
 PLAIN_OBJECT = "object"
-"""Value, beside `INSTANCE`, in the types that a command accepts if the command also accepts plain objects."""
+"""Value that a command adds to its accepted types if the command also accepts plain objects."""
 
-REQUEST_EXIT_CODES = describe_exit_codes("0 written or printed", "1 refused, or the cluster does not answer")
+REQUEST_EXIT_CODES = describe_exit_codes("0 written or printed", "1 rejected, or the cluster does not answer")
 """Last paragraph of the help of a command that makes a request."""
 _ANONYMOUS_USER = "system:anonymous"
 
 AfterWrite = Callable[[KubeCluster, Sequence[PersonRequest]], Awaitable[int]]
-"""Step after all requests are written. It returns the exit code."""
+"""Step that runs after a command has written all requests. The step returns the exit code."""
 
 
 class Moment(click.ParamType[datetime]):
     """Type of an option: a duration from now such as `4h`, or a time such as `2026-11-20T18:00`.
 
-    A time without a zone is in the terminal's zone.
+    A time without a zone counts as a time in the terminal's zone.
     """
 
     name = "time"
@@ -71,13 +71,13 @@ class Moment(click.ParamType[datetime]):
                     ctx,
                 )
         if parsed_time <= now:
-            self.fail(f"{value!r} is in the past", param, ctx)
+            self.fail(f"{value!r} is in the past; name a later time", param, ctx)
         return parsed_time
 
 
-reason_option = click.option("--reason", metavar="TEXT", required=True, help="The reason; others see it.")
-optional_reason_option = click.option("--reason", metavar="TEXT", default="", help="The reason; others see it.")
-until_option = click.option("--until", metavar="TIME", type=Moment(), help="The end: 4h, 2026-11-20T18:00.")
+reason_option = click.option("--reason", metavar="TEXT", required=True, help="Reason, which others see.")
+optional_reason_option = click.option("--reason", metavar="TEXT", default="", help="Reason, which others see.")
+until_option = click.option("--until", metavar="TIME", type=Moment(), help="End, such as 4h or 2026-11-20T18:00.")
 everything_option = click.option(
     "--all", "everything", is_flag=True, help="Everything that Levelgate writes in this cluster."
 )
@@ -85,7 +85,7 @@ everything_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class RequestCommand:
-    """Command line with a request: the REF, and whether the request is written, or printed for kubectl or for Git."""
+    """Command line with a request: the REF, and whether to write the request or to print it for kubectl or Git."""
 
     words: tuple[str, ...]
     namespace: str | None
@@ -96,7 +96,7 @@ class RequestCommand:
     def __call__(
         self, make_request: Callable[[RequestSubject], PersonRequest], *accepted: str, everything: bool = False
     ) -> int:
-        """Send the request on REF, or with `everything` on the whole installation, and return the exit code.
+        """Send the request on REF and return the exit code. With `everything`, send it on the whole installation.
 
         Args: `accepted` are the values of `Ref.own_type` that the command supports.
 
@@ -104,7 +104,7 @@ class RequestCommand:
         """
         if everything == bool(self.words):
             raise click.UsageError(
-                "--all and REF cannot be combined; leave out one"
+                "--all and REF cannot be combined; leave one out"
                 if everything
                 else f"give REF: {_format_accepted(accepted)}"
             )
@@ -119,9 +119,11 @@ class RequestCommand:
         *accepted: str,
         after_write: AfterWrite | None,
     ) -> int:
-        """Send the request on REF, or without REF on every source, and return the exit code.
+        """Send the request on REF and return the exit code. Without REF, send a request on every source.
 
-        `after_write` runs once all requests are written. Raises: UsageError, GitopsError, ClusterError.
+        When all requests are written, call `after_write`.
+
+        Raises: UsageError, GitopsError, ClusterError.
         """
         refs = [self._parse_ref(accepted)] if self.words else ()
         return asyncio.run(
@@ -131,7 +133,7 @@ class RequestCommand:
     def _parse_ref(self, accepted: tuple[str, ...]) -> Ref:
         ref = parse_ref(self.words)
         if ref.node:
-            raise click.UsageError(f"a request is for a whole instance: {ref.type}/{ref.name}")
+            raise click.UsageError(f"a request is for a whole instance; name {ref.type}/{ref.name}")
         if ref.own_type not in accepted:
             raise click.UsageError(f"{ref} does not support this request; name {_format_accepted(accepted)}")
         return ref
@@ -152,9 +154,7 @@ class RequestCommand:
         async with self.choice.connect() as cluster:
             refs = refs or [Ref(SOURCE, name) for name in await read_source_names(cluster)]
             if not refs:
-                raise RequestError(
-                    f"no source is known in cluster {cluster.name}; start it with levelgate run --source NAME=URL"
-                )
+                raise RequestError(f"cluster {cluster.name} has no source; start levelgate run --source NAME=URL")
             namespace = self.namespace or cluster.namespace
             person = await self._find_person(cluster)
             finder = _SubjectFinder(cluster, person, namespace, verb, self.git, takes_plain_objects)
@@ -168,13 +168,13 @@ class RequestCommand:
             return await after_write(cluster, requests) if after_write and not is_preview else 0
 
     async def _write_or_format(self, cluster: KubeCluster, request: PersonRequest) -> list[str]:
-        """Write the request, or format it for a preview. Return the lines to print."""
+        """Write the request, or format the request for a preview, and return the lines to print."""
         if self.dry_run:
             return [request.format_kubectl_command(await cluster.discover(), await self._kubectl_options())]
         if self.git:
             return [request.format_git_change()]
         if await cluster.merge(request.subject.key, request.patch, manager=CLI_MANAGER) is None:
-            raise RequestError(f"{request.subject} was deleted meanwhile")
+            raise RequestError(f"{request.subject} no longer exists; check the name")
         annotation_text = ", ".join(
             f"{name}={value}" if value is not None else f"{name}-" for name, value in request.annotations.items()
         )
@@ -188,7 +188,9 @@ class RequestCommand:
         """Return the person who makes the request.
 
         The hub's credentials open every cluster of its fleet. In a member cluster, every person would have the name of
-        the hub's account. So the hub reports the person. Raises: ClusterError.
+        the hub's account. So the hub reports the person.
+
+        Raises: ClusterError.
         """
         if self.choice.member is None:
             return await find_person(cluster)
@@ -196,7 +198,7 @@ class RequestCommand:
             return await find_person(hub)
 
     async def _kubectl_options(self) -> list[str]:
-        """Return the options by which kubectl reaches the same cluster."""
+        """Return the options with which kubectl reaches the same cluster."""
         kubeconfig = self.choice.kubeconfig
         if self.choice.sandbox:
             from gitops.sandbox import find_kubeconfig
@@ -207,7 +209,7 @@ class RequestCommand:
 
 
 async def find_person(cluster: KubeCluster) -> str:
-    """Return the user as whom the API server knows this process, or an empty string for an anonymous user.
+    """Return the name of this process's user at the API server, or an empty string for an anonymous user.
 
     Raises: ClusterError.
     """
@@ -230,13 +232,13 @@ def request_options(command: Callable[..., int]) -> Callable[..., int]:
         if dry_run and git:
             raise click.UsageError("--dry-run and --git cannot be combined; choose one")
         if dry_run and choice.member:
-            raise click.UsageError("--dry-run prints a kubectl command, and kubectl has no --cluster; leave out one")
+            raise click.UsageError("--dry-run prints a kubectl command, and kubectl has no --cluster; leave one out")
         return command(send_request=RequestCommand(ref, namespace, dry_run, git, choice), **others)
 
     wrapped = member_options(with_request)
     for option in (
-        click.option("--git", is_flag=True, help="Print the lines to commit instead; write nothing."),
-        click.option("--dry-run", is_flag=True, help="Print the same as a kubectl command; write nothing."),
+        click.option("--git", is_flag=True, help="Print the lines to commit instead, and write nothing."),
+        click.option("--dry-run", is_flag=True, help="Print the equivalent kubectl command, and write nothing."),
         click.option("-n", "--namespace", metavar="NS", help="Namespace of the object.  [default: the context's]"),
         click.argument("ref", nargs=-1),
     ):
@@ -246,7 +248,7 @@ def request_options(command: Callable[..., int]) -> Callable[..., int]:
 
 @dataclass(frozen=True, slots=True)
 class _SubjectFinder:
-    """Search for the subject of a request, among the objects that accept the request."""
+    """Finder of the subject of a request, among the objects that accept the request."""
 
     cluster: KubeCluster
     person: str
@@ -254,7 +256,7 @@ class _SubjectFinder:
     verb: str
     """Name of the command, for messages."""
     may_be_missing: bool
-    """True if the object need not exist yet, because the request is to be committed to Git."""
+    """True if the object need not exist yet, because the person commits the request to Git."""
     takes_plain_objects: bool
 
     async def find(self, ref: Ref | None) -> RequestSubject:
@@ -272,11 +274,9 @@ class _SubjectFinder:
             raise RequestError(await _describe_unread_source(cluster, ref))
         if live is None:
             place = f" in namespace {key.namespace}" if is_object and key.namespace else ""
-            git_hint = "; for an object that is only in Git, --git prints the lines to commit" if is_object else ""
+            git_hint = "; for an object that is only in Git, print lines to commit with --git" if is_object else ""
             hint = (
-                (await suggest_name(cluster, ref, key) or git_hint)
-                if ref
-                else "; Levelgate has not run in this cluster"
+                (await suggest_name(cluster, ref, key) or git_hint) if ref else "; start Levelgate in the cluster first"
             )
             raise RequestError(f"{ref or title(key)} does not exist{place} in cluster {cluster.name}{hint}")
         is_instance = is_object and await _is_instance(cluster, key)
@@ -294,13 +294,13 @@ class _SubjectFinder:
             namespace, _, name = qualified_name.rpartition("/")
             place = f" -n {namespace}" if namespace else ""
             raise RequestError(
-                f"{key} belongs to instance {owner}, and follows the requests on it; "
+                f"{key} belongs to instance {owner}, whose requests it follows; "
                 f"name the instance: levelgate {self.verb} {kind.lower()}/{name}{place}"
             )
         if not self.takes_plain_objects:
-            raise RequestError(f"{key} is not an instance of a definition")
+            raise RequestError(f"{key} is not an instance of a definition; name an instance")
         if key.group_kind == CRD and (definition := annotation(live, well_known.DEFINITION)):
-            raise RequestError(f"{key} is made from a definition; name that, rgd/{definition}, or its source")
+            raise RequestError(f"{key} comes from a definition; name the definition, rgd/{definition}, or its source")
         if not live["metadata"]:
             return  # The object does not exist yet, because it is committed to Git together with its request.
         sources = await read_names_by_set_id(self.cluster)
@@ -316,11 +316,11 @@ async def _describe_unread_source(cluster: KubeCluster, ref: Ref) -> str:
     followed_sources = configured_sources(await cluster.get(INSTALLATION)) or frozenset()
     if ref.name in followed_sources:
         return (
-            f"{ref} has not been read yet, so it accepts no request in cluster {cluster.name}: its server has not "
-            f"answered since the daemon started; try again once `levelgate status` shows a commit"
+            f"the daemon has not read {ref} yet, so {ref} accepts no request in cluster {cluster.name}; "
+            f"try again once `levelgate status` shows a commit"
         )
     hint = suggestion_or_names(ref.name, followed_sources.union(await read_source_names(cluster)))
-    return f"no daemon follows {ref} in cluster {cluster.name}{hint or f'; levelgate run --source {ref.name}=URL does'}"
+    return f"no daemon follows {ref} in cluster {cluster.name}{hint or f'; run levelgate run --source {ref.name}=URL'}"
 
 
 async def _is_instance(cluster: KubeCluster, key: ObjectKey) -> bool:

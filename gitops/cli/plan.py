@@ -1,6 +1,6 @@
-"""Command `levelgate plan`: what a commit would change, level by level, and what holds it. Writes nothing.
+"""Command `levelgate plan`: show the changes of a commit, level by level, and their obstacles. Writes nothing.
 
-This module holds the command line only. While this module imports the planning modules, one thread reads Git and a
+This module contains only the command line. While this module imports the planning modules, one thread reads Git and a
 second thread imports the cluster client.
 """
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from gitops.config import Config
 
 
-_LOCAL_ONLY = "Note: this plan is for the hub's own cluster, `local`, only; for the others as well, add --cluster all."
-"""Note on a plan for the hub alone, under a configuration with a fleet."""
+_LOCAL_ONLY = "Note: this plan is only for the hub's own cluster, `local`; to plan for all clusters, add --cluster all."
+"""Note on a plan for the hub's own cluster, if the configuration has a fleet."""
 
 
 @click.command(epilog=describe_exit_codes("0 planned", "1 problems or an error", "2 changes, with --exit-code"))
@@ -47,36 +47,34 @@ _LOCAL_ONLY = "Note: this plan is for the hub's own cluster, `local`, only; for 
     "--base",
     metavar="REV",
     default="",
-    help="Compare with this commit (branch, tag or id), as it was when the head left it.",
+    help="Compare with the merge base of the head and this commit (branch, tag or id).",
 )
-@click.option("--head", metavar="REV", default="", help="The commit to plan.  [default: the working tree]")
-@click.option("--revision", metavar="REV", default="", help="The same as --head, without --base.")
+@click.option("--head", metavar="REV", default="", help="Commit to plan.  [default: the working tree]")
+@click.option("--revision", metavar="REV", default="", help="Commit to plan, if you give no --base.")
 @click.option(
     "--against",
     metavar="cluster|git|FILE",
     default="",
-    help="Compare the head with this.  [default: the cluster; with --base, that commit]",
+    help="State to compare the head with.  [default: the cluster, or the commit of --base]",
 )
 @click.option(
     "--source",
     metavar="NAME",
     default="",
-    help="Name of this repository's source in the cluster.  [default: the one whose URL and path fit]",
+    help="Name of this repository's source in the cluster.  [default: the source with the same URL and path]",
 )
 @click.option(
     "--cluster",
     "wanted",
     metavar="all|NAME",
     default="",
-    help="Plan against these clusters of the fleet of --config, each with what is placed there.",
+    help="Plan for a member, or for all members, of the fleet in --config, each with its placed objects.",
 )
 @adopt_option
 @conflicts_option
-@config_option(
-    "Plan what `run` with this configuration would do with the source; --adopt and --conflicts then stand in it."
-)
-@click.option("-n", "--namespace", metavar="NS", default="", help="The namespace of the REFs.")
-@click.option("--exit-code", is_flag=True, help="Exit 2 when there are changes.")
+@config_option("Plan for `run` with this configuration, which then sets the values of --adopt and --conflicts.")
+@click.option("-n", "--namespace", metavar="NS", default="", help="Namespace of the REFs.")
+@click.option("--exit-code", is_flag=True, help="If the plan has changes, exit 2.")
 @click.option(
     "-o",
     "--output",
@@ -89,7 +87,7 @@ _LOCAL_ONLY = "Note: this plan is for the hub's own cluster, `local`, only; for 
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
     show_default=True,
-    help="Colour of the signs; auto: on a terminal, unless NO_COLOR is set.",
+    help="Colour of the marks. With auto, only on a terminal and without NO_COLOR.",
 )
 @utc_option
 @cluster_options
@@ -112,13 +110,14 @@ def command(  # noqa: PLR0913 - one parameter for each option
     utc: bool,
     choice: ClusterChoice,
 ) -> int:
-    """Show what a repository would create, update, replace and delete, in that order, and what holds it.
+    """Show the objects that a repository would create, update, replace and delete, and what holds the changes.
 
-    Use it before you merge or push. It compares with the cluster; with --base, with another commit, which needs no
-    cluster. Values of Secrets are masked. REFs restrict the plan to these objects, and show them in full.
+    Use this command before you merge or push. By default, the command compares the repository with the cluster. With
+    --base, it compares with another commit and needs no cluster. The output masks values of Secrets. REFs restrict the
+    plan to some objects, and show these objects in full.
 
-    Marks: + create, ~ update, -/+ replace, < adopt, - delete, = remains though not in Git, ? not knowable yet,
-    ! cannot be done.
+    Marks: + create, ~ update, -/+ replace, < adopt, - delete, = not in Git but remains, ? not known yet,
+    ! not possible.
 
     \b
     levelgate plan . --source platform
@@ -158,11 +157,11 @@ def command(  # noqa: PLR0913 - one parameter for each option
 
 
 def _choose_target(*, base: str, head: str, revision: str, against: str) -> str:
-    """Return the side with which the head is compared: `cluster`, `git` or a file. Raises: UsageError."""
+    """Return the state to compare the head with: `cluster`, `git` or a file. Raises: UsageError."""
     if revision and (base or head):
         raise click.UsageError("--revision is for a plan without --base; name the commits with --base and --head")
     if against == "git" and not base:
-        raise click.UsageError("--against git compares commits: name the one to compare with, --base REV")
+        raise click.UsageError("--against git compares commits; name the commit to compare with, --base REV")
     return against or ("git" if base else "cluster")
 
 
@@ -170,20 +169,20 @@ def _check_fleet_usage(config: Config | None, against: str, output: str) -> None
     """Check that `config`, `against` and `output` fit a plan of a fleet's clusters. Raises: UsageError."""
     if config is None or config.fleet is None:
         raise click.UsageError(
-            "--cluster chooses among the clusters of a fleet, and needs `fleet` in the configuration: "
-            "name the hub's with --config FILE"
+            "--cluster chooses clusters of a fleet, and needs `fleet` in the configuration; "
+            "name the hub's configuration with --config FILE"
         )
     if against != "cluster":
         raise click.UsageError(
-            "--cluster asks the clusters themselves; leave it out to compare commits or to plan against a file, "
+            "--cluster asks the clusters themselves; leave out --cluster to compare commits or to plan against a file, "
             "or add --against cluster"
         )
     if output in {"junit", "sarif"}:
-        raise click.UsageError(f"-o {output} is for one plan; with --cluster use text, json or markdown")
+        raise click.UsageError(f"-o {output} is for one plan; with --cluster, use text, json or markdown")
 
 
 def color_setting(color: str) -> bool | None:
-    """Return click's setting for a value of `--color`: None lets the terminal decide."""
+    """Return click's setting for a value of `--color`. With None, the terminal decides."""
     default_setting = False if os.environ.get("NO_COLOR") else None
     return {"always": True, "never": False}.get(color, default_setting)
 

@@ -16,14 +16,14 @@ from gitops.plan.report_markdown import GITHUB_COMMENT_LIMIT, format_code, forma
 from gitops.text import TimeFormat, one_line
 
 _MIN_BLOCK_BYTES = 2_000
-"""Bytes that each block of Markdown may have, even if many blocks share the limit of a comment."""
+"""Minimum limit of a block of Markdown in bytes, even if many blocks share the limit of a comment."""
 
 
 def show_fleet(report: FleetReport, title: str, view: PlanView) -> int:
     """Print the plans and return the exit code: 1 for a problem or a cluster without a plan, 2 for changes."""
     narrowed = _narrow(report, view)
     for typed_ref in view.unchanged_refs(plan.report for plan in report.clusters if plan.report):
-        echo(f"{typed_ref}: it changes in none of these clusters, or does not exist{view.place_text}", err=True)
+        echo(f"{typed_ref}: no plan changes it, or it does not exist{view.place_text}", err=True)
     if view.output == "json":
         print_document(fleet_as_json(narrowed), "json", is_sorted=True)
     elif view.output == "markdown":
@@ -43,7 +43,7 @@ def _narrow(report: FleetReport, view: PlanView) -> FleetReport:
 
 
 def text_lines(report: FleetReport, times: TimeFormat, *, full: bool) -> Iterator[str]:
-    """Yield a block for each group of clusters under its title, then the problems and notes of the whole fleet."""
+    """Yield a titled block for each group of clusters, then the problems and notes of the whole fleet."""
     for group in group_clusters(report.clusters):
         first = group[0]
         title = one_line(block_title(group, times.format_full(first.since) if first.since else ""))
@@ -58,9 +58,9 @@ def text_lines(report: FleetReport, times: TimeFormat, *, full: bool) -> Iterato
 
 
 def markdown_lines(report: FleetReport, times: TimeFormat) -> Iterator[str]:
-    """Yield each group of clusters in the form of a plan of one cluster, under a heading.
+    """Yield the plan of each group of clusters under a heading, in the same form as the plan of one cluster.
 
-    All groups together are not longer than the limit of a comment.
+    The groups share the limit of a comment.
     """
     groups = group_clusters(report.clusters)
     # 300 bytes are room for the heading of a block.

@@ -1,4 +1,4 @@
-"""Inputs of `levelgate plan`: the side to compare with, the source that is planned, and its configuration."""
+"""Inputs of `levelgate plan`: the state to compare with, the source to plan, and the source's configuration."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 _ALTERNATIVES = (
     "or compare commits with --base REV, or plan against the file of `levelgate snapshot` with --against FILE"
 )
-"""Advice for a person whose cluster does not answer."""
+"""Advice for a person whose cluster does not answer, to be appended to other advice."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """Arguments of the command line that decide what is planned."""
+    """Arguments of the command line that determine the plan."""
 
     place: str
     """Directory or URL of the repository."""
@@ -67,7 +67,7 @@ class PlanInputs:
     config: Config | None
 
     async def make_report(self, choice: ClusterChoice, commits: Future[ComparedCommits]) -> tuple[Report, str]:
-        """Plan the commits once they are read. Return the report and the title of the report.
+        """Plan the commits, and return the report and its title.
 
         Raises: SourceError, ConfigurationError, ClusterError.
         """
@@ -81,7 +81,7 @@ class PlanInputs:
     async def make_fleet_report(
         self, choice: ClusterChoice, commits: Future[ComparedCommits], wanted: str
     ) -> tuple[FleetReport, str]:
-        """Plan against the member clusters in `wanted`, or against all member clusters. Return the report and title."""
+        """Plan for the member clusters in `wanted`, or for all, and return the report and its title."""
         from gitops.plan.fleet_planner import FleetPlanner, place_as_hub
 
         config, reading = self.config, asyncio.wrap_future(commits)
@@ -128,7 +128,7 @@ class PlanInputs:
     async def _report_against_cluster(
         self, reading: Awaitable[ComparedCommits], choice: ClusterChoice
     ) -> tuple[Report, str]:
-        """Plan against the live cluster. The connection is made while Git is still being read."""
+        """Plan against the live cluster. Connect to the cluster while another thread reads Git."""
         async with self._connect(choice, reading) as cluster:
             commits = await reading
             own_objects = await read_own_configmaps(cluster)
@@ -163,9 +163,9 @@ class PlanInputs:
 
     @asynccontextmanager
     async def _connect(self, choice: ClusterChoice, reading: Awaitable[ComparedCommits]) -> AsyncIterator[KubeCluster]:
-        """Connect to the chosen cluster. The text of an error names ways to plan without a cluster.
+        """Connect to the chosen cluster. If this fails, the text of the error names ways to plan without a cluster.
 
-        If the repository cannot be read either, raise the error of the repository instead.
+        If the repository is not readable either, raise the error of the repository instead.
         """
         cluster_choice = choice.with_default_context(self.config.context) if self.config else choice
         try:
@@ -178,20 +178,16 @@ class PlanInputs:
             raise error.with_rewritten_text(lambda said: f"{said}; try again, {_ALTERNATIVES}") from None
 
     async def _history_warnings(self, previous_commit: str, commit: str) -> Sequence[PlanWarning]:
-        """Return a warning if `commit` does not descend from `previous_commit`, the present commit of the source.
+        """Return a warning if `commit` does not descend from `previous_commit`, the current commit of the source.
 
         Git compares the commits while the cluster answers.
         """
         if not previous_commit or await asyncio.to_thread(locations.is_descendant, self.place, previous_commit, commit):
             return ()
         message = (
-            f"history was rewritten: {commit[:7]} does not follow from {previous_commit[:7]}, the commit of the source"
+            f"history is rewritten: {commit[:7]} does not descend from {previous_commit[:7]}, the commit of the source"
         )
-        return (
-            PlanWarning(
-                WarningKind.HISTORY, f"{message}; a daemon that follows a branch waits until a person approves it"
-            ),
-        )
+        return (PlanWarning(WarningKind.HISTORY, f"{message}; if a daemon follows the branch, approve the commit"),)
 
     async def _report_against_file(self, commits: ComparedCommits, file: Path) -> tuple[Report, str]:
         snapshot = read_snapshot(file)
@@ -225,7 +221,7 @@ class PlanInputs:
         return _with_configuration(state, name, self.config)
 
     def _cluster_name(self, own: Iterable[Object]) -> str:
-        """Return the name of the cluster in the configuration, or else the name in the records of the cluster.
+        """Return the cluster's name in the configuration. Without a configuration, return the name in the records.
 
         Args: `own` are the ConfigMaps of Levelgate's namespace.
         """
@@ -234,14 +230,15 @@ class PlanInputs:
         return cluster_name(next((obj for obj in own if ObjectKey.from_manifest(obj) == INSTALLATION), None))
 
     def _unknown_facts(self) -> Mapping[str, ExternalFact] | None:
-        """Return the declared external facts as unknown, because a plan does not request them.
+        """Return the external facts of the configuration as unknown, because a plan does not request facts.
 
         Without a configuration, return None.
         """
         if self.config is None:
             return None
         return {
-            external_fact.name: ExternalFact(None, "a plan does not ask") for external_fact in self.config.externals
+            external_fact.name: ExternalFact(None, "a plan requests no facts")
+            for external_fact in self.config.externals
         }
 
     def _format_title(self, name: str, commits: ComparedCommits, against: str) -> str:
@@ -251,12 +248,12 @@ class PlanInputs:
             return title
         return (
             f"{title}\n"
-            f"{self.base} has moved to {commits.tip[:7]} since; merge it in, or rebase, to see what would happen now."
+            f"{self.base} has moved to {commits.tip[:7]} since; to see the current effect, merge {self.base} or rebase."
         )
 
 
 def _with_configuration(state: SourceState, name: str, config: Config | None) -> SourceState:
-    """Return the source called `name` as `config` sets it up.
+    """Return `state` with the settings of `config` for the source called `name`.
 
     Raises: SourceError if `config` does not have the source.
     """
@@ -267,15 +264,15 @@ def _with_configuration(state: SourceState, name: str, config: Config | None) ->
         raise SourceError(
             name,
             f"is not a source of the configuration{suggestion_or_names(name, sources)}",
-            advice="name it: --source",
+            advice="name a source with --source",
         )
     return state.configured(sources[name], config.governors)
 
 
 def _find_configured(config: Config, place: str) -> str:
-    """Return the name of the source in `config` whose repository and path are those of `place`.
+    """Return the name of the source in `config` that has the repository and path of `place`.
 
-    If there is no such source, or more than one, return an empty string.
+    If no source or more than one source matches, return an empty string.
     """
     urls, path = locations.list_identities(place)
     names = [entry.name for entry in config.sources if identity(entry.target.url) in urls and entry.target.path == path]
@@ -283,9 +280,9 @@ def _find_configured(config: Config, place: str) -> str:
 
 
 def _find_source(records: Mapping[str, SourceRecord], place: str) -> str:
-    """Return the name of the recorded source whose repository and path are those of `place`.
+    """Return the name of the recorded source that has the repository and path of `place`.
 
-    If there is no such source, or more than one, return an empty string.
+    If no source or more than one source matches, return an empty string.
     """
     urls, path = locations.list_identities(place)
     matching_names = [name for name, record in records.items() if identity(record.url) in urls and record.path == path]

@@ -1,4 +1,4 @@
-"""Output of `levelgate plan`: the part of a plan that a person asked for, in each of its forms."""
+"""Output of `levelgate plan`: the part of a plan that a person requests, in each output form."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """The part of a plan that a person asked for, and its form."""
+    """Part of a plan that a person requests, and its output form."""
 
     refs: tuple[tuple[str, Ref], ...]
     """References as typed and as parsed. An empty tuple stands for the whole plan."""
     namespace: str
-    """Namespace of the references, or an empty string for any."""
+    """Namespace of the references, or an empty string for any namespace."""
     output: str
     times: TimeFormat
     color: bool | None
-    """Whether colours are printed. None lets the terminal decide."""
+    """True to print colours, False to print none, or None to let the terminal decide."""
 
     @property
     def is_full(self) -> bool:
-        """Return whether the fields of new objects are shown too, because the person has named objects."""
+        """Return whether the plan shows the fields of new objects too, because the person names objects."""
         return bool(self.refs)
 
     def narrow(self, report: Report) -> Report:
-        """Return `report`, restricted to the changes of `refs`."""
+        """Return `report`, restricted to the changes of the objects in `refs`."""
         return filter_report(report, [ref for _, ref in self.refs], self.namespace)
 
     def unchanged_refs(self, reports: Iterable[Report]) -> Iterator[str]:
-        """Yield the references, as typed, that do not change in any of `reports`."""
+        """Yield the references, as typed, to objects that no report in `reports` changes."""
         known_reports = list(reports)
         for typed_ref, ref in self.refs:
             if not any(filter_report(report, [ref], self.namespace).changes for report in known_reports):
@@ -46,7 +46,7 @@ class PlanView:
 
     @property
     def place_text(self) -> str:
-        """Place of the references in a sentence: ` in prod`, or an empty string for any namespace."""
+        """Place of the references in a sentence, such as ` in prod`, or an empty string for any namespace."""
         return f" in {self.namespace}" if self.namespace else ""
 
     def format_header(self, title: str, report_time_text: str) -> str:
@@ -60,7 +60,7 @@ def show_report(report: Report, title: str, view: PlanView, *, path: str) -> int
     Args: `path` is the directory of the source in its repository, to which SARIF refers.
     """
     for typed_ref in view.unchanged_refs([report]):
-        echo(f"{typed_ref}: it does not change, or does not exist{view.place_text}", err=True)
+        echo(f"{typed_ref}: the plan does not change it, or it does not exist{view.place_text}", err=True)
     _print_report(view.narrow(report), title, view, path=path)
     if report.problem_count:
         return 1

@@ -38,14 +38,14 @@ _COLOURS = {
     "=": "blue",
 }
 _MAX_NAMES = 8
-"""Maximum number of names in a list. Further names are counted."""
+"""Maximum number of names in a list. The plan counts further names."""
 _WIDTH = 80
 
 
 def text(report: Report, times: TimeFormat, *, full: bool = False) -> Iterator[str]:
     """Yield the lines of a plan, coloured. With `full`, show the fields of new objects too.
 
-    Colours are always in the lines. `click.echo` removes them if the terminal does not have colours.
+    The lines always contain colours. If the terminal has no colours, `click.echo` removes them.
     """
     for move in report.moves:
         yield from ("", one_line(_format_move(move)))
@@ -90,7 +90,7 @@ def _group_title(group: ChangeGroup) -> str:
 def _format_by_namespace(keys: Iterable[ObjectKey], *, own_namespace: str = "") -> str:
     """Return names by namespace, such as `prod/ api auth staging/ blog`.
 
-    `own_namespace`, the namespace of the instance, is left out.
+    Args: `own_namespace` is the namespace of the instance, which the text leaves out.
     """
     by_namespace: dict[str, list[str]] = {}
     for key in keys:
@@ -106,10 +106,10 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def _change_lines(folded_change: FoldedChange, width: int, *, several: bool, full: bool) -> Iterator[str]:
-    """Yield the lines of one change, or of equal changes folded into one.
+    """Yield the lines of a change, or of equal changes that are folded together.
 
-    Args: `width` is the length of the longest node name in the group. `several` is true if the group stands for several
-    instances, whose objects differ by name.
+    Args: `width` is the length of the longest node name in the group, in characters. `several` is true if the group
+    stands for several instances, whose objects differ by name.
     """
     change, count = folded_change.change, len(folded_change.keys)
     mark = _MARKS[change.action]
@@ -172,7 +172,7 @@ def _step_lines(report: Report, times: TimeFormat) -> Iterator[str]:
 
 
 def _wrap_lines(head: str, text: str) -> Iterator[str]:
-    """Yield `text`, wrapped to the right of `head`. Names and paths are not broken."""
+    """Yield `text`, wrapped to the right of `head`. Do not break names and paths."""
     for line in wrap(one_line(text), _WIDTH - len(head), break_long_words=False, break_on_hyphens=False):
         yield f"{head}{line}"
         head = " " * len(head)
@@ -197,7 +197,7 @@ def _summary_lines(report: Report) -> Iterator[str]:
     )
     if not report.knows_deletions:
         yield (
-            f"Deletions unknown: not exactly one source follows this repository and path; planned as {report.source}. "
-            f"Name the source with --source."
+            f"Deletions are unknown, because not exactly one source follows this repository and path. "
+            f"The plan is for {report.source}. Name the source with --source."
         )
     yield f"Plan {report.hash}."

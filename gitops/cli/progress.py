@@ -1,6 +1,7 @@
 """Lines of progress: for people on a terminal, with full times elsewhere, or as JSON.
 
-Lines are appended and never rewritten. On a terminal a summary below them is redrawn while a command runs.
+The printer appends lines and never rewrites them. While a command runs on a terminal, the printer redraws a summary
+below the lines.
 """
 
 from __future__ import annotations
@@ -39,15 +40,16 @@ if TYPE_CHECKING:
 
 _BAR_WIDTH = 20
 _CONTINUATION = f"\n{'':22}"
-"""Start of a continued line. Its column of times is empty, so that a message cannot imitate another line.
+"""Start of a continued line. The column of times is empty, so that a message cannot imitate another line.
 """
 
 
 class ProgressPrinter:
-    """Printer of progress to stdout. Columns are time, set, level and message.
+    """Printer of progress to stdout. The columns are time, set, level and message.
 
-    As a context manager, it keeps the summary on a terminal. In a fleet, each member cluster has a printer. Such a
-    printer puts the cluster's name before each line, and writes through the hub's printer, its `parent`.
+    As a context manager, the printer keeps the summary on a terminal. In a fleet, each member cluster has its own
+    printer. A member's printer puts the cluster's name before each line, and writes through `parent`, the hub's
+    printer.
     """
 
     def __init__(
@@ -163,9 +165,10 @@ class ProgressPrinter:
         )
 
     def print_result(self, result: Result) -> None:
-        """Print one action, done or failed.
+        """Print the result of one action.
 
-        A failure is printed in full the first time. If it repeats with the same message, only the count is printed.
+        At the first failure, print the full message. If the failure repeats with the same message, print only the
+        count.
         """
         times = self._count_failure(result)
         if result.error is None and result.is_bookkeeping and not self._verbose:
@@ -191,7 +194,7 @@ class ProgressPrinter:
         self._print_line(f"{parent_title(result.set):<24} {level:<8} {action_text}", fields)
 
     def _count_failure(self, result: Result) -> int:
-        """Return how often in a row this action has failed with the same message. After a success, return 0."""
+        """Return the number of failures of this action in a row with the same message. After a success, return 0."""
         failure_key = result.set, result.key
         if result.error is None:
             self._failure_counts.pop(failure_key, None)
@@ -251,7 +254,7 @@ def format_counts(tally: StateCounts) -> str:
 
 
 def format_rollout(name: str, state: RolloutState) -> str:
-    """Return the progress of a rollout, or an empty string once all instances are settled.
+    """Return the progress of a rollout. If all instances are settled, return an empty string.
 
     Example: `webapp.kro.run r13 canary [##] 2/2 prod [###>....] 3/8 settled, 1 progressing, 4 waiting`.
     """

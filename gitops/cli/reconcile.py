@@ -26,14 +26,14 @@ from renderer import well_known
 @click.command(
     epilog=describe_exit_codes("0 requested, or with --wait reconciled", "1 an error", "3 no answer within --timeout")
 )
-@click.option("--wait", is_flag=True, help="Wait until it is reconciled; exit code 3 after the time limit.")
+@click.option("--wait", is_flag=True, help="Wait for the reconciliation. After the time limit, exit 3.")
 @click.option("--timeout", type=Duration(), default="1m", show_default=True, help="Time limit of --wait.")
 @request_options
 def command(wait: bool, timeout: timedelta, send_request: RequestCommand) -> int:
-    """Reconcile the source or instance REF now; without REF, all sources. This opens no gate.
+    """Reconcile the source or instance REF now. Without REF, reconcile all sources. The command opens no gate.
 
-    Use it when you do not want to wait for the next poll. The daemon fetches the source and reconciles it. It answers
-    in the record of the source or the status of the instance.
+    Use this command to reconcile without waiting for the next poll. The daemon fetches the source and reconciles it.
+    The daemon answers in the record of the source or the status of the instance.
 
     \b
     levelgate reconcile

@@ -12,9 +12,9 @@ from gitops.records.references import SOURCE
 @click.command(epilog=REQUEST_EXIT_CODES)
 @request_options
 def command(send_request: RequestCommand) -> int:
-    """End the hold of an instance, a plain object or a source. The opposite of hold.
+    """End the hold of an instance, a plain object or a source. Opposite: levelgate hold.
 
-    Use it when the reason for the hold is gone. An instance joins the queue of the present rollout.
+    Use this command after the reason for the hold is gone. An instance joins the queue of the current rollout.
 
     \b
     levelgate release webapp/shop -n prod

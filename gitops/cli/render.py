@@ -1,4 +1,4 @@
-"""Command `levelgate render`: manifests by level, without a cluster and, for a path, without a network."""
+"""Command `levelgate render`: render manifests by level, without a cluster and, for a path, without a network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from renderer.render.world import ClusterView
 from renderer.well_known import PART_OF
 
 
-@click.command(epilog=describe_exit_codes("0 rendered", "1 problems; everything else is rendered"))
+@click.command(epilog=describe_exit_codes("0 rendered", "1 rendered with problems"))
 @click.argument("place", metavar="PATH|URL")
 @revision_option
 @schemas_option
@@ -33,13 +33,13 @@ from renderer.well_known import PART_OF
 @click.option(
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write a folder for each instance, one file for each level.",
+    help="Write a folder for each instance, with a file for each level.",
 )
 def command(place: str, revision: str, schemas: tuple[str, ...], output: str, output_dir: Path | None) -> int:
     """Render a repository: every instance as manifests, sorted by level.
 
-    Use it to see what a definition makes of its instances. It needs no cluster. A node that reads a status of another
-    one is listed as waiting, because only a cluster has that status.
+    Use this command to see the objects that a definition makes for its instances. The command needs no cluster. If a
+    node reads the status of another node, the list shows it as waiting, because only a cluster has that status.
 
     \b
     levelgate render sample-repo
@@ -131,7 +131,7 @@ def _table(bundle: Rendering, header: str) -> list[str]:
 
 
 def _format_node(node: RenderedNode, width: int = 0) -> str:
-    """Return the line of a node. `width` is the length, in characters, of the longest node id in the node's set."""
+    """Return the line of a node. Args: `width` is the length of the longest node id in the set, in characters."""
     mark = mark_of(node)
     object_text = f"{node.group_kind.kind}/{node.key.name}" if node.key else node.group_kind.kind
     name = object_text if node.id == str(node.key) else f"{node.id:<{max(15, width)}} {object_text}"
@@ -148,12 +148,10 @@ def _write_directory(bundle: Rendering, directory: Path) -> None:
     marker = directory / ".levelgate"
     if directory.exists() and any(directory.iterdir()):
         if not marker.exists():
-            raise click.ClickException(
-                f"{directory} is not empty and was not written by this command; name another directory"
-            )
+            raise click.ClickException(f"{directory} has content from another program; name another directory")
         shutil.rmtree(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    marker.write_text("Written by levelgate render --output-dir, and replaced by the next one.\n")
+    marker.write_text("levelgate render --output-dir writes this directory. The next run replaces all its content.\n")
     for rendered in bundle.sets:
         folder = directory / _folder_name(rendered)
         folder.mkdir(parents=True, exist_ok=True)
@@ -184,7 +182,7 @@ def _parent_manifest(rendered: RenderedApplySet) -> Manifest:
 
 
 def _member_manifest(rendered: RenderedApplySet, node: RenderedNode) -> Manifest:
-    """Return the manifest with the label of the node's set. A source's own objects get no label here."""
+    """Return the manifest with the label of the node's set. For an object of a source itself, add no label."""
     if not rendered.manifest:
         return node.manifest
     metadata = node.manifest["metadata"]

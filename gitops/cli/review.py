@@ -1,4 +1,4 @@
-"""Command `levelgate review`: one comment with the plan on each open pull request."""
+"""Command `levelgate review`: keep a comment with the plan on each open pull request."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
     required=True,
     type=EXISTING_FILE,
     metavar="FILE",
-    help="Holds the token for the forge, and for Git over https. Read again for each request.",
+    help="File with the token for the forge, and for Git over https. You can rotate the token at any time.",
 )
 @click.option("--once", is_flag=True, help="Review once and exit.")
-@click.option("--pr", "number", type=click.IntRange(1), metavar="N", help="With --once: this pull request only.")
+@click.option("--pr", "number", type=click.IntRange(1), metavar="N", help="With --once: review only this pull request.")
 @click.option("--interval", type=Duration(), default="1m", show_default=True, help="Time between reviews.")
 @click.option(
     "--listen",
     metavar="ADDR:PORT",
     default="",
-    help="Receive webhooks of the forge at /hooks/FORGE there, and review at once. Requires --hook-secret-file.",
+    help="Address for webhooks of the forge at /hooks/FORGE, which start a review. Requires --hook-secret-file.",
 )
 @click.option(
     "--hook-secret-file",
     "secret_file",
     type=EXISTING_FILE,
     metavar="FILE",
-    help="Holds the secrets that sign webhooks, one a line.",
+    help="File with the secrets that sign webhooks, each on its own line.",
 )
 @click.option("--path", metavar="DIR", default="", help="Read only this directory of the repository.")
-@click.option("--source", default="", metavar="NAME", help="The name of the source.  [default: that of the repository]")
+@click.option("--source", default="", metavar="NAME", help="Name of the source.  [default: name of the repository]")
 @click.option(
-    "--forge", type=click.Choice(["github", "gitlab", "gitea"]), help="[default: from the host, where it is known]"
+    "--forge", type=click.Choice(["github", "gitlab", "gitea"]), help="Kind of the forge.  [default: from a known host]"
 )
-@click.option("--api", metavar="URL", default="", help="API address of the forge.  [default: from the host]")
+@click.option("--api", metavar="URL", default="", help="URL of the forge's API.  [default: from the host]")
 @click.option(
     "--project", metavar="OWNER/NAME", default="", help="Name of the repository at the forge.  [default: from the URL]"
 )
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     "--login",
     metavar="NAME",
     default="",
-    help="Account name of the token, where the token may not read it: github-actions[bot].",
+    help="Account name of the token, if the token may not read the name: github-actions[bot].",
 )
 @cluster_name_option
 def command(  # noqa: PLR0913 - one parameter for each option
@@ -86,11 +86,11 @@ def command(  # noqa: PLR0913 - one parameter for each option
     login: str,
     file: Path | None,
 ) -> int:
-    """Plan a repository's open pull requests: keep one comment with each plan up to date, set the head's status.
+    """Plan a repository's open pull requests, keep a comment with each plan up to date, and set commit statuses.
 
-    Use it as a service, or in CI with --once. Files of a pull request are read, never run, and no cluster is asked.
-    When the target branch moves, the plan is marked stale. Once the pull request is merged or closed, its comment says
-    so.
+    Use this command as a service, or in CI with --once. The command reads the files of a pull request, but never runs
+    them, and asks no cluster. When the target branch moves, the command marks the plan as stale. When the pull request
+    is merged or closed, the command adds a note to the comment.
 
     \b
     levelgate review https://github.com/acme/platform --token-file token
@@ -99,7 +99,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     levelgate review "$CI_PROJECT_URL" --forge gitlab --token-file token --once --pr "$CI_MERGE_REQUEST_IID"
     """
     if number and not once:
-        raise click.UsageError("--pr requires --once")
+        raise click.UsageError("--pr requires --once; add --once")
     listen_address = _parse_listen_address(listen, secret_file, once=once)
     config = source_config.parse_source(f"{source}={url}" if source else url, path=path)
     cluster_name = read_cluster_name(file)
@@ -136,7 +136,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
             async with serve_wake_hooks(
                 reviewer.triggered, config, forge_location.kind, secret_file, listen_address
             ) as hook_url:
-                _print_notice(0, f"webhooks are received at {hook_url}")
+                _print_notice(0, f"webhooks arrive at {hook_url}")
                 return await _review_until_stopped(reviewer, interval)
         finally:
             await rest_client.close()
@@ -164,7 +164,7 @@ def _choose_planner(file: Path | None) -> Callable[[PlanRequest], Awaitable[Repo
 
 
 def _git_token_file(url: str, token_file: Path) -> Path | None:
-    """Return `token_file` if Git needs the token, for https. For a local repository or ssh, return None."""
+    """Return `token_file` if Git uses https. For a local repository or ssh, which need no token, return None."""
     return token_file if url.startswith("https:") else None
 
 
@@ -175,11 +175,11 @@ async def _review_until_stopped(reviewer: Reviewer, interval: timedelta) -> bool
 
 
 def _parse_listen_address(listen: str, secret_file: Path | None, *, once: bool) -> ListenAddress | None:
-    """Return the address for webhooks, or None if no webhooks are received. Raises: UsageError."""
+    """Return the address for webhooks, or None without `listen`. Raises: UsageError."""
     if bool(listen) != bool(secret_file):
-        raise click.UsageError("--listen requires --hook-secret-file: unsigned webhooks are rejected")
+        raise click.UsageError("--listen and --hook-secret-file require each other; give both")
     if once and listen:
-        raise click.UsageError("--listen cannot be combined with --once")
+        raise click.UsageError("--listen cannot be combined with --once; leave one out")
     try:
         return parse_address(listen) if listen else None
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Command `levelgate run`: follow sources and reconcile a cluster, or a fleet, with them."""
+"""Command `levelgate run`: follow sources, and reconcile a cluster or a fleet with the sources."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ from gitops.windows.window import LOCAL
     "sources",
     metavar="[NAME=]URL",
     multiple=True,
-    help="A Git repository to follow; may be given several times.",
+    help="Git repository to follow. Repeatable.",
 )
 @config_option(
-    "Follow the sources of this configuration file instead; it then sets --source, --ref, --path, --adopt, --conflicts "
-    "and --interval.  [env: LEVELGATE_CONFIG]",
+    "Follow the sources of this configuration file, which replaces --source, --ref, --path, --adopt, --conflicts and "
+    "--interval.  [env: LEVELGATE_CONFIG]",
     envvar="LEVELGATE_CONFIG",
 )
 @click.option(
@@ -75,10 +75,10 @@ from gitops.windows.window import LOCAL
     type=Duration(),
     default="30s",
     show_default=True,
-    help="With --once: time to wait for instances in flight.",
+    help="With --once: maximum time to wait for instances in flight.",
 )
-@click.option("--require-plan", "agreed", metavar="HASH", default="", help="With --once: refuse every other plan.")
-@click.option("--fail-on-held", is_flag=True, help="With --once: exit 3 also where only a person has to act.")
+@click.option("--require-plan", "agreed", metavar="HASH", default="", help="With --once: reject every other plan.")
+@click.option("--fail-on-held", is_flag=True, help="With --once: exit 3 also if only a person must act.")
 @click.option(
     "--interval",
     type=Duration(),
@@ -90,20 +90,20 @@ from gitops.windows.window import LOCAL
     "--resync",
     type=Duration(),
     envvar="LEVELGATE_RESYNC",
-    help="Time between full reconciliations; changes in the cluster are watched and cause partial ones.  "
+    help="Time between full reconciliations. Changes in the cluster cause partial reconciliations in between.  "
     "[default: 10m, or resync of the configuration]",
 )
 @click.option(
     "--apply-concurrency",
     type=click.IntRange(1, 256),
     envvar="LEVELGATE_APPLY_CONCURRENCY",
-    help="Requests to the cluster at the same time.  [default: 16, or applyConcurrency of the configuration]",
+    help="Maximum of concurrent requests to the cluster.  [default: 16, or applyConcurrency of the configuration]",
 )
 @click.option(
     "--max-concurrent-reconciles",
     type=click.IntRange(1, 64),
     envvar="LEVELGATE_MAX_CONCURRENT_RECONCILES",
-    help="Partial reconciliations at the same time, without --once.  "
+    help="Maximum of concurrent partial reconciliations, without --once.  "
     "[default: 1, or maxConcurrentReconciles of the configuration]",
 )
 @click.option(
@@ -117,9 +117,9 @@ from gitops.windows.window import LOCAL
     "--log-format",
     type=click.Choice(LOG_FORMATS),
     envvar="LEVELGATE_LOG_FORMAT",
-    help="[default: text, or logFormat of the configuration]",
+    help="Format of the output.  [default: text, or logFormat of the configuration]",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Report bookkeeping as well.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print writes of records.")
 @cluster_options
 @clusters_option
 def command(  # noqa: PLR0913 - one parameter for each option
@@ -145,8 +145,9 @@ def command(  # noqa: PLR0913 - one parameter for each option
 ) -> int:
     """Reconcile Git with a cluster: apply level by level, prune in reverse, heal drift.
 
-    Use it as a daemon, or in CI with --once. It reads commits only, never a working tree. Without --once, a status page
-    is served at http://127.0.0.1:8480/. The daemon can be stopped at any time; the next start continues.
+    Use this command as a daemon, or in CI with --once. The command reads only commits, never a working tree. Without
+    --once, the command serves a status page at http://127.0.0.1:8480/. You can stop the daemon at any time. The next
+    start continues.
 
     \b
     levelgate run --source platform=https://git.example.com/platform.git --path clusters/prod
@@ -158,7 +159,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     """
     if file is None:
         if not sources:
-            raise click.UsageError("no source: give --source URL, or --config FILE")
+            raise click.UsageError("no source is given; add --source URL or --config FILE")
         source_configs = [
             source_config.parse_source(text, ref=ref, path=path, interval=interval, adoption=adopt, conflicts=conflicts)
             for text in sources
@@ -184,7 +185,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
         refuse_without("--once", wait="--wait", fail_on_held="--fail-on-held")
     if agreed and not (once and len(config.sources) == 1 and config.fleet is None):
         raise click.UsageError(
-            "--require-plan is for --once, a single source and one cluster; "
+            "--require-plan requires --once, a single source and one cluster; "
             "for a daemon, set `requirePlan` in its configuration"
         )
     progress = ProgressPrinter(SystemClock(), json=(log_format or config.log_format) == "json", verbose=verbose)
@@ -224,7 +225,7 @@ def report(
     for problem in reconcile_result.problems:
         progress.print_problem(str(problem))
     for error in reconcile_result.status_errors:
-        progress.print_problem(f"status not written: {error}")
+        progress.print_problem(f"the status is not written: {error}")
     tally = StateCounts.of_all(reconcile_result.ledger)
     sys.stdout.flush()
     progress.print_header(str(tally))

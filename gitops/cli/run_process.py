@@ -1,4 +1,4 @@
-"""Process of `levelgate run`: connections, leadership, signals, and the observers of the reconciliations."""
+"""Process of `levelgate run`: connections, leadership, signals, and observers of the reconciliations."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_THREADS: Final = 64
-"""Maximum number of threads. Most threads wait for Git servers, so a server that hangs must not occupy all threads."""
+"""Maximum number of threads. Most threads wait for Git servers, and a server that hangs must not occupy all threads."""
 _NOTIFICATION_TIMEOUT_SECONDS: Final = 10.0
-"""Seconds for which `--once` waits for receivers of notifications at its end."""
+"""Maximum time in seconds for which `run --once` waits for receivers of notifications at the end."""
 
 
 @dataclass(kw_only=True)
@@ -59,15 +59,15 @@ class Process:
 
     config: Config
     file: Path | None
-    """File that `config` was read from and that is followed, or None if the command line set `config`."""
+    """File of `config`, which the process follows, or None if the command line gives `config`."""
     progress: ProgressPrinter
     choice: ClusterChoice
     sandbox_clusters: int
-    """Number of further clusters of a sandbox that this process starts."""
+    """Number of further clusters in a sandbox that this process starts."""
     concurrency: int
     max_concurrent: int
     required_plan_hash: str
-    """Hash of the only plan that may be carried out, or an empty string for any plan."""
+    """Hash of the only plan that the process may carry out, or an empty string for any plan."""
     resync: timedelta
     listen: str
     """Address of the status page as text, `off`, or an empty string for the default."""
@@ -75,9 +75,9 @@ class Process:
     """Function that prints the last lines of a single run in one cluster, and returns the exit code."""
 
     async def run(self, wait: timedelta | None) -> int:
-        """Connect, then reconcile until interrupted, and return the exit code.
+        """Connect, reconcile until a signal arrives, and return the exit code.
 
-        With `wait`, reconcile once instead, and wait for at most that time until instances in flight settle.
+        With `wait`, reconcile once instead, and wait for at most `wait` until instances in flight settle.
         """
         async with AsyncExitStack() as stack:
             if self.choice.sandbox:
@@ -217,7 +217,7 @@ class Process:
     def _warn_of_stall(self, seconds: float, stage: str) -> None:
         where = f" in stage {stage}" if stage else ""
         self.progress.print_notice(
-            "process", f"the event loop stood still for {seconds:.1f} s{where}; watches and probes waited"
+            "process", f"a task blocked the event loop for {seconds:.1f} s{where}; watches and probes had to wait"
         )
 
     async def _serve(self, stack: AsyncExitStack, serving: AbstractAsyncContextManager[ListenAddress]) -> None:
@@ -245,9 +245,9 @@ class Process:
         *,
         waits_for_lead: bool,
     ) -> int:
-        """Do the work while this process leads, and release the Lease at the end.
+        """Call `work` while this process leads, and release the Lease at the end.
 
-        Raises: NotLeading if another process leads, or once another process may lead.
+        Raises: NotLeading if another process leads or may lead.
         """
         acquiring = leadership.acquire(
             lambda other: self.progress.print_notice("cluster", f"waits for the lease: {other} leads"),
@@ -261,7 +261,7 @@ class Process:
             await leadership.release()
 
     async def _start_sandbox(self, stack: AsyncExitStack) -> None:
-        """Use the sandbox that already runs. If no sandbox runs, serve a sandbox as long as this command runs."""
+        """Use the running sandbox. If no sandbox runs, serve a sandbox as long as this command runs."""
         from gitops import sandbox
 
         if await sandbox.find_kubeconfig():
@@ -270,7 +270,7 @@ class Process:
             return
         running = await stack.enter_async_context(sandbox.serve_sandbox(clusters=self.sandbox_clusters))
         self.progress.print_header(
-            "A sandbox, not a cluster: it answers like one, runs no containers, and ends with this command.\n"
+            "A sandbox, not a cluster: the sandbox runs no containers, and ends with this command.\n"
             f"kubectl --kubeconfig {running.kubeconfig} get namespaces"
         )
         if self.sandbox_clusters:
@@ -298,7 +298,7 @@ class Process:
     def _report_fleet(self, run: FleetRun, follower: Follower) -> int:
         """Print the last lines of each cluster, and return the exit code.
 
-        The code is 1 if something failed. Otherwise it is 3 if something still waits, or 0.
+        If something failed, the code is 1. Otherwise, if something still waits, the code is 3. Otherwise, it is 0.
         """
         codes = []
         for name, result in run.results.items():
@@ -326,7 +326,7 @@ class Process:
 
 
 def _served_scopes(reconciler: Reconciler) -> dict[GroupKind, bool]:
-    """Return whether each kind of the cluster is namespaced, as of the last full reconciliation."""
+    """Return for each kind of the cluster whether it is namespaced, as of the last full reconciliation."""
     resources = reconciler.whole.observed.discovery.resources if reconciler.whole else {}
     return {kind: resource.namespaced for kind, resource in resources.items()}
 
@@ -353,7 +353,7 @@ def _create_observability(
 
 
 def _call_each(*callbacks: Callable[[T], None] | None) -> Callable[[T], None]:
-    """Return a function that calls `callbacks` in order, without those that are None."""
+    """Return a function that calls the callbacks in order. Ignore callbacks that are None."""
 
     def act(value: T) -> None:
         for callback in filter(None, callbacks):
@@ -363,7 +363,7 @@ def _call_each(*callbacks: Callable[[T], None] | None) -> Callable[[T], None]:
 
 
 async def _complete_unless_stopped(stop: asyncio.Event, coroutine: Coroutine[None, None, None]) -> bool:
-    """Run `coroutine` until it ends. If `stop` is set earlier, cancel `coroutine` and return False."""
+    """Run `coroutine` to its end and return True. If `stop` is set earlier, cancel `coroutine` and return False."""
     task, stop_task = asyncio.ensure_future(coroutine), asyncio.ensure_future(stop.wait())
     await asyncio.wait({task, stop_task}, return_when=asyncio.FIRST_COMPLETED)
     stop_task.cancel()
@@ -377,7 +377,7 @@ async def _complete_unless_stopped(stop: asyncio.Event, coroutine: Coroutine[Non
 async def _run_until_signal(work: asyncio.Future[int], stop: asyncio.Event) -> int:
     """Run the work and return its exit code.
 
-    The first SIGINT or SIGTERM lets pending requests finish, and starts no further request. The second signal cancels
+    After the first SIGINT or SIGTERM, pending requests finish and no further request starts. The second signal cancels
     `work`.
     """
 

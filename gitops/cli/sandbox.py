@@ -1,4 +1,4 @@
-"""Command `levelgate sandbox`: one or several Kubernetes APIs for trials, without a cluster."""
+"""Command `levelgate sandbox`: serve one or several Kubernetes APIs for trials, without a cluster."""
 
 from __future__ import annotations
 
@@ -28,38 +28,37 @@ _LAST_PORT: Final = 65535
     type=click.IntRange(0, _LAST_PORT),
     default=0,
     metavar="N",
-    help="Listen on this port of 127.0.0.1; with --clusters, c0 on the next one, and so on.  [default: free ones]",
+    help="Port on 127.0.0.1. With --clusters, further clusters use the next ports.  [default: free ports]",
 )
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Keep the objects, and the kubeconfig, in this directory.  [default: one that is removed at the end]",
+    help="Directory of the objects and the kubeconfig.  [default: a temporary directory]",
 )
 @clusters_option
 @click.option(
     "--cut",
     metavar="NAME",
     multiple=True,
-    help="Cut off this cluster of the running sandbox: its server accepts connections and answers nothing. "
-    "May be repeated.",
+    help="Cut off this cluster of the running sandbox: its server accepts connections but does not answer. Repeatable.",
 )
-@click.option("--heal", metavar="NAME", multiple=True, help="End --cut of this cluster. May be repeated.")
+@click.option("--heal", metavar="NAME", multiple=True, help="End the cut of this cluster. Repeatable.")
 def command(port: int, data: Path | None, clusters: int, cut: tuple[str, ...], heal: tuple[str, ...]) -> int:
-    """Serve an imitation of a Kubernetes API on this machine, until interrupted.
+    """Serve an imitation of a Kubernetes API on this machine until you press Ctrl-C.
 
-    No cluster is needed, and none is changed.
+    The command neither needs nor changes a cluster.
 
-    Use it to try definitions and rollouts. It stores, merges, validates and watches as the API server does. It runs no
-    containers: a script makes a Deployment ready after a few seconds. Every client has all permissions; it listens on
-    127.0.0.1 only.
+    Use this command to try definitions and rollouts. The sandbox stores, merges, validates and watches as the API
+    server does. The sandbox runs no containers: a script makes a Deployment ready after a few seconds. Every client has
+    all permissions. The sandbox listens only on 127.0.0.1.
 
     \b
     levelgate sandbox --data ~/sandbox
     KUBECONFIG=~/sandbox/kubeconfig kubectl get namespaces
     levelgate run --sandbox --source .
 
-    Several clusters in one process, and from another terminal a cluster that does not answer:
+    Serve several clusters in one process, and cut off a cluster from another terminal:
 
     \b
     levelgate sandbox --data ~/sandbox --clusters 3
@@ -70,7 +69,7 @@ def command(port: int, data: Path | None, clusters: int, cut: tuple[str, ...], h
     if cut or heal:
         if serving := flags_on_command_line(port="--port", data="--data", clusters="--clusters"):
             raise click.UsageError(
-                f"--cut and --heal change the running sandbox, and start none: leave out {', '.join(serving)}"
+                f"--cut and --heal change the running sandbox and start none; leave out {', '.join(serving)}"
             )
         if both := set(cut) & set(heal):
             raise click.UsageError(f"both --cut and --heal name {min(both)}; give one of them")
@@ -78,7 +77,7 @@ def command(port: int, data: Path | None, clusters: int, cut: tuple[str, ...], h
         return 0
     if port + clusters > _LAST_PORT:
         raise click.UsageError(
-            f"--port {port} leaves no ports for {clusters} clusters: they would end beyond {_LAST_PORT}"
+            f"--port {port} leaves no ports for {clusters} clusters; name at most port {_LAST_PORT - clusters}"
         )
     asyncio.run(_serve(port, data, clusters))
     return 0
@@ -89,7 +88,7 @@ async def _switch(cut: Sequence[str], heal: Sequence[str]) -> None:
 
     await set_cut(cut, heal)
     for name in cut:
-        click.echo(f"{name} accepts connections and answers nothing, until: levelgate sandbox --heal {name}")
+        click.echo(f"{name} does not answer. To end the cut, run levelgate sandbox --heal {name}.")
     for name in heal:
         click.echo(f"{name} answers.")
 
@@ -133,13 +132,15 @@ def _open_stores(stack: AsyncExitStack, data: Path, clusters: int) -> dict[str, 
 
 def _print_greeting(sandbox: RunningSandbox, *, is_persistent: bool) -> None:
     own, *others = sandbox.urls
-    click.echo(f"A sandbox at {sandbox.urls[own]}. It is not a cluster: it answers like one, and runs no containers.")
+    click.echo(f"A sandbox at {sandbox.urls[own]}. A sandbox answers like a cluster, but runs no containers.")
     click.echo("\n".join(("", f"    export KUBECONFIG={sandbox.kubeconfig}", "    kubectl get namespaces", "")))
     if others:
-        advice = f"`levelgate sandbox --cut {others[0]}` cuts one off"
-        click.echo(f"It is the context {own}. Each of these is another cluster, and {advice}:\n")
+        advice = f"To cut a cluster off, run `levelgate sandbox --cut {others[0]}`."
+        click.echo(f"The sandbox is the context {own}. {advice} Further clusters:\n")
         click.echo("\n".join((*(f"    {name:4} {sandbox.urls[name]}" for name in others), "")))
-    click.echo("levelgate reaches it with --sandbox.")
+    click.echo("With --sandbox, levelgate commands use the sandbox.")
     click.echo(
-        "Its objects are kept there. Ctrl-C stops it." if is_persistent else "Ctrl-C stops it and deletes its objects."
+        "The directory keeps the objects. Press Ctrl-C to stop."
+        if is_persistent
+        else "Press Ctrl-C to stop the sandbox and delete its objects."
     )

@@ -1,4 +1,4 @@
-"""Command `levelgate simulate`: what a commit would do over days and weeks, in virtual time."""
+"""Command `levelgate simulate`: show the effects of a commit over days and weeks, in virtual time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gitops.config import Config
 
 DEFAULT_DURATION = timedelta(days=14)
-"""Virtual time for which a simulation continues after the last commit."""
+"""Maximum virtual time for which a simulation continues after the last commit."""
 
 
 class AssumptionsOption(ParsedValue[Assumptions]):
@@ -41,42 +41,41 @@ class AssumptionsOption(ParsedValue[Assumptions]):
 
 
 @click.command(
-    epilog=describe_exit_codes("0 simulated", "1 problems or an error", "130 interrupted; what was simulated is shown")
+    epilog=describe_exit_codes("0 simulated", "1 problems or an error", "130 interrupted; the simulated part is shown")
 )
 @click.argument("place", metavar="PATH", type=click.Path(exists=True))
-@click.option("--base", required=True, metavar="REV", help="What runs at the beginning, healthy: branch, tag or id.")
-@click.option("--head", default="", metavar="REV", help="The commit that arrives.  [default: the working tree]")
-@click.option("--start", metavar="TIME", help="When it arrives, such as 2026-12-24T10:00.  [default: now]")
-@click.option("--until", metavar="TIME", help="The end.  [default: 14 days after the last commit, or when all is done]")
+@click.option("--base", required=True, metavar="REV", help="Healthy commit at the beginning: branch, tag or id.")
+@click.option("--head", default="", metavar="REV", help="Commit that arrives.  [default: the working tree]")
+@click.option("--start", metavar="TIME", help="Time of the arrival, such as 2026-12-24T10:00.  [default: now]")
+@click.option("--until", metavar="TIME", help="End.  [default: 14 days after the last commit, or the end of all work]")
 @click.option(
     "--assume",
     type=AssumptionsOption(),
     default="ready=1m",
     show_default=True,
     metavar="WORD=VALUE,...",
-    help="How workloads behave: ready=2m, ready=1m..5m; fail=NAME, hang=NAME, flap=NAME of workloads or instances, "
-    "with *.",
+    help="Behaviour of workloads: ready=2m, ready=1m..5m; fail=NAME, hang=NAME, flap=NAME of workloads or instances. "
+    "NAME may contain *.",
 )
 @click.option(
     "--policy",
     type=EXISTING_FILE,
     metavar="FILE",
-    help="Replay all commits from --base to --head, each at its own time, under these windows and policies instead of "
-    "their own.",
+    help="Replay all commits from --base to --head, each at its own time, under the windows and policies in this file "
+    "instead of their own.",
 )
-@click.option("--source", default="", metavar="NAME", help="The name of the source.  [default: that of the directory]")
+@click.option("--source", default="", metavar="NAME", help="Name of the source.  [default: name of the directory]")
 @config_option(
-    "Judge windows for the cluster that `cluster.name` of this configuration names; with `fleet` simulate each "
-    "cluster.  [default: local]"
+    "Evaluate windows for `cluster.name` of this configuration. With `fleet`, simulate each cluster.  [default: local]"
 )
-@click.option("--cluster", "wanted", default="", metavar="NAME", help="Simulate this cluster of the fleet alone.")
+@click.option("--cluster", "wanted", default="", metavar="NAME", help="Simulate only this cluster of the fleet.")
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**63 - 1),
     default=0,
     show_default=True,
     metavar="N",
-    help="Draws times from ready=A..B.",
+    help="Seed for random times of ready=A..B.",
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True)
 @click.option("--utc", is_flag=True, help="Show and read times in UTC instead of the zone of the terminal.")
@@ -95,11 +94,11 @@ def command(  # noqa: PLR0913 - one parameter for each option
     output: str,
     utc: bool,
 ) -> int:
-    """Show what would happen when, if a commit arrived at a time: what moves, what waits for what, what halts.
+    """Show the effects of a commit that arrives at a given time: moves, waits with their causes, and halts.
 
-    Use it to check windows and rollout policies before they matter. The controller itself runs, on a sandbox whose
-    clock jumps to the next event. No cluster is asked, and no time passes. Equal input, --start and --seed included,
-    gives equal output. Ctrl-C shows what was simulated so far.
+    Use this command to check windows and rollout policies before they matter. The simulation runs the real controller
+    on a sandbox whose clock jumps to the next event. The command asks no cluster, and no time passes. Equal input,
+    including --start and --seed, gives equal output. To see the simulated part early, press Ctrl-C.
 
     \b
     levelgate simulate . --base main --assume ready=2m
@@ -114,7 +113,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     cluster_name = config.cluster if config else LOCAL
     if wanted and (config is None or config.fleet is None):
         raise click.UsageError(
-            "--cluster chooses among the clusters of a fleet, and needs `fleet` in the configuration: --config FILE"
+            "--cluster chooses a cluster of a fleet, and needs `fleet` in the configuration; add --config FILE"
         )
     repository = HistoryReader.open(place, source)
     now = SystemClock().now().replace(microsecond=0)
@@ -125,7 +124,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     )
     end_time = typed_time(times, until, "--until") if until else commits.pushes[-1].at + DEFAULT_DURATION
     if end_time <= commits.pushes[0].at:
-        raise click.BadParameter("is not after the first commit arrives", param_hint="--until")
+        raise click.BadParameter("is before the arrival of the first commit; name a later time", param_hint="--until")
     assumptions = replace(assume, seed=seed)
     rules = read_rules(policy) if policy else None
     if config and config.fleet:
@@ -158,7 +157,7 @@ def _read_configuration(file: Path) -> Config:
 def run_simulation(
     commits: CommitSeries, assumptions: Assumptions, end_time: datetime, cluster_name: str
 ) -> tuple[Timeline, bool]:
-    """Return the timeline, and whether a person interrupted it."""
+    """Return the timeline, and whether a person interrupted the simulation."""
     simulation = Simulation(commits.pushes[0].at, assumptions, program_version(), cluster_name)
     try:
         asyncio.run(simulation.run(commits.base, commits.pushes, end_time))
@@ -184,7 +183,7 @@ def timeline_lines(timeline: Timeline, times: TimeFormat, assumptions: Assumptio
     first = timeline.arrivals[0] if timeline.arrivals else None
     arrival_text = f": {first.commit[:7]} ({first.subject}) arrives" if first else ""
     yield f"Simulation of {timeline.source}{arrival_text} {times.format_full(timeline.begins)}; assumed {assumptions}"
-    yield "No cluster was asked and nothing was written."
+    yield "The simulation asked no cluster and wrote nothing."
     day = ""
     for moment, subject_name, text in _event_lines(timeline.events, times):
         if (today := times.format_full(moment)[:14]) != day:
@@ -202,7 +201,7 @@ def timeline_lines(timeline: Timeline, times: TimeFormat, assumptions: Assumptio
 def _event_lines(events: tuple[TimelineEvent, ...], times: TimeFormat) -> Iterator[tuple[datetime, str, str]]:
     """Yield time, subject and text of each event.
 
-    Equal actions at the same time in the same level of an instance are one line.
+    Join equal actions in the same level of an instance into one line, if their times are equal.
     """
     grouped_writes: dict[tuple[datetime, str, object, object], list[str]] = {}
     for event in events:
@@ -258,15 +257,13 @@ def comparison_lines(
     longest = format_duration(max((timedelta(), *delays)))
     overtaken = sum(result.tested.is_superseded and not result.actual.is_superseded for result in results)
     yield ""
-    delayed = f"{len(delays)} of {len(results)} would have settled at another time, at most {longest} later"
+    delayed = f"{len(delays)} of {len(results)} would settle at another time, at most {longest} later"
     yield f"{delayed}; {overtaken} more overtaken."
     exclusive_counts = {
         "their own rules": sum(bool(result.actual.settled) and not result.tested.settled for result in results),
         "this policy": sum(bool(result.tested.settled) and not result.actual.settled for result in results),
     }
-    yield from (
-        f"{number} would have settled under {rules} alone." for rules, number in exclusive_counts.items() if number
-    )
+    yield from (f"{number} would settle under {rules} alone." for rules, number in exclusive_counts.items() if number)
     yield from (f"Warning: {result}" for result in tested.warnings)
 
 

@@ -24,12 +24,12 @@ from renderer.frozen import dataclass
 from renderer.phrasing import join_names
 
 _MAX_NAMES = 20
-"""Maximum number of clusters named in a title. Further clusters are counted."""
+"""Maximum number of cluster names in a title. The title counts further clusters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTimeline:
-    """Timeline that one or several clusters have in common."""
+    """Timeline that one cluster has, or that several clusters share."""
 
     clusters: tuple[ClusterName, ...]
     timeline: Timeline
@@ -53,7 +53,7 @@ def simulate_fleet(
 ) -> int:
     """Simulate each cluster, print the timelines, and return the exit code.
 
-    After an interrupt, the part that was simulated is printed too.
+    After an interrupt, print the simulated part.
     """
     echo_lines(map(str, fleet.problems), err=True)
     found: list[ClusterTimeline] = []
@@ -74,7 +74,7 @@ def simulate_fleet(
         if len(timelines) != 1:
             titles = "; ".join(timeline.title for timeline in timelines) or "none"
             raise click.UsageError(
-                f"-o svg shows one timeline, and there are: {titles}; choose one with --cluster NAME"
+                f"-o svg shows one timeline, but the fleet has {titles}; choose a cluster with --cluster NAME"
             )
         click.echo(render_svg(timelines[0].timeline))
     elif output == "json":
@@ -85,7 +85,7 @@ def simulate_fleet(
 
 
 def merge_equal(timelines: Sequence[ClusterTimeline]) -> list[ClusterTimeline]:
-    """Return the timelines in order. Equal timelines are merged into the first of them."""
+    """Return the timelines in order, with equal timelines merged into the first of them."""
     merged: list[ClusterTimeline] = []
     for new in timelines:
         for index, known in enumerate(merged):

@@ -1,4 +1,4 @@
-"""Command `levelgate snapshot`: a masked snapshot of a cluster, for plans without credentials."""
+"""Command `levelgate snapshot`: write a masked snapshot of a cluster, for plans without credentials."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from renderer.phrasing import format_count
 
 @click.command(epilog=describe_exit_codes("0 written", "1 an error"))
 @click.option(
-    "-o", "--output", "file", metavar="FILE", type=click.Path(path_type=Path), help="Write it here, not to stdout."
+    "-o", "--output", "file", metavar="FILE", type=click.Path(path_type=Path), help="Output file, instead of stdout."
 )
 @member_options
 def command(file: Path | None, choice: ClusterChoice) -> int:
     """Write a snapshot of a cluster for plans: the objects that Levelgate manages, and the served kinds.
 
-    Use it to plan in CI without credentials. Values of Secrets are masked.
+    Use this command to plan in CI without credentials. The snapshot masks values of Secrets.
 
     \b
     levelgate snapshot --context prod-eu -o prod-eu.json
@@ -37,7 +37,7 @@ def command(file: Path | None, choice: ClusterChoice) -> int:
     try:
         file.write_bytes(data)
     except OSError as error:
-        raise SnapshotError(f"{file}: {error.strerror}; name a file that can be written") from None
+        raise SnapshotError(f"{file}: {error.strerror}; name a writable file") from None
     echo(
         f"Wrote {format_count(len(snapshot.objects), 'object')} of cluster {snapshot.cluster} to {file}, "
         f"{len(data)} bytes",

@@ -1,4 +1,4 @@
-"""Command `levelgate status`: sources, rollouts and differences from Git, read from the cluster's own records."""
+"""Command `levelgate status`: show sources, rollouts and differences from Git, as recorded in the cluster."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _NOTHING_READABLE = "nothing can be shown; name an instance that you may read: l
 
 @click.command(epilog=READ_EXIT_CODES)
 @click.argument("ref", nargs=-1)
-@click.option("-n", "--namespace", metavar="NS", help="Namespace of REF; without REF, show what waits there only.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces (the default of the list); overrides -n.")
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of REF. Without REF, show only its instances.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces (default of the list), even with -n.")
 @click.option(
     "-o", "--output", type=click.Choice(["table", "wide", "json", "yaml", "name"]), default="table", show_default=True
 )
@@ -57,9 +57,9 @@ def command(
 ) -> int:
     """Show every source, every rollout that is not settled, and everything that differs from Git, with the reason.
 
-    Use it first when something looks wrong. On the hub of a fleet its clusters and placements come first; --cluster
-    shows one of them. REF restricts the output to one source, rollout or instance. -o wide shows every cause, with its
-    node and its message; -o name prints references for other commands.
+    Use this command first to find the cause of trouble. On the hub of a fleet, its clusters and placements come first.
+    --cluster shows a single cluster. REF restricts the output to one source, rollout or instance. -o wide shows every
+    cause with its node and message. -o name prints references for other commands.
 
     \b
     levelgate status
@@ -70,7 +70,7 @@ def command(
     """
     parsed_ref = parse_ref(ref) if ref else None
     if parsed_ref and (parsed_ref.node or parsed_ref.own_type == "window"):
-        raise click.UsageError(f"a status is of a source, a rollout or an instance: levelgate explain {parsed_ref}")
+        raise click.UsageError(f"status shows no {parsed_ref}; use levelgate explain {parsed_ref}")
     return asyncio.run(_status(parsed_ref, None if all_namespaces else namespace, output, TimeFormat(utc), choice))
 
 
@@ -108,7 +108,9 @@ async def _status(ref: Ref | None, namespace: str | None, output: str, times: Ti
 async def _select(cluster: PermittedCluster, overview: Overview, ref: Ref, place: str) -> Overview:
     """Return the part of the overview that concerns REF.
 
-    Args: `place` is the namespace of a REF to an object. Raises: RefError if nothing is recorded of REF, ClusterError.
+    Args: `place` is the namespace of a REF to an object.
+
+    Raises: RefError if the cluster has no record of REF, ClusterError.
     """
     key = None
     if ref.own_type in {"rollout", "rgd"}:
@@ -122,8 +124,8 @@ async def _select(cluster: PermittedCluster, overview: Overview, ref: Ref, place
     if selected.is_empty:
         namespace_text = f" in namespace {key.namespace}" if key and key.namespace and not ref.own_type else ""
         suggestion = await suggest_name(cluster, ref, key or rollout_key(ref.name))
-        advice = suggestion or "; `levelgate status` lists what there is"
-        raise RefError(f"nothing is recorded of {ref}{namespace_text} in cluster {cluster.name}{advice}")
+        advice = suggestion or "; to list valid names, run `levelgate status`"
+        raise RefError(f"cluster {cluster.name} has no record of {ref}{namespace_text}{advice}")
     return selected
 
 
@@ -168,7 +170,7 @@ def _overview_lines(overview: Overview, ref: Ref | None, times: TimeFormat, now:
 
 def _table_lines(overview: Overview, times: TimeFormat, now: datetime, *, everything: bool) -> Iterator[str]:
     if not (overview.sources or everything):
-        yield "No sources. Start with: levelgate run --source NAME=URL"
+        yield "No sources. To start, run levelgate run --source NAME=URL."
     if overview.sources:
         header = ("SOURCE", "REF", "COMMIT", "AGE", "STATE", "INSTANCES", "HELD", "FAILED")
         yield from align_table([header, *(_source_row(name, record, now) for name, record in overview.sources.items())])
@@ -287,7 +289,7 @@ def _cause_lines(
 def _worst_subject(rows: Iterable[tuple[InstanceState, Cause]], others: Iterable[tuple[str, Cause]]) -> str:
     """Return the reference with the worst state, for `explain`.
 
-    At the same rank, an instance precedes an object that is not an instance.
+    If ranks are equal, an instance precedes an object that is not an instance.
     """
     candidates = [(instance_state.state, 0, instance_state.key.command_reference) for instance_state, _ in rows]
     for source, cause in others:
@@ -301,7 +303,7 @@ def _worst_subject(rows: Iterable[tuple[InstanceState, Cause]], others: Iterable
 def _describe_settled(
     overview: Overview, fleet: FleetOverview | None, empty_namespace: str, *, is_complete: bool
 ) -> str:
-    """Return the sentence for a list without causes.
+    """Return the sentence for a status without causes.
 
     Args: `empty_namespace` is the requested namespace if it has no instance, or an empty string. `is_complete` is false
     if the person may not read everything.
@@ -311,12 +313,12 @@ def _describe_settled(
     if not overview.instances and not any(record.target for record in overview.sources.values()):
         return ""
     if not is_complete:
-        message = "Nothing waits or fails, as far as it could be read."
+        message = "Nothing readable waits or fails."
     elif any(
         name in overview.unconfigured or record.unreadable or not record.target
         for name, record in overview.sources.items()
     ):
-        message = "Everything matches the last commit that was read."
+        message = "Everything matches the last commit that Levelgate read."
     else:
         message = "Everything matches Git."
     if fleet is None:
@@ -332,7 +334,7 @@ def _cause_row(place: str, cause: Cause, by: str, times: TimeFormat, wide: bool)
 
 
 def _place(key: ObjectKey) -> str:
-    """Return an object with its namespace first, such as `prod webapp/cart`."""
+    """Return the reference to an object, with the namespace first, such as `prod webapp/cart`."""
     return "  ".join(filter(None, (key.namespace, f"{key.kind.lower()}/{key.name}")))
 
 

@@ -28,8 +28,9 @@ from gitops.records.references import DEFINITION, SOURCE
 def command(reason: str, until: datetime | None, everything: bool, send_request: RequestCommand) -> int:
     """Stop all writes to REF, or to everything with --all: no change, no healing, no pruning.
 
-    Use it to change objects by hand, or to stop Levelgate in an emergency. REF is an instance, a plain object, a
-    definition (rgd/NAME) or a source. With --all, pending writes finish and no other starts. Undo: levelgate resume.
+    Use this command to change objects by hand, or to stop Levelgate in an emergency. REF is an instance, a plain
+    object, a definition (rgd/NAME) or a source. With --all, pending writes finish and no further write starts. Undo:
+    levelgate resume.
 
     \b
     levelgate suspend --all --reason INC-7

@@ -1,4 +1,4 @@
-"""Output for people and programs.
+"""Output functions for people and programs.
 
 Texts from Git, from the cluster and from annotations can contain control characters. The functions of this module
 escape them, so that a text cannot control the terminal.
@@ -35,25 +35,25 @@ def format_header(cluster: str, time_text: str) -> str:
 
 
 def on_stop_signal(callback: Callable[[], object]) -> None:
-    """Call `callback` at each SIGINT and SIGTERM from now on, in the running event loop."""
+    """Call `callback` in the running event loop at each later SIGINT and SIGTERM."""
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, callback)
 
 
 def unreachable_reporter() -> Callable[[Exception], None]:
-    """Return a callback that prints the failure of a server to stderr. Equal failures in a row are printed once."""
+    """Return a callback that prints the failure of a server to stderr, and prints equal failures in a row once."""
     last_message: list[str] = []
 
     def report_once(error: Exception) -> None:
         if last_message != [str(error)]:
             last_message[:] = [str(error)]
-            echo(f"{error}; it is tried again", err=True)
+            echo(f"{error}; the command tries again", err=True)
 
     return report_once
 
 
 def print_document(document_value: Any, output: str, *, is_sorted: bool = False) -> None:
-    """Print a document for programs, as JSON or YAML of the same content."""
+    """Print a document for programs, as JSON or as YAML with the same content."""
     if output == "yaml":
         from renderer.documents.writer import dump
 

@@ -1,4 +1,4 @@
-"""Command `levelgate tree`: an instance or a source with everything below it, by level."""
+"""Command `levelgate tree`: show an instance or a source with all objects below it, by level."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gitops.text import align_table, format_local_time, title
 def command(ref: tuple[str, ...], namespace: str | None, output: str, choice: ClusterChoice) -> int:
     """Show the objects below REF, such as webapp/shop or source/platform: level, node, object, health.
 
-    Use it to see which object of an instance is not healthy.
+    Use this command to see which object of an instance is not healthy.
 
     \b
     levelgate tree webapp/shop -n prod
@@ -34,7 +34,7 @@ def command(ref: tuple[str, ...], namespace: str | None, output: str, choice: Cl
     """
     parsed_ref = parse_ref(ref)
     if parsed_ref.node:
-        raise click.UsageError(f"a tree begins at an instance: levelgate tree {parsed_ref.type}/{parsed_ref.name}")
+        raise click.UsageError(f"a tree begins at an instance; use levelgate tree {parsed_ref.type}/{parsed_ref.name}")
     return asyncio.run(_tree(parsed_ref, namespace, output, choice))
 
 

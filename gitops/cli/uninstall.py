@@ -28,27 +28,25 @@ from renderer.identity import ObjectKey
 
 @click.command(
     epilog=describe_exit_codes(
-        "0 nothing is left", "1 not confirmed, refused, or something is left", "3 deletions take longer than --wait"
+        "0 nothing is left", "1 not confirmed, rejected, or something is left", "3 deletions take longer than --wait"
     )
 )
-@click.option(
-    "--with-workloads", is_flag=True, help="Also delete what the sources deployed, in reverse order of dependency."
-)
+@click.option("--with-workloads", is_flag=True, help="Also delete the objects of the sources, dependents first.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option(
     "--wait",
     type=Duration(),
     default="5m",
     show_default=True,
-    help="With --with-workloads: time to wait for deletions.",
+    help="With --with-workloads: maximum time to wait for deletions.",
 )
 @member_options
 def command(with_workloads: bool, yes: bool, wait: timedelta, choice: ClusterChoice) -> int:
     """Remove everything that Levelgate added to a cluster: labels, annotations, finalizers, status, records.
 
-    Use it to leave a cluster. Deployed objects remain without an owner: instances, their CRDs and everything else. The
-    command shows what it would do, and asks. It refuses while a levelgate run works on the cluster: stop that first. If
-    it is interrupted, run it again.
+    Use this command to leave a cluster. Deployed objects remain without an owner: instances, their CRDs and all other
+    objects. The command shows its steps and asks for confirmation. While a levelgate run works on the cluster, the
+    command fails, so stop that process first. After an interruption, run the command again.
 
     \b
     levelgate uninstall --context dev
@@ -60,7 +58,7 @@ def command(with_workloads: bool, yes: bool, wait: timedelta, choice: ClusterCho
 async def _uninstall(choice: ClusterChoice, wait: timedelta | None, *, is_confirmed: bool) -> int:
     """Remove Levelgate and return the exit code.
 
-    With `wait`, delete the deployed objects first, and wait for at most that time until they are gone.
+    With `wait`, delete the deployed objects first, and wait for at most `wait` until the objects are gone.
     """
     clock = SystemClock()
     async with choice.connect() as cluster:
@@ -96,12 +94,12 @@ def _plan_lines(
 ) -> Iterable[str]:
     """Yield a line for each step of the plan.
 
-    Args: `other_writers` names foreign objects in Levelgate's namespace. `records` are None if workloads remain.
+    Args: `other_writers` names foreign objects in Levelgate's namespace. If workloads remain, `records` is None.
     """
     if uninstall_plan.is_empty:
         yield "Levelgate has added nothing to this cluster."
     if records:
-        yield f"delete what {', '.join(records)} deployed, in reverse order of dependency; Namespaces and CRDs remain"
+        yield f"delete the objects of {', '.join(records)}, dependents first; Namespaces and CRDs remain"
     rows = [
         [action, kind, str(count), _example_of_kind(objects, kind)]
         for action, objects in (("release", uninstall_plan.release), ("delete", uninstall_plan.records))
@@ -110,14 +108,14 @@ def _plan_lines(
     if uninstall_plan.namespace:
         name = uninstall_plan.namespace["metadata"]["name"]
         rows += [
-            ["release", "Namespace", "1", f"{name}: {other_writers} is in it"]
+            ["release", "Namespace", "1", f"{name}: contains {other_writers}"]
             if other_writers
             else ["delete", "Namespace", "1", name]
         ]
     if rows:
         yield from align_table([["DO", "KIND", "OBJECTS", "EXAMPLES"], *rows])
         yield ""
-        yield "Released objects keep their content; Levelgate's labels, annotations, finalizers and status are removed."
+        yield "Released objects keep their content, but lose Levelgate's labels, annotations, finalizers and status."
     for kind, why in uninstall_plan.unreadable_kinds.items():
         yield f"not searched: {kind}: {why}"
 
@@ -135,12 +133,12 @@ def _example_of_kind(objects: Sequence[Object], kind: str) -> str:
 def _confirm() -> bool:
     if sys.stdin.isatty():
         return click.confirm("Continue?")
-    echo("Error: nothing was done: stdin is not a terminal; confirm with --yes", err=True)
+    echo("Error: stdin is not a terminal, so the command changed nothing; confirm with --yes", err=True)
     return False
 
 
 def _remaining_members(reconcile_result: ReconcileResult) -> Iterable[str]:
-    """Yield the members whose deletion has not finished. Members that a person protects remain and are released."""
+    """Yield the members whose deletion is unfinished. The removal releases members that a person protects."""
     for set_plan in reconcile_result.plan.sets:
         for prune_candidate in set_plan.prune_candidates:
             if prune_candidate.is_being_deleted:
@@ -152,15 +150,14 @@ def _report_remaining(remaining: UninstallPlan, errors: Sequence[ClusterError]) 
     if errors:
         for error in errors:
             echo(f"Error: {error}", err=True)
-        echo("records were kept; correct that, then run this command again", err=True)
+        echo("the records remain; correct the errors, then run this command again", err=True)
         return 1
     if not remaining.is_empty:
-        echo(
-            "Error: another process is still writing; stop every `levelgate run`, then run this command again", err=True
-        )
+        echo("Error: another process still writes; stop every `levelgate run`, then run this command again", err=True)
         return 1
     if remaining.unreadable_kinds:
-        echo(f"Error: not searched, and perhaps not released: {', '.join(remaining.unreadable_kinds)}", err=True)
+        kinds = ", ".join(remaining.unreadable_kinds)
+        echo(f"Error: cannot search {kinds}; grant permission to list them, then run this command again", err=True)
         return 1
-    echo("Nothing that Levelgate added is left.")
+    echo("Levelgate is removed from the cluster.")
     return 0

@@ -12,10 +12,10 @@ from gitops.records.references import SOURCE
 @click.command(epilog=REQUEST_EXIT_CODES)
 @request_options
 def command(send_request: RequestCommand) -> int:
-    """Let a pinned source follow its ref again. The opposite of pin.
+    """Let a pinned source follow its ref again. Opposite: levelgate pin.
 
-    Use it when the head of the ref is right again. The source moves to that head if it descends from the commit before
-    the pin, or from the pinned one.
+    Use this command after the head of the ref is correct again. If that head descends from the pinned commit or from
+    the commit before the pin, the source moves to that head.
 
     \b
     levelgate unpin source/platform

@@ -1,4 +1,4 @@
-"""Command `levelgate version`: the version of this program."""
+"""Command `levelgate version`: print the version of this program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gitops.cli import describe_exit_codes, program_version
 
 @click.command(epilog=describe_exit_codes("0 printed"))
 def command() -> None:
-    """Print the version of this program. Use it in a bug report.
+    """Print the version of this program. Use this command for a bug report.
 
     \b
     levelgate version

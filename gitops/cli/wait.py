@@ -1,4 +1,4 @@
-"""Command `levelgate wait`: wait in a script until Git is applied, or has settled."""
+"""Command `levelgate wait`: wait in a script until the commit in Git is applied or settled."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
     type=click.Choice([str(goal) for goal in WaitGoal]),
     default="settled",
     show_default=True,
-    help="applied: live objects match Git; settled: they are healthy and baked as well.",
+    help="applied: live objects match Git. settled: they are also healthy and baked.",
 )
-@click.option("--revision", metavar="SHA", default="", help="At this commit, by at least 7 characters of its id.")
+@click.option("--revision", metavar="SHA", default="", help="Commit to wait for: at least 7 characters of its id.")
 @click.option("--timeout", type=Duration(), default="10m", show_default=True, help="Time limit.")
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the instance.  [default: the context's]")
 @member_options
 def command(
     ref: tuple[str, ...], goal: str, revision: str, timeout: timedelta, namespace: str | None, choice: ClusterChoice
 ) -> int:
-    """Wait until REF (a source, a rollout or an instance), or without REF every source, is applied or settled.
+    """Wait until REF (a source, a rollout or an instance) is applied or settled. Without REF, wait for every source.
 
-    Use it in scripts, after a push. Progress is written to stderr. Without --revision, the commit counts that the
-    daemon read last; name the commit when you have just pushed it.
+    Use this command in scripts, after a push. The command prints progress to stderr. Without --revision, the command
+    waits for the commit that the daemon read last. After a push, name the new commit with --revision.
 
     \b
     levelgate wait source/platform --revision $(git rev-parse HEAD)
@@ -59,11 +59,11 @@ def command(
     """
     parsed_ref = parse_ref(ref) if ref else None
     if parsed_ref and (parsed_ref.node or parsed_ref.own_type not in {"", SOURCE, ROLLOUT}):
-        raise click.UsageError(f"wait needs a source, a rollout or an instance, not {parsed_ref}")
+        raise click.UsageError(f"wait does not support {parsed_ref}; name a source, a rollout or an instance")
     if revision and not _COMMIT.fullmatch(revision.lower()):
-        raise click.UsageError(f"--revision {revision!r} is not a commit; write 7 characters of its id or more")
+        raise click.UsageError(f"--revision {revision!r} is not a commit; write at least 7 characters of its id")
     if revision and parsed_ref and parsed_ref.own_type == ROLLOUT:
-        raise click.UsageError("a rollout may be at several commits; wait for a source or an instance with --revision")
+        raise click.UsageError("a rollout may be at several commits; with --revision, name a source or an instance")
     return asyncio.run(_wait(parsed_ref, WaitTarget(WaitGoal(goal), revision.lower()), timeout, namespace, choice))
 
 
@@ -96,7 +96,7 @@ async def _wait(
 
 
 _ResultReader = Callable[[], Awaitable[list[WaitResult]]]
-"""Function that reads the present results, one for each subject."""
+"""Function that reads the current results, one for each subject."""
 
 
 async def _targets_and_reader(
@@ -113,7 +113,7 @@ async def _targets_and_reader(
             return [WaitResult(False, f"no daemon follows {ref} yet{suggestion_or_names(ref.name, source_set)}")]
         names = [ref.name] if ref else sorted(source_set)
         return [wait_target.check_source(name, all_records.get(name)) for name in names] or [
-            WaitResult(False, "no source is known yet")
+            WaitResult(False, "the cluster has no source yet")
         ]
 
     if ref is None or ref.own_type == SOURCE:
@@ -138,7 +138,7 @@ async def _rollout_results(cluster: KubeCluster, name: str, wait_target: WaitTar
     rollout_overview = (await Overview.from_cluster(permitted, now=SystemClock().now())).for_rollout(name)
     if not rollout_overview.rollouts:
         raise RefError(
-            permitted.append_denials(f"nothing is recorded of rollout/{name}; `levelgate status` lists what there is")
+            permitted.append_denials(f"rollout/{name} has no record; to list valid names, run `levelgate status`")
         )
     if (
         len(rollout_overview.instances) < sum(wave.total for wave in rollout_overview.rollouts[0].waves)

@@ -1,4 +1,4 @@
-"""Command `levelgate windows`: the times in which objects may change, in a cluster or in a repository."""
+"""Command `levelgate windows`: show the times in which objects may change, in a cluster or in a repository."""
 
 from __future__ import annotations
 
@@ -38,19 +38,15 @@ from gitops.windows.selectable import SelectableObjects
 from renderer.render.render import render
 
 
-@click.command(
-    epilog=describe_exit_codes(
-        "0 shown", "1 a read was denied, or a window, or a file that may hold one, could not be read"
-    )
-)
+@click.command(epilog=describe_exit_codes("0 shown", "1 a read is denied, or a window or its file is unreadable"))
 @click.argument("place", metavar="[PATH|URL]", required=False)
 @revision_option
 @click.option("--at", metavar="TIME", help="Start at this time, such as 2026-12-24T10:00.  [default: now]")
 @click.option(
-    "--next", "count", type=click.IntRange(1, 100), default=3, show_default=True, help="Number of openings of each."
+    "--next", "count", type=click.IntRange(1, 100), default=3, show_default=True, help="Openings of each window."
 )
-@click.option("-n", "--namespace", metavar="NS", help="Show only what applies to this namespace.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces (the default); overrides -n.")
+@click.option("-n", "--namespace", metavar="NS", help="Show only windows for this namespace.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces (the default), even with -n.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @click.option("--utc", is_flag=True, help="Show and read times in UTC instead of the zone of the terminal.")
 @cluster_name_option
@@ -67,10 +63,10 @@ def command(  # noqa: PLR0913 - one parameter for each option
     file: Path | None,
     choice: ClusterChoice,
 ) -> int:
-    """Show windows and when the objects under them may change: in the cluster, or with PATH in a repository.
+    """Show the windows of the cluster, or of the repository at PATH, and when the objects under them may change.
 
-    Use it to see the next openings, and to check a window before you commit it. A repository needs no cluster. If a
-    window cannot be read, the others are still shown.
+    Use this command to see the next openings, and to check a window before you commit it. With PATH, the command needs
+    no cluster. If a window is unreadable, the command still shows all other windows.
 
     \b
     levelgate windows --context prod-eu
@@ -106,13 +102,13 @@ def _check_usage(place: str | None, revision: str, file: Path | None, choice: Cl
     Raises: UsageError.
     """
     if place is None and revision:
-        raise click.UsageError("--revision names a commit of a repository: add its PATH or URL")
+        raise click.UsageError("--revision names a commit of a repository; add the repository's PATH or URL")
     if place is None and file:
         raise click.UsageError(
-            "--config is for the windows of a repository: leave it out, because a cluster records its name"
+            "--config is only for the windows of a repository; leave out --config, because a cluster records its name"
         )
     if place is not None and choice != ClusterChoice():
-        raise click.UsageError("PATH and a cluster cannot be combined: leave out PATH, or the options of the cluster")
+        raise click.UsageError("PATH and a cluster cannot be combined; leave out PATH or the options of the cluster")
 
 
 def _remarks(calendars: Sequence[WindowCalendar], now: datetime) -> Iterable[str]:
@@ -127,7 +123,9 @@ def _remarks(calendars: Sequence[WindowCalendar], now: datetime) -> Iterable[str
 def _read_repository(place: str, revision: str, cluster: str) -> tuple[list[WindowCalendar], str, list[str]]:
     """Return the calendar of the repository at `place`, the start of the header, and the problems as text.
 
-    Windows are judged for the cluster named `cluster`. Raises: SourceError.
+    Args: `cluster` is the name of the cluster for which to evaluate windows.
+
+    Raises: SourceError.
     """
     snapshot = locations.read_location(place, revision=revision)
     catalog = source_config.load_catalog(snapshot)
@@ -142,14 +140,14 @@ def _read_repository(place: str, revision: str, cluster: str) -> tuple[list[Wind
 
 
 async def _read_cluster(namespace: str | None, choice: ClusterChoice) -> tuple[list[WindowCalendar], str, list[str]]:
-    """Return the calendars in force, the start of the header, and the note on reads that were denied, if any.
+    """Return the calendars in force, the start of the header, and a note on denied reads, if any.
 
-    Raises: RefError if a read was denied and no calendar is left, ClusterError.
+    Raises: RefError if a read is denied and no calendar is left, ClusterError.
     """
     async with choice.connect_readable(namespace) as (cluster, _):
         calendars = await read_calendars(cluster)
         if not calendars and cluster.denied:
-            raise RefError("the windows in force cannot be shown")
+            raise RefError("the windows in force are not readable")
         return calendars, f"Cluster {cluster.name}, ", [cluster.denial_note] if cluster.denial_note else []
 
 
@@ -170,7 +168,7 @@ async def read_calendars(cluster: Cluster) -> list[WindowCalendar]:
 def _text(calendars: Sequence[WindowCalendar], times: TimeFormat, now: datetime, count: int) -> Iterable[str]:
     non_empty = [calendar for calendar in calendars if calendar.windows]
     if not non_empty:
-        yield from ("", "No windows: nothing is held.")
+        yield from ("", "No windows hold changes.")
     for calendar in non_empty:
         yield from ("", f"Source {calendar.source}", "") if len(non_empty) > 1 else ("",)
         yield from format_tables(calendar, times, now, count)

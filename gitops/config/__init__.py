@@ -1,7 +1,7 @@
-"""The configuration file `levelgate.yaml`: sources, cluster, and the operator's limits for sources and cluster.
+"""The configuration file `levelgate.yaml`: sources, cluster, and the operator's limits for both.
 
-The file belongs to the operator, so no repository can change it. The file is accepted or rejected as a whole. All
-mistakes in the file are reported together.
+The file belongs to the operator, so no repository can change it. Levelgate accepts or rejects the file as a whole, and
+reports all its mistakes together.
 """
 
 from gitops.config.model import Config, ConfigErrors

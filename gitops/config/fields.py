@@ -24,16 +24,14 @@ _MIN_AGE: Final = timedelta(seconds=3)
 
 @dataclass
 class FieldReader:
-    """Readers of single values, which collect mistakes in `problems`.
-
-    `directory` is the directory of the configuration file. Relative paths begin there.
-    """
+    """Reader of single values, which collects mistakes in `problems`."""
 
     problems: FieldProblems
     directory: Path
+    """Directory of the configuration file, in which relative paths begin."""
 
     def resolve_files(self, path: str, value: Mapping[str, str]) -> dict[str, Path]:
-        """Return the files that the fields name, by field. The field `username` is left out: it names no file."""
+        """Return the files that the fields name, by field. Ignore the field `username`, which names no file."""
         return {name: self.resolve_file(f"{path}.{name}", text) for name, text in value.items() if name != "username"}
 
     def resolve_file(self, path: str, text: str) -> Path:
@@ -46,7 +44,7 @@ class FieldReader:
         return file
 
     def parse_field(self, path: str, parse: Callable[[str], T], text: str | None) -> T | None:
-        """Return the parsed value, or None if `text` is missing or invalid. A mistake is added to `problems`."""
+        """Return the parsed value, or None if `text` is missing or invalid. If `text` is invalid, add a problem."""
         try:
             return None if text is None else parse(text)
         except (ValueError, RefusedUrl) as error:
@@ -57,7 +55,7 @@ class FieldReader:
 def parse_web_url(text: str) -> str:
     """Return `text` if it is the URL of a web server.
 
-    Raises: ValueError. Its text leaves out the URL, because a URL may contain a secret.
+    Raises: ValueError if `text` is anything else. The message leaves out the URL, because a URL may contain a secret.
     """
     error = ValueError("is not the URL of a web server; write https://HOST/PATH")
     try:
@@ -72,7 +70,7 @@ def parse_web_url(text: str) -> str:
 
 
 def parse_age(text: str) -> timedelta:
-    """Return the longest age of an external fact. Raises: ValueError if `text` is invalid, or the age is below 3 s."""
+    """Return the maximum age of an external fact. Raises: ValueError if `text` is invalid, or the age is below 3 s."""
     return _parse_at_least(text, _MIN_AGE)
 
 
@@ -94,13 +92,12 @@ OFF: Final = "off"
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """The address of a listening socket.
-
-    An empty `host` stands for all addresses of the machine. Port 0 stands for any free port.
-    """
+    """Address of a listening socket."""
 
     host: str
+    """Host name or IP address. An empty string stands for all addresses of the machine."""
     port: int
+    """Port number. Port 0 stands for any free port."""
 
     @property
     def is_loopback(self) -> bool:
@@ -115,9 +112,9 @@ DEFAULT_ADDRESS: Final = ListenAddress("127.0.0.1", 8480)
 
 
 def parse_address(text: str) -> ListenAddress | None:
-    """Return the address in `127.0.0.1:8480`, `[::1]:8480` or `:8480` (all addresses), or None for `off`.
+    """Return the address in text such as `127.0.0.1:8480`, `[::1]:8480` or `:8480` (all addresses), or None for `off`.
 
-    Raises: ValueError, whose text gives the valid forms.
+    Raises: ValueError if `text` has another form. The message gives the valid forms.
     """
     if text == OFF:
         return None

@@ -21,10 +21,12 @@ DEFAULT_RESYNC: Final = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class FleetConfig:
-    """Settings of a fleet: the `source` that may declare clusters, and the access to the clusters' credentials."""
+    """Settings of a fleet."""
 
     source: str
+    """Name of the source that may declare clusters."""
     access: AccessSettings
+    """Access to the credentials of the clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +38,22 @@ class Config:
     """Name by which windows select the cluster."""
     externals: tuple[ExternalFactSource, ...] = ()
     context: str = ""
-    """Context of the kubeconfig. If it is empty, the current context is used."""
+    """Context of the kubeconfig. If the field is empty, Levelgate uses the current context."""
     apply_concurrency: int | None = None
-    """None if the file does not set the field."""
+    """Maximum number of concurrent requests to the cluster, or None if the file does not set the field."""
     max_concurrent_reconciles: int | None = None
-    """None if the file does not set the field."""
+    """Maximum number of concurrent partial reconciliations, or None if the file does not set the field."""
     listen: str = ""
-    """Address of the status page, as written. It is empty if the file does not set the field."""
+    """Address of the status page, as written, or an empty string if the file does not set the field."""
     hooks: Mapping[str, Path] = field(default_factory=dict)
     """Providers that may call the webhook, each with the file that holds its secret."""
     fleet: FleetConfig | None = None
-    """Settings of the fleet. None for a single cluster."""
+    """Settings of the fleet, or None for a single cluster."""
     notifications: tuple[Receiver, ...] = ()
     resync: timedelta = DEFAULT_RESYNC
     """Time between two full reconciliations."""
     log_format: str = ""
-    """One of `LOG_FORMATS`. It is empty if the file does not set the field."""
+    """One of `LOG_FORMATS`, or an empty string if the file does not set the field."""
     warnings: tuple[Problem, ...] = ()
     """Findings about valid fields that have no effect."""
 
@@ -62,7 +64,7 @@ class Config:
 
 
 class ConfigErrors(GitopsError):
-    """Rejection of a configuration file. `problems` holds all mistakes of the file."""
+    """Rejection of a configuration file, with all mistakes of the file in `problems`."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

@@ -1,4 +1,4 @@
-"""Reading of `levelgate.yaml` into a `Config`."""
+"""Reader of `levelgate.yaml`, which returns a `Config`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_config(file: Path) -> Config:
     parsed, problems = documents.load(str(file), data)
     if not problems and len(parsed) != 1:
         problems = [
-            Problem(str(file), 0, "", f"holds {format_count(len(parsed), 'object')}; one of kind Config is expected")
+            Problem(str(file), 0, "", f"holds {format_count(len(parsed), 'object')}; write one object of kind Config")
         ]
     if problems:
         raise ConfigErrors(problems)
@@ -67,7 +67,7 @@ def read_config(file: Path) -> Config:
 
 @dataclass
 class _ConfigReader(SourceReader):
-    """Reader of all fields of the file. The reader collects all mistakes, and does not stop at the first.
+    """Reader of all fields of the configuration file. The reader collects all mistakes, and does not stop at the first.
 
     An invalid field counts as missing, so that all other fields are still checked.
     """
@@ -105,7 +105,10 @@ class _ConfigReader(SourceReader):
         )
 
     def _read_cluster_name(self) -> str:
-        """Return the name of the cluster, a DNS label without `*`, because `*` is a wildcard in windows."""
+        """Return the name of the cluster. Add a problem if the name is not a DNS label.
+
+        A name cannot contain `*`, because `*` is a wildcard in windows.
+        """
         name: str = (self.value.get("cluster") or {}).get("name", LOCAL)
         if not DNS_LABEL.fullmatch(name):
             message = (
@@ -154,7 +157,7 @@ class _ConfigReader(SourceReader):
         return FleetConfig(value["source"], AccessSettings(directory, plugins, namespace))
 
     def _read_receiver(self, index: int, value: dict[str, Any]) -> Receiver | None:
-        """Return a receiver of notifications, or None if it has no valid channel."""
+        """Return a receiver of notifications, or None if the receiver has no valid channel."""
         path = f"notifications[{index}]"
         channels = [name for name in ("webhook", "slack", "github", "gitlab") if name in value]
         if len(channels) != 1:
@@ -187,9 +190,9 @@ class _ConfigReader(SourceReader):
         return Receiver(value.get("name", ""), channel, events, sources, value.get("template", DEFAULT_TEMPLATE))
 
     def _check_receiver_sources(self, path: str, names: Sequence[str]) -> None:
-        """Warn about sources of a receiver that do not exist. The receiver gets no message for such a source.
+        """Warn about the sources of a receiver that are not configured.
 
-        A missing source is not a mistake, because it may be added later.
+        A missing source is not a mistake, because the operator may add the source later.
         """
         known = {item["name"] for item in self._list_items("sources") if "name" in item}
         for index, name in enumerate(names):
@@ -246,7 +249,9 @@ class _ConfigReader(SourceReader):
             index = next(
                 index for index, item in enumerate(self._list_items("sources")) if item.get("name") == cycle[0]
             )
-            self.problems.add_problem(f"sources[{index}].dependsOn", f"waits for itself: {' <- '.join(cycle)}")
+            self.problems.add_problem(
+                f"sources[{index}].dependsOn", f"waits for itself: {' <- '.join(cycle)}; remove a dependency"
+            )
 
     def _read_external_fact(self, path: str, value: dict[str, Any]) -> ExternalFactSource | None:
         """Return an external fact, or None if a required field is missing or invalid."""
@@ -258,8 +263,6 @@ class _ConfigReader(SourceReader):
             return None
         external = ExternalFactSource(value.get("name", ""), url, http["expect"], max_age, timeout)
         if "timeout" in http and timeout > external.interval:
-            message = (
-                f"is longer than {format_duration(external.interval)}, a third of maxAge, after which it is asked again"
-            )
+            message = f"is longer than {format_duration(external.interval)}, a third of maxAge; write a shorter timeout"
             self.problems.add_problem(f"{path}.http.timeout", message)
         return replace(external, timeout=min(timeout, external.interval))

@@ -1,7 +1,6 @@
 """The schema of `levelgate.yaml`, as OpenAPI v3.
 
-Rules that a schema cannot express (durations, URLs, files, fields that belong together) are checked by the
-readers.
+The readers check rules that a schema cannot express: durations, URLs, files, and fields that belong together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reading of one source in the configuration."""
+"""Reader of one source in the configuration."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class SourceReader(FieldReader):
             if target and target.scheme not in _CREDENTIAL_SCHEMES[name]:
                 schemes = " and ".join(_CREDENTIAL_SCHEMES[name])
                 self.problems.add_problem(
-                    f"{path}.{name}", f"is for {schemes}, and the URL is one of {target.scheme}; remove it"
+                    f"{path}.{name}", f"is for {schemes}, but the URL uses {target.scheme}; remove the field"
                 )
         if "username" in value and "tokenFile" not in value:
             self.problems.add_problem(f"{path}.username", "requires tokenFile, the file with the token or password")
@@ -167,7 +167,7 @@ class SourceReader(FieldReader):
 
 
 def _parse_adoption(value: Any) -> Adoption:
-    """Return the adoption in the field `adopt`, which is a policy or an object. The schema has checked the field."""
+    """Return the adoption in the field `adopt`: a policy or an object. The schema has already checked the field."""
     if isinstance(value, str):
         value = {"policy": value}
     return Adoption.parse(f"{value['policy']}:{','.join(value.get('from', ()))}") if value else NO_ADOPTION

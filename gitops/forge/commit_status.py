@@ -24,21 +24,22 @@ class ReviewVerdict(StrEnum):
 
 _GITLAB_STATES = {ReviewVerdict.FAILURE: "failed", ReviewVerdict.ERROR: "failed"}
 _MAX_GITHUB_CHARACTERS, _MAX_GITLAB_CHARACTERS = 140, 255
-"""Largest number of characters that the forge accepts in the description of a status."""
+"""Maximum number of characters that the forge accepts in the description of a status."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitStatus:
-    """Verdict on a commit, under a name that only Levelgate uses. `url` links to details, and may be empty."""
+    """Verdict on a commit, under a name that only Levelgate uses."""
 
     commit: str
     verdict: ReviewVerdict
     name: str
     text: str
     url: str = ""
+    """URL of a page with details, or an empty string."""
 
     def github_request(self, project: str) -> tuple[str, dict[str, str]]:
-        """Return the path and body of the request to GitHub or Gitea. `project` is `owner/name`."""
+        """Return the path and body of the request to GitHub or Gitea. Args: `project` is `owner/name`."""
         return f"/repos/{project}/statuses/{self.commit}", self._with_link(
             {
                 "state": str(self.verdict),
@@ -48,7 +49,7 @@ class CommitStatus:
         )
 
     def gitlab_request(self, project: str) -> tuple[str, dict[str, str]]:
-        """Return the path and body of the request to GitLab. `project` is the project's full path, with groups."""
+        """Return the path and body of the request to GitLab. Args: `project` is the full path, with groups."""
         state = _GITLAB_STATES.get(self.verdict, str(self.verdict))
         body = {"state": state, "name": self.name, "description": truncate(self.text, _MAX_GITLAB_CHARACTERS)}
         return f"/projects/{quote(project, safe='')}/statuses/{self.commit}", self._with_link(body)

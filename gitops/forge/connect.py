@@ -47,31 +47,30 @@ _API_PATHS: Final = {ForgeKind.GITHUB: "/api/v3", ForgeKind.GITEA: "/api/v1", Fo
 
 
 class UnknownForge(GitopsError):
-    """Failure to find the forge of a repository. The text names the option to add."""
+    """Failure to find the forge of a repository. The text names the option that the person must add."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForgeProject:
-    """Repository at a forge.
-
-    `api` is the URL of the forge's API. `project` is the name of the repository at the forge. `login` is the user name
-    of the token. It is needed only if the token may not request this name from the forge, and may otherwise be empty.
-    """
+    """Repository at a forge."""
 
     kind: ForgeKind
     api: str
+    """URL of the forge's API."""
     project: str
+    """Name of the repository at the forge."""
     token_file: Path
     login: str
+    """User name of the token. If the token may request the name from the forge, the field may be empty."""
 
     @classmethod
     def from_url(
         cls, url: str, token_file: Path, *, kind: str = "", api: str = "", project: str = "", login: str = ""
     ) -> ForgeProject:
-        """Return the project of the repository at `url`. Empty arguments are derived from the URL.
+        """Return the project of the repository at `url`. The URL gives the values of empty arguments.
 
-        Raises: UnknownForge if the kind, API or project cannot be derived, or if `_check_api_url` rejects the API's
-        URL.
+        Raises: UnknownForge if the URL does not give the kind, API or project, or if `_check_api_url` rejects the
+        API's URL.
         """
         address = _parse_url(RepositoryAddress.from_url, url)
         if not (kind or address.host in _KINDS_BY_HOST):
@@ -83,7 +82,7 @@ class ForgeProject:
         if not project or not (api or address.host):
             raise UnknownForge(
                 f"{redact(url)}: the forge cannot be derived from this URL; name the URL of its API (--api, or `url`) "
-                "and the repository there (--project, or `repository`)"
+                "and the name of the repository (--project, or `repository`)"
             )
         return cls(forge_kind, _check_api_url(api or _default_api_url(forge_kind, address)), project, token_file, login)
 
@@ -95,21 +94,22 @@ class ForgeProject:
 
 
 def _check_api_url(api: str) -> str:
-    """Return the URL `api` if a token may be sent there.
+    """Return the URL `api` without a trailing slash, if Levelgate may send a token there.
 
-    The URL has to begin with https, or with http for this machine. It must not contain a credential.
+    The URL must begin with https, or with http for this machine, and must not contain a credential.
 
-    Raises: UnknownForge if the URL is rejected.
+    Raises: UnknownForge if the URL is not allowed.
     """
     parts = _parse_url(split_url, api)
     scheme, host = parts.scheme.lower(), parts.hostname or ""
     if parts.username is not None:
         raise UnknownForge(
-            f"{redact(api)}: holds a credential; put the token in a file and name that (--token-file, or `tokenFile`)"
+            f"{redact(api)}: contains a credential; put the token in a file and name it (--token-file, or `tokenFile`)"
         )
     if not host or parts.query or parts.fragment or not (scheme == "https" or (scheme == "http" and is_loopback(host))):
         raise UnknownForge(
-            f"{redact(api.partition('?')[0])}: a token is not sent there; name the URL of an API, https://HOST/PATH"
+            f"{redact(api.partition('?')[0])}: Levelgate sends no token to this URL; "
+            "name the URL of an API, https://HOST/PATH"
         )
     return api.rstrip("/")
 

@@ -17,14 +17,13 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GitHub:
-    """Repository at GitHub. `project` is `owner/name`.
-
-    `configured_login` is the user name of the token. If it is empty, the adapter requests the name from the forge.
-    """
+    """Repository at GitHub."""
 
     rest: Rest
     project: str
+    """Repository as `owner/name`."""
     configured_login: str
+    """User name of the token. If the field is empty, the adapter requests the name from the forge."""
     max_comment_bytes: ClassVar[int] = 65_536
     page_parameters: ClassVar[Mapping[str, int]] = {"per_page": 100}
 
@@ -93,7 +92,7 @@ class GitHub:
 
 @dataclass(frozen=True, slots=True)
 class Gitea(GitHub):
-    """Repository at Gitea or Forgejo. Both forges ignore the list filter `head`, so every item is checked."""
+    """Repository at Gitea or Forgejo. Both forges ignore the list filter `head`, so the adapter checks every item."""
 
     max_comment_bytes: ClassVar[int] = 262_144
     page_parameters: ClassVar[Mapping[str, int]] = {"limit": 50}
@@ -112,6 +111,6 @@ def _parse_comment(data: Mapping[str, Any]) -> Comment:
 
 
 def _is_from(data: Mapping[str, Any], project: str, branch: str) -> bool:
-    """Return whether a pull request is from `branch` of the project itself, and not from the same name in a fork."""
+    """Return whether a pull request is from `branch` of the project, and not from a fork's branch of the same name."""
     head = data["head"]
     return head.get("ref") == branch and ((head.get("repo") or {}).get("full_name") or "").lower() == project.lower()

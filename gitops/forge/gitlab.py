@@ -21,14 +21,13 @@ _STATES = {"opened": PullState.OPEN, "merged": PullState.MERGED}
 
 @dataclass(frozen=True, slots=True)
 class GitLab:
-    """Project at GitLab. `project` is the full path of the project, with its groups.
-
-    `configured_login` is the user name of the token. If it is empty, the adapter requests the name from the forge.
-    """
+    """Project at GitLab."""
 
     rest: Rest
     project: str
+    """Full path of the project, with its groups."""
     configured_login: str
+    """User name of the token. If the field is empty, the adapter requests the name from the forge."""
     max_comment_bytes: ClassVar[int] = 1_000_000
 
     def head_ref(self, number: int) -> str:
@@ -97,14 +96,14 @@ class GitLab:
 
 
 def _parse_pull(data: Mapping[str, Any]) -> PullRequest:
-    """Return the pull request for a merge request. The field `sha` is null while the branch has no commit."""
+    """Return the pull request for a merge request. While the branch has no commit, the field `sha` is null."""
     state = _STATES.get(data["state"], PullState.CLOSED)
     head, base = str(data["sha"] or ""), str(data["target_branch"])
     return PullRequest(int(data["iid"]), head, base, state, str(data.get("web_url") or ""))
 
 
 def _parse_own_pull(data: Mapping[str, Any]) -> PullRequest | None:
-    """Return the pull request, or None if it is from a fork. A fork may have a branch of the same name."""
+    """Return the pull request, or None if it is from a fork, which may have a branch of the same name."""
     return _parse_pull(data) if data["source_project_id"] == data["target_project_id"] else None
 
 

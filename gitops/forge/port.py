@@ -1,4 +1,4 @@
-"""Port to a forge: the operations that reviews and proposed reverts need, with their values and errors."""
+"""Port to a forge: the operations for reviews and proposed reverts, with their values and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CommentTooLong(ForgeRefused):
 
 
 class TooManyItems(ForgeRefused):
-    """Failure to read a list with too many pages. `items` are the items of the pages that were read."""
+    """Failure to read a list with too many pages. The field `items` contains the items of the first pages."""
 
     def __init__(self, text: str, items: Sequence[Any]) -> None:
         super().__init__(text)
@@ -45,7 +45,7 @@ class RateLimited(ForgeError):
 
 
 class PullState(StrEnum):
-    """State of a pull request. All forges distinguish these states."""
+    """State of a pull request that every forge distinguishes."""
 
     OPEN = "open"
     MERGED = "merged"
@@ -54,22 +54,26 @@ class PullState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """Pull request, without the text. `head` is the id of the newest commit, `base` the name of the target branch."""
+    """Pull request, without its text."""
 
     number: int
     head: str
+    """Id of the newest commit, or an empty string if the branch has no commit."""
     base: str
+    """Name of the target branch."""
     state: PullState
     url: str
 
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """Comment on a pull request. `author` is the user name of the author. `body` is Markdown."""
+    """Comment on a pull request."""
 
     id: int
     author: str
+    """User name of the author."""
     body: str
+    """Text in Markdown."""
     url: str
 
 
@@ -87,10 +91,10 @@ class Forge(Protocol):
         """Return the user name of the token."""
 
     def seal(self, text: str) -> str:
-        """Return a seal of `text`, which only a holder of the token can compute."""
+        """Return a seal of `text` that only a holder of the token can compute."""
 
     async def list_open_pulls(self) -> Sequence[PullRequest]:
-        """Return all open pull requests. Raises: TooManyItems if the list has more pages than are read."""
+        """Return all open pull requests. Raises: TooManyItems if the list has too many pages."""
 
     async def get_pull(self, number: int) -> PullRequest: ...
 
@@ -108,7 +112,7 @@ class Forge(Protocol):
     async def get_default_branch(self) -> str: ...
 
     async def list_pulls_from(self, branch: str) -> Sequence[PullRequest]:
-        """Return the pull requests from `branch` of this repository, in any state. Branches of forks do not count."""
+        """Return the pull requests from `branch` of this repository, in any state. Ignore branches of forks."""
 
     async def create_pull(self, branch: str, base: str, *, title: str, body: str) -> PullRequest:
         """Open a pull request from an existing branch into the branch `base`."""

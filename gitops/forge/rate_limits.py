@@ -16,23 +16,21 @@ from applier.backoff import exponential_backoff, is_waiting
 from renderer.frozen import dataclass
 
 _DEFAULT_DELAY: Final = timedelta(minutes=1)
-"""First delay after a refusal that contains no time. The delay doubles with each further refusal."""
+"""First delay after a refusal without a time. The delay doubles with each further refusal."""
 
 _MAX_DELAY: Final = timedelta(hours=1)
-"""Longest delay. A later time in a response means that the clock of the forge or of this machine is wrong."""
+"""Maximum delay. If a response names a later time, the clock of the forge or of this machine is wrong."""
 
 _LIMIT_PHRASES: Final = ("rate limit", "abuse detection")
-"""Phrases of GitHub's messages by which a refusal without a rate-limit header is recognized."""
+"""Phrases of GitHub's messages that mark a rate limit in a refusal without a rate-limit header."""
 
 
 @dataclass
 class RateLimits:
-    """Limits of one forge, learned from its responses.
-
-    `resumes_at` is the time of the next permitted request, or None if a request is permitted at once.
-    """
+    """Rate limits of one forge, learned from its responses."""
 
     resumes_at: datetime | None = None
+    """Time of the next permitted request, or None if a request is permitted at once."""
     _early_attempts: int = 0
 
     def is_limited(self, now: datetime) -> bool:
@@ -42,7 +40,7 @@ class RateLimits:
     def note(self, status: int, headers: Mapping[str, str], message: str, now: datetime) -> bool:
         """Update the limits from a response, and return whether the response is a refusal by a limit.
 
-        A successful response may report that no request is left. Then the next request is delayed too.
+        If a successful response reports that no request is left, the limits delay the next request too.
         """
         is_refusal = _is_limit(status, headers, message)
         if is_refusal or _is_exhausted(headers):
@@ -75,7 +73,7 @@ def _is_exhausted(headers: Mapping[str, str]) -> bool:
 
 
 def _parse_reset_time(headers: Mapping[str, str], now: datetime) -> datetime | None:
-    """Return the time of the next permitted request, or None if the response headers contain no such time."""
+    """Return the time of the next permitted request, or None if the response headers contain no time."""
     wait = headers.get("Retry-After", "")
     moment = _first_header(headers, "X-RateLimit-Reset", "RateLimit-Reset")
     if wait.isdecimal():

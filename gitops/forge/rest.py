@@ -1,8 +1,8 @@
 """HTTP client for the API of a forge: pages, conditional requests, rate limits, and errors for people.
 
-The token is read from its file for each request. It is sent only to the configured server, and no message contains the
-token. Redirects are not followed. The caller passes a function that parses the JSON of a response. If this function
-fails, a ForgeError is raised.
+The client reads the token from its file for each request, and sends the token only to the configured server. No message
+contains the token. The client does not follow redirects. The caller passes a function that parses the JSON of a
+response. If that function fails, the client raises ForgeError.
 """
 
 from __future__ import annotations
@@ -31,31 +31,36 @@ _MAX_RESPONSE_BYTES: Final = 32 << 20
 _MAX_PAGES: Final = 50
 _TIMEOUT_SECONDS: Final = 30.0
 _MAX_CACHE_BYTES: Final = 64 << 20
-"""Limit in bytes of the cached responses for conditional requests. People may write any number of long comments."""
+"""Maximum size in bytes of all cached responses for conditional requests, because comments may be many and long."""
 
 _Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """Response of the forge. `result` is the value that was parsed from `size` bytes of the body."""
+    """Response of the forge."""
 
     status: int
     headers: Mapping[str, str]
     result: Any
+    """Parsed body."""
     size: int
+    """Length of the body in bytes."""
     next_url: str
+    """URL of the next page, or an empty string after the last page."""
 
 
 @dataclass
 class Rest:
-    """HTTP client of one forge. The token is sent after `scheme` in the field `header`. The owner calls `close`."""
+    """HTTP client of one forge. The owner calls `close`."""
 
     api: str
     token_file: Path
     clock: Clock
     header: str = "Authorization"
+    """HTTP header field that contains the token."""
     scheme: str = "Bearer "
+    """Text before the token in the header field."""
     accept: str = "application/json"
     _etag_cache: dict[str, tuple[str, _Answer]] = field(default_factory=dict)
     _limits: RateLimits = field(default_factory=RateLimits)
@@ -67,7 +72,7 @@ class Rest:
             self._session = None
 
     async def get(self, path: str, read: Callable[[Any], _Read], **query: str | int) -> _Read:
-        """Return the parsed resource at `path`. The cache returns an unchanged resource. Raises: ForgeError."""
+        """Return the parsed resource at `path`. If it is unchanged, return the cached value. Raises: ForgeError."""
         result: _Read = (await self._get_cached(self._url(path, query), read)).result
         return result
 
@@ -85,15 +90,17 @@ class Rest:
             if not answer.next_url:
                 return items
             url = self._rebase_url(answer.next_url, path)
-        raise TooManyItems(f"{self.api}{path}: more than {_MAX_PAGES} pages; read are the first {len(items)}", items)
+        raise TooManyItems(
+            f"{self.api}{path}: more than {_MAX_PAGES} pages; Levelgate read the first {len(items)} items", items
+        )
 
     async def send(self, method: str, path: str, body: Mapping[str, Any] | None, read: Callable[[Any], _Read]) -> _Read:
-        """Send a write, and return the parsed response. Raises: ForgeError."""
+        """Send a writing request, and return the parsed response. Raises: ForgeError."""
         result: _Read = (await self._request(method, self._url(path, {}), body, read)).result
         return result
 
     def seal(self, text: str) -> str:
-        """Return a seal of `text`, which only a holder of the token can compute. Raises: ForgeError."""
+        """Return a seal of `text` that only a holder of the token can compute. Raises: ForgeError."""
         return hmac.new(self._read_token().encode(), text.encode(), hashlib.sha256).hexdigest()[:32]
 
     def _url(self, path: str, query: Mapping[str, str | int]) -> str:
@@ -102,7 +109,7 @@ class Rest:
     def _rebase_url(self, url: str, path: str) -> str:
         """Return the URL of a page at the configured server.
 
-        If the forge is behind a proxy, its links contain the public name of the forge instead of the configured server.
+        If a forge is behind a proxy, its links name the public server of the forge instead of the configured server.
         """
         if urlsplit(url)[:2] == urlsplit(self.api)[:2]:
             return url
@@ -175,16 +182,16 @@ class Rest:
         except OSError as error:
             raise ForgeRefused(f"{self.token_file}: the token cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise ForgeRefused(f"{self.token_file}: is not text; write the token there and nothing else") from None
+            raise ForgeRefused(f"{self.token_file}: is not text; write only the token into the file") from None
         if not (token.isascii() and token.isprintable()):
-            raise ForgeRefused(
-                f"{self.token_file}: its first line is not a token; write the token there and nothing else"
-            )
+            raise ForgeRefused(f"{self.token_file}: its first line is not a token; write only the token into the file")
         return token
 
     def _rate_limited_error(self) -> RateLimited:
         until = self._limits.resumes_at or self.clock.now()
-        return RateLimited(f"{self.api}: limits the rate of requests; Levelgate continues at {timestamp(until)}", until)
+        return RateLimited(
+            f"{self.api}: the forge limits the rate of requests; Levelgate continues at {timestamp(until)}", until
+        )
 
     def _refusal_error(self, status: int, where: str, message: str) -> ForgeError:
         text = f"{where}: {status}{f' ({message})' if message else ''}"
@@ -192,20 +199,18 @@ class Rest:
             case 401:
                 return ForgeRefused(f"{text}; the token in {self.token_file} is invalid: renew it")
             case 403:
-                return ForgeRefused(
-                    f"{text}; the token may not do this: give it the right to comment and to set commit statuses"
-                )
+                return ForgeRefused(f"{text}; the token lacks a permission: grant it comments and commit statuses")
             case 404 | 410:
-                return ForgeNotFound(f"{text}; check the repository and what the token may see")
+                return ForgeNotFound(f"{text}; check the name of the repository and the permissions of the token")
             case 400 | 413 | 422:
                 return CommentTooLong(text)
             case _ if status < 400:
-                return ForgeRefused(f"{text}; it has moved: set the new URL of the API")
+                return ForgeRefused(f"{text}; the API has moved: set its new URL")
         return ForgeError(text) if status >= 500 else ForgeRefused(text)
 
 
 def ignore_response(_: Any) -> None:
-    """Ignore the JSON of a response that contains no needed information."""
+    """Ignore the JSON of a response whose content the caller does not need."""
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes:
@@ -213,7 +218,10 @@ async def _read_body(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_any():
         data += chunk
         if len(data) > _MAX_RESPONSE_BYTES:
-            raise ForgeRefused(f"the answer of {response.url.host} is larger than {_MAX_RESPONSE_BYTES >> 20} MiB")
+            raise ForgeRefused(
+                f"the answer of {response.url.host} is larger than {_MAX_RESPONSE_BYTES >> 20} MiB; "
+                "check the URL of the API"
+            )
     return bytes(data)
 
 
@@ -238,7 +246,7 @@ def _parse_response(data: bytes, read: Callable[[Any], _Read], where: str) -> _R
     try:
         return read(json.loads(data) if data else None)
     except RecursionError:
-        raise ForgeError(f"{where}: the answer is nested too deep") from None
+        raise ForgeError(f"{where}: the answer is nested too deeply; check the URL of the API") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         problem = (
             "is not JSON" if isinstance(error, json.JSONDecodeError) else "does not have the form of this kind of forge"
@@ -247,7 +255,7 @@ def _parse_response(data: bytes, read: Callable[[Any], _Read], where: str) -> _R
 
 
 def _refusal_message(data: bytes) -> str:
-    """Return the message of the forge for a refusal, on one line of at most 200 characters."""
+    """Return the message in a refusal of the forge, as one line of at most 200 characters."""
     try:
         document = json.loads(data)
         text = str(document.get("message") or document.get("error") or "")

@@ -1,4 +1,5 @@
-"""Checks of a cluster, and the removal of Levelgate from it.
+"""Checks of a cluster, and the removal of Levelgate from a cluster.
 
-`cluster_facts` reads the cluster. `cluster_check` draws conclusions. `uninstall` removes what Levelgate wrote.
+`cluster_facts` reads the cluster, and `cluster_check` draws conclusions from the facts. `uninstall` removes Levelgate's
+records and metadata.
 """

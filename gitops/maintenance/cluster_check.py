@@ -1,7 +1,7 @@
-"""Findings of `levelgate check`, concluded from facts, each with advice. Pure.
+"""Findings of `levelgate check`, derived from facts about a cluster. Pure.
 
-A problem stops Levelgate or leads to a fault. A warning is a risk that a person should know. An area without problems
-and warnings has one finding that summarizes the area.
+A problem stops Levelgate or leads to a fault. A warning describes a risk that a person should know. If an area has
+neither problems nor warnings, a single finding summarizes the area.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from renderer.kinds import defined_kind, is_built_in
 from renderer.phrasing import format_count
 
 TERMINATION_TIMEOUT = timedelta(minutes=10)
-"""Time after its deletion from which a terminating instance counts as hanging."""
+"""Time after the deletion of an instance at which a terminating instance counts as hanging."""
 
 _GRANT_ADVICE = (
-    "grant it to the user of this kubeconfig; deploy/kubernetes.yaml gathers all ClusterRoles with the label "
-    f"{well_known.AGGREGATE}: levelgate"
+    "grant the permission to the user of this kubeconfig; "
+    f"deploy/kubernetes.yaml aggregates all ClusterRoles with the label {well_known.AGGREGATE}: levelgate"
 )
-_UNINSTALL_ADVICE = "`levelgate uninstall` removes the rest of an installation"
+_UNINSTALL_ADVICE = "run `levelgate uninstall` to remove the rest of an installation"
 _OTHER_MANAGERS = tuple(manager for tool in TOOLS.values() for manager in tool.manager_prefixes)
 
 
@@ -54,13 +54,13 @@ class CheckLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """Message of the check about one area, with severity, advice and objects."""
+    """Message of the check about one area, with a severity, advice and the objects concerned."""
 
     level: CheckLevel
     area: str
     message: str
     advice: str = ""
-    """Next step for the person, or an empty string if no step is needed."""
+    """Next step for the person, or an empty string if the finding needs no step."""
     objects: tuple[ObjectKey, ...] = ()
     """Keys of the objects concerned. A key without a name stands for a kind."""
 
@@ -79,7 +79,7 @@ def check_cluster(facts: ClusterFacts) -> list[CheckFinding]:
         "leftovers": (checker.check_leftovers(), "none"),
         "kro": (
             checker.check_kro(),
-            f"runs ({facts.kro}); its objects are not changed" if facts.kro else "does not run here",
+            f"runs ({facts.kro}); Levelgate does not change objects of kro" if facts.kro else "does not run here",
         ),
     }
     return [
@@ -91,7 +91,7 @@ def check_cluster(facts: ClusterFacts) -> list[CheckFinding]:
 
 @dataclass(frozen=True)
 class _ClusterChecker:
-    """Checks of each area, on the facts of one cluster."""
+    """Checker of all areas, based on the facts about one cluster."""
 
     facts: ClusterFacts
 
@@ -101,12 +101,12 @@ class _ClusterChecker:
 
     @cached_property
     def instances(self) -> frozenset[ObjectKey]:
-        """Return the keys of the instances in the records of sources, which need not exist."""
+        """Return the keys of the instances in the records of sources. Some of these instances may not exist."""
         return frozenset(key for record in self.facts.records.values() for key in record.scopes)
 
     @cached_property
     def known_sets(self) -> frozenset[str]:
-        """Return the ids of our ApplySets whose parent exists or is in the record of a source."""
+        """Return the ids of Levelgate's ApplySets whose parent exists or is in the record of a source."""
         live = {applyset_id(key) for key, obj in self.objects if is_our_parent(obj)}
         return frozenset(live | set(map(applyset_id, self.instances)))
 
@@ -123,14 +123,14 @@ class _ClusterChecker:
         return ", ".join(format_count(number, noun) for noun, number in counts.items())
 
     def check_api_groups(self) -> Iterator[CheckFinding]:
-        """Yield warnings about API groups that do not answer, and about kinds that cannot be listed."""
+        """Yield warnings about API groups that do not answer, and about kinds that Levelgate cannot list."""
         for group in sorted(self.facts.survey.discovery.stale_groups):
-            advice = "see `kubectl get apiservices`; objects of its kinds are not deleted until it answers"
+            advice = "see `kubectl get apiservices`; until the group answers, Levelgate deletes no objects of its kinds"
             yield CheckFinding(CheckLevel.WARNING, "cluster", f"the API group {group} does not answer", advice)
         if refused := self.facts.survey.list_errors:
-            message = f"{format_count(len(refused), 'kind')} cannot be searched for metadata of Levelgate"
+            message = f"Levelgate cannot search {format_count(len(refused), 'kind')} for its metadata"
             kinds = tuple(ObjectKey(*kind, "", "") for kind in sorted(refused))
-            advice = f"`levelgate check -o json` lists them; the first: {next(iter(refused.values()))}"
+            advice = f"run `levelgate check -o json` to list the kinds; the first: {next(iter(refused.values()))}"
             yield CheckFinding(CheckLevel.WARNING, "cluster", message, advice, kinds)
 
     def check_permissions(self) -> Iterator[CheckFinding]:
@@ -144,7 +144,7 @@ class _ClusterChecker:
             )
 
     def check_definitions(self) -> Iterator[CheckFinding]:
-        """Yield a problem for each CRD that is not served."""
+        """Yield a problem for each CRD that the API server does not serve."""
         for key, crd in sorted(self.facts.crds.items()):
             if not status.is_ready_by_existence(crd):
                 message = status.health(crd).message or "not established yet"
@@ -155,7 +155,7 @@ class _ClusterChecker:
                 yield CheckFinding(CheckLevel.PROBLEM, "definitions", "established, but not served", advice, (key,))
 
     def check_sets(self) -> Iterator[CheckFinding]:
-        """Yield findings about parents and their inventories, and about members that are not fully pruned."""
+        """Yield findings about parents and their inventories, and about members that Levelgate does not fully prune."""
         for key, obj in self.objects:
             if label(obj, well_known.PARENT_ID) and (is_our_parent(obj) or has_own_finalizer(obj)):
                 yield from self._check_set(key, obj)
@@ -181,27 +181,27 @@ class _ClusterChecker:
         yield from _finding_about(
             unproven,
             "sets",
-            "members that we did not apply ourselves, or that another controller owns: they are never pruned",
-            f"remove the label {well_known.PART_OF} from objects that do not belong there",
+            "members that Levelgate did not apply, or that another controller owns: Levelgate never prunes them",
+            f"remove the label {well_known.PART_OF} from objects that do not belong to the set",
         )
         yield from _finding_about(
             sorted(not_adopted),
             "sets",
-            "members that another tool applied and Levelgate did not: they are not pruned",
+            "members that another tool applied and Levelgate did not: Levelgate does not prune them",
             "while the set is being adopted, keep `levelgate run` running and see `levelgate status`; "
             f"otherwise remove the label {well_known.PART_OF}",
         )
         yield from _finding_about(
             unrecorded,
             "sets",
-            "members without a recorded level: they are pruned last",
-            "the next reconciliation records the level of those in Git",
+            "members without a recorded level: Levelgate prunes them last",
+            "wait for the next reconciliation, which records the levels of the members in Git",
         )
         yield from _finding_about(
             shared,
             "sets",
-            "members that another tool applies or applied: fields removed from Git stay as long as it owns them",
-            "stop that tool; then remove its entry from metadata.managedFields, or let it release the object",
+            "members with fields that another tool owns: after their removal from Git, these fields stay",
+            "stop that tool; then remove its entry from metadata.managedFields, or let the tool release the object",
         )
 
     def _check_set(self, key: ObjectKey, obj: Object) -> Iterator[CheckFinding]:
@@ -214,13 +214,13 @@ class _ClusterChecker:
             return
         tooling = annotation(obj, well_known.TOOLING)
         if _version_numbers(tooling) > _version_numbers(self.facts.version):
-            advice = (
-                f"use that version or a newer one; this is {self.facts.version} and may not understand these records"
-            )
+            advice = f"use {tooling} or a later version; this version, {self.facts.version}, may misread the records"
             yield CheckFinding(CheckLevel.PROBLEM, "sets", f"written by {tooling}", advice, (key,))
         if unserved := sorted(str(kind) for kind in scope.kinds if not self._is_served(kind)):
-            advice = "the next reconciliation drops kinds without a member; until then kubectl cannot take over the set"
-            message = f"the inventory names {', '.join(unserved)}, not served here"
+            advice = (
+                "the next reconciliation drops kinds without a member; before that, kubectl cannot take over the set"
+            )
+            message = f"the inventory names {', '.join(unserved)}, which the cluster does not serve"
             yield CheckFinding(CheckLevel.WARNING, "sets", message, advice, (key,))
         if uncovered := tuple(
             member_key
@@ -230,7 +230,7 @@ class _ClusterChecker:
         ):
             message = f"the inventory of {key} does not cover all its members"
             annotations = f"{well_known.GROUP_KINDS} and {well_known.NAMESPACES}"
-            advice = f"restore its annotations {annotations}; kinds that they omit are not pruned"
+            advice = f"restore the annotations {annotations}; Levelgate does not prune kinds that they omit"
             yield CheckFinding(CheckLevel.PROBLEM, "sets", message, advice, uncovered)
 
     def check_leftovers(self) -> Iterator[CheckFinding]:
@@ -261,9 +261,9 @@ class _ClusterChecker:
         yield from _finding_about(
             unlabelled,
             "leftovers",
-            f"members whose label {well_known.PART_OF} was removed: they are never pruned",
-            "the next reconciliation restores it on those in Git; "
-            "for the others `levelgate explain TYPE/NAME` says how to delete or keep them",
+            f"members that have lost the label {well_known.PART_OF}: Levelgate never prunes them",
+            "the next reconciliation restores the label on members in Git; "
+            "for each other member, run `levelgate explain TYPE/NAME` to see how to delete or keep it",
         )
         yield from _finding_about(
             sorted(without_parent - {*unknown}),
@@ -274,15 +274,15 @@ class _ClusterChecker:
         yield from _finding_about(
             unknown,
             "leftovers",
-            "instances with our finalizer that no source knows: deleting one would hang",
+            "instances with Levelgate's finalizer that no source knows: their deletion would hang",
             f"configure their source again; or {_UNINSTALL_ADVICE}",
         )
         yield from _finding_about(
             hanging,
             "leftovers",
             f"instances that have been terminating for more than {format_duration(TERMINATION_TIMEOUT)}"
-            " and wait for our finalizer",
-            "check that `levelgate run` works; `levelgate status` shows what they wait for",
+            " and wait for Levelgate's finalizer",
+            "check that `levelgate run` works; run `levelgate status` to see the reason of the wait",
         )
         yield from _finding_about(
             unreadable,
@@ -295,43 +295,43 @@ class _ClusterChecker:
             (key for key in ownerless if key not in unreadable),
             "leftovers",
             "stored revisions of objects that no longer exist",
-            "the next reconciliation of their source deletes those of instances; "
-            "delete the others: no manifest is rendered from them",
+            "the next reconciliation of their source deletes the stored revisions of instances; "
+            "delete the others, because Levelgate renders no manifest from them",
         )
         yield from _finding_about(
             (key for key in without_set if key not in unlabelled),
             "leftovers",
-            "objects in no set, with fields that we applied: released, or their adoption was interrupted",
-            f"the next reconciliation adopts those in Git; or {_UNINSTALL_ADVICE}",
+            "objects in no set, with fields that Levelgate applied: released, or not completely adopted",
+            f"wait for the next reconciliation, which adopts objects in Git; or {_UNINSTALL_ADVICE}",
         )
 
     def check_kro(self) -> Iterator[CheckFinding]:
         """Yield findings about kro.
 
-        While kro runs, it may be a second writer of our instances. While kro does not run, instances with its finalizer
-        would hang.
+        While kro runs, it may be a second writer of Levelgate's instances. While kro does not run, the deletion of an
+        instance with kro's finalizer would hang.
         """
         if self.facts.kro:
             yield from _finding_about(
                 (key for key, crd in self.facts.crds.items() if label(crd, kro.OWNED_LABEL)),
                 "kro",
                 f"kro runs ({self.facts.kro}), and Levelgate manages kinds that kro defined",
-                "stop one of the two: both would write these instances",
+                "stop kro or Levelgate, because both would write the instances of these kinds",
                 level=CheckLevel.PROBLEM,
             )
             return
         yield from _finding_about(
             (key for key, obj in self.objects if kro.FINALIZER in _finalizers(obj)),
             "kro",
-            "instances with kro's finalizer while kro does not run: deleting one would hang",
-            "start kro, or adopt them with `levelgate run --adopt IfUnowned:kro`",
+            "instances with kro's finalizer while kro does not run: their deletion would hang",
+            "start kro, or adopt the instances with `levelgate run --adopt IfUnowned:kro`",
         )
         ours = set(map(defined_kind, self.facts.crds.values()))
         yield from _finding_about(
             (key for key, kind in sorted(self.facts.kro_definitions.items()) if kind in ours),
             "kro",
-            "definitions of kro for kinds that Levelgate manages: kro, if started, would take over their instances",
-            "delete them while kro is stopped, and remove the finalizer that only kro removes",
+            "definitions of kro for kinds that Levelgate manages: if kro starts, kro takes over their instances",
+            "while kro is stopped, delete the definitions and remove kro's finalizer",
         )
 
     def _is_served(self, kind: GroupKind) -> bool:
@@ -346,8 +346,8 @@ class _ClusterChecker:
     def _has_owner(self, record: Object) -> bool:
         """Return whether the object that the ControllerRevision `record` belongs to still exists.
 
-        A pack belongs to its instances, or to its source if it holds only tombstones. A revision belongs to the CRD of
-        its definition. Accepted rules belong to their source.
+        A pack with an applied snapshot belongs to its instances. A pack with only tombstones belongs to its source. A
+        revision belongs to the CRD of its definition. Accepted rules belong to their source.
         """
         owner_parts = annotation(record, well_known.RECORD_OF).split("/")
         match label(record, well_known.RECORD):
@@ -373,13 +373,13 @@ def _is_unreadable_pack(key: ObjectKey, obj: Object) -> bool:
 def _finding_about(
     objects: Iterable[ObjectKey], area: str, message: str, advice: str, *, level: CheckLevel = CheckLevel.WARNING
 ) -> Iterator[CheckFinding]:
-    """Yield one finding about all of `objects`, or nothing if `objects` is empty."""
+    """Yield one finding about all `objects`. If `objects` is empty, yield nothing."""
     if keys := tuple(objects):
         yield CheckFinding(level, area, message, advice, keys)
 
 
 def _is_returned(obj: Object, parents: Mapping[str, Object]) -> bool:
-    """Return whether a person restored the label `part-of` of `obj`, whose annotations prove that it is a member."""
+    """Return whether the annotations of `obj` prove its membership in the set that its label `part-of` names."""
     parent = parents.get(label(obj, well_known.PART_OF))
     return parent is not None and is_of_set(obj, parent)
 
@@ -389,6 +389,6 @@ def _finalizers(obj: Object) -> list[str]:
 
 
 def _version_numbers(version: str) -> list[int]:
-    """Return the numbers of a version such as `levelgate/v0.4.0` for a comparison, without a suffix."""
+    """Return the numbers in a version such as `levelgate/v0.4.0`, for comparisons. Ignore a suffix."""
     number_match = re.search(r"\d+(\.\d+)*", version)
     return list(map(int, number_match.group().split("."))) if number_match else []

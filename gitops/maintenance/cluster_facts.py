@@ -1,4 +1,4 @@
-"""Facts about a cluster that `cluster_check` needs. Nothing is written."""
+"""Reader of the facts about a cluster that `cluster_check` needs. The reader writes nothing."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _VERBS = ("get", "list", "watch", "create", "patch", "delete")
 
 
 class CheckedCluster(Cluster, Protocol):
-    """Cluster that reports its version and our permissions."""
+    """Cluster that reports its version and Levelgate's permissions."""
 
     async def version(self) -> str:
         """Return the Kubernetes version of the cluster. Raises: ClusterError."""
 
     async def may(self, permission: ResourceAttributes) -> bool:
-        """Return whether the API server grants us `permission`. Raises: ClusterError."""
+        """Return whether the API server grants `permission` to the user of this connection. Raises: ClusterError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +44,22 @@ class ClusterFacts:
     kubernetes_version: str
     survey: LeftoverSurvey
     records: Mapping[str, SourceRecord]
-    """Records of sources by name."""
+    """Records of sources, by the name of the source."""
     crds: Mapping[ObjectKey, Object]
-    """CRDs that our definitions created, with all their fields."""
+    """CRDs of Levelgate's definitions, with all their fields."""
     kro: str
-    """Evidence that kro runs in the cluster, or an empty string if no evidence was found."""
+    """Evidence that kro runs in the cluster, or an empty string without evidence."""
     kro_definitions: Mapping[ObjectKey, GroupKind]
-    """Kind that a definition of kro in the cluster defines, by key of the definition."""
+    """Kinds that kro's definitions in the cluster define, by the key of the definition."""
     missing_permissions: tuple[ResourceAttributes, ...]
     """Permissions that Levelgate needs and does not have."""
     now: datetime
 
 
 async def examine(cluster: CheckedCluster, *, version: str, now: datetime) -> ClusterFacts:
-    """Return all facts about `cluster`.
+    """Return all facts about `cluster`. If the cluster does not report a fact, the fact is empty.
 
-    A fact that the cluster does not report is empty.
-
-    Args:
-        version: version of this Levelgate.
+    Args: `version` is the version of this Levelgate.
 
     Raises: ClusterError if the cluster does not answer at all.
     """
@@ -118,10 +115,10 @@ def needed_permissions(leftovers: LeftoverSurvey) -> list[ResourceAttributes]:
 async def _find_missing(
     cluster: CheckedCluster, permissions: list[ResourceAttributes]
 ) -> tuple[ResourceAttributes, ...]:
-    """Return those of `permissions` that are not granted.
+    """Return the permissions among `permissions` that the API server does not grant.
 
-    The permissions of an administrator are found with one request. For any other user, each permission needs one
-    further request.
+    A single request finds the permissions of an administrator. For any other user, each permission needs one further
+    request.
     """
     if await cluster.may(_ALL_PERMISSIONS):
         return ()

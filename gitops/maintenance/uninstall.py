@@ -1,7 +1,7 @@
-"""Removal of Levelgate from a cluster. Deployed objects stay, unless they are pruned first.
+"""Removal of Levelgate from a cluster. Deployed objects stay, unless `prune_sources` deletes them first.
 
-Each round finds its work in the objects of the cluster. So an interrupted removal continues where it stopped, and
-objects that no inventory names are found too. Records are deleted last.
+Each round finds its work in the objects of the cluster. So an interrupted removal continues where it stopped. A round
+also finds objects that no inventory names. The removal deletes records last.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from renderer.identity import OWN_NAMESPACE, ObjectKey, source_parent
 from renderer.kinds import NAMESPACE
 
 MAX_ROUNDS = 5
-"""Limit of rounds of survey and removal.
+"""Maximum number of rounds of survey and removal.
 
-If objects still appear after the last round, another process writes them.
+If objects still appear after the last round, another process writes the objects.
 """
 
 _EMPTY_COMMIT = "uninstall"
@@ -45,21 +45,21 @@ class UninstallPlan:
     """Objects to release and to delete in one round."""
 
     release: tuple[Object, ...]
-    """Objects that lose our metadata and stay."""
+    """Objects that lose Levelgate's metadata and stay."""
     records: tuple[Object, ...]
     """Records of Levelgate to delete."""
     namespace: Object | None
-    """Levelgate's namespace, if Levelgate created it and it is not terminating, or else None."""
+    """Levelgate's namespace, or None if another writer created the namespace or it is terminating."""
     sets: frozenset[str]
-    """Ids of our ApplySets."""
+    """Ids of Levelgate's ApplySets."""
     unreadable_kinds: Mapping[str, str]
-    """Reason why a kind cannot be listed, by kind."""
+    """Reasons why Levelgate cannot list a kind, by kind."""
 
     @classmethod
     def from_survey(cls, leftovers: LeftoverSurvey) -> UninstallPlan:
         """Return the plan for the objects in `leftovers`. Pure.
 
-        Records are our objects in Levelgate's namespace that are not members of an ApplySet.
+        Records are Levelgate's objects in its namespace that are not members of an ApplySet.
         """
         sets = our_sets(leftovers)
         owned = [
@@ -81,13 +81,13 @@ class UninstallPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether no work is left."""
+        """Return whether the plan contains no work."""
         return not (self.release or self.records or self.namespace)
 
 
 @dataclass(frozen=True, slots=True)
 class Uninstaller:
-    """Removal of everything that Levelgate wrote to one cluster."""
+    """Remover of Levelgate's records and metadata from one cluster."""
 
     cluster: Cluster
 
@@ -98,8 +98,8 @@ class Uninstaller:
     async def other_writers(self, plan: UninstallPlan) -> str:
         """Return a description of the objects in Levelgate's namespace that Levelgate did not write.
 
-        The namespace stays while it holds such objects. Return an empty string if the namespace holds no such object or
-        cannot be read.
+        While the namespace holds foreign objects, the namespace stays. If it holds no foreign object, or Levelgate
+        cannot read it, return an empty string.
         """
         ours = set(map(ObjectKey.from_manifest, plan.records))
         with suppress(ClusterError):
@@ -109,16 +109,16 @@ class Uninstaller:
         return ""
 
     async def release(self, plan: UninstallPlan) -> None:
-        """Remove our metadata from the objects in `plan.release`.
+        """Remove Levelgate's metadata from the objects in `plan.release`.
 
-        Failures are not reported. `uninstall` tries these objects again and reports failures.
+        The method reports no failures. `uninstall` tries the same objects again and reports failures.
         """
         await asyncio.gather(*(_catch_error(self._release(obj, plan.sets)) for obj in plan.release))
 
     async def uninstall(self) -> tuple[UninstallPlan, list[ClusterError]]:
         """Run rounds until no work is left or an action fails, and return the last plan and the errors.
 
-        At most `MAX_ROUNDS` rounds are run.
+        The method runs at most `MAX_ROUNDS` rounds.
 
         Raises: ClusterError if the cluster cannot be read.
         """
@@ -135,9 +135,9 @@ class Uninstaller:
     ) -> ReconcileResult:
         """Prune all objects of the sources in `records`, as an empty commit would, and return the last result.
 
-        Dependents are deleted first. The next level is deleted after the objects of the previous level are gone. The
-        method returns when no deletion is in flight, or when no deletion has made progress for `wait`. The result
-        contains the reason for each object that is left.
+        The method deletes dependents first. When the objects of a level are gone, the method deletes the next level.
+        When no deletion is in flight, or none has made progress for `wait`, the method returns. The result contains
+        the reason for each object that is left.
 
         Raises: ClusterError.
         """
@@ -162,8 +162,8 @@ class Uninstaller:
     async def _run_round(self, plan: UninstallPlan) -> list[ClusterError]:
         """Run the steps of `plan` in order, and return the errors of the first step that fails.
 
-        If another process changed an object meanwhile (StaleWrite), the next round tries again. Such an error ends the
-        round but is not returned.
+        If another process changes an object meanwhile (StaleWrite), the next round tries again. A StaleWrite ends the
+        round, but the method does not return it.
         """
         for actions in self._steps(plan):
             if errors := [error for error in await asyncio.gather(*map(_catch_error, actions)) if error]:
@@ -171,13 +171,13 @@ class Uninstaller:
         return []
 
     def _steps(self, plan: UninstallPlan) -> Iterator[list[Coroutine[None, None, None]]]:
-        """Yield the actions of each step: release objects, then delete records, then delete the namespace."""
+        """Yield the actions of each step: release objects, delete records, delete the namespace."""
         yield [self._release(obj, plan.sets) for obj in plan.release]
         yield [self._delete(obj) for obj in plan.records]
         yield [self._delete_namespace_if_empty(obj) for obj in (plan.namespace,) if obj]
 
     async def _release(self, obj: Object, sets: Collection[str]) -> None:
-        """Remove our status from `obj`, which no process will update, and then all our metadata in one write."""
+        """Remove Levelgate's status from `obj`, and then all of Levelgate's metadata in one write."""
         if any(entry.get("manager") == STATUS_MANAGER and entry.get("subresource") for entry in manager_entries(obj)):
             metadata = {name: obj["metadata"][name] for name in ("name", "namespace", "uid") if name in obj["metadata"]}
             body = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
@@ -189,7 +189,7 @@ class Uninstaller:
         await self.cluster.delete(ObjectKey.from_manifest(obj), uid=obj["metadata"]["uid"], resource_version=None)
 
     async def _delete_namespace_if_empty(self, obj: Object) -> None:
-        """Delete the namespace `obj` if `contents_of` finds no object in it, or else release it."""
+        """Delete the namespace `obj`. If `contents_of` finds an object in it, release the namespace instead."""
         key = ObjectKey.from_manifest(obj)
         if await contents_of(self.cluster, key, Observed(await self.cluster.discover())):
             await self._release(obj, ())
@@ -198,7 +198,7 @@ class Uninstaller:
 
 
 async def _catch_error(action: Awaitable[None]) -> ClusterError | None:
-    """Return the error that `action` raises, or None if it succeeds."""
+    """Return the error that `action` raises, or None if `action` succeeds."""
     try:
         await action
     except ClusterError as error:
@@ -209,7 +209,6 @@ async def _catch_error(action: Awaitable[None]) -> ClusterError | None:
 def _is_made_by_us(obj: Object) -> bool:
     """Return whether Levelgate created the namespace `obj`.
 
-    That is the case if Levelgate still owns the label of the namespace, and the namespace is not a member of an
-    ApplySet.
+    If Levelgate owns the label of the namespace, and the namespace is not a member of an ApplySet, return True.
     """
     return apply_entry(obj, PARENT_MANAGER) is not None and not label(obj, well_known.PART_OF)

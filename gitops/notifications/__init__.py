@@ -1,4 +1,4 @@
-"""Notifications about transitions (`gitops.records.transitions`): webhooks, Slack, commit statuses."""
+"""Notifications about transitions (`gitops.records.transitions`) by webhooks, Slack and commit statuses."""
 
 from gitops.notifications.delivery import Delivery
 from gitops.notifications.receivers import (

@@ -1,11 +1,12 @@
 """Delivery of notifications.
 
-Each receiver has a bounded queue and a worker of its own, so no reconciliation waits for a receiver.
+Each receiver has its own bounded queue and worker, so no reconciliation waits for a receiver.
 
-Messages to a receiver that cannot be reached are sent again, in order, until they are older than `MAX_MESSAGE_AGE`. If
-the receiver rejects a message but accepts the next one, the rejected message is dropped early. If a fault of Levelgate
-prevents the sending of a message, that message is dropped too. Lost messages are counted and reported. Only the process
-that wrote a record reports its transition, so that no transition is reported twice.
+If a receiver cannot be reached, the worker sends the messages again, in order, until they are older than
+`MAX_MESSAGE_AGE`. If the receiver rejects a message but accepts the next message, the worker drops the rejected message
+early. If a fault of Levelgate prevents the delivery of a message, the worker drops the message too. The worker counts
+and reports lost messages. Only the process that writes a record reports its transition, so that each transition is
+reported once.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from renderer.phrasing import format_count
 _log = logging.getLogger(__name__)
 
 MAX_QUEUE_LENGTH: Final = 200
-"""Maximum number of messages that wait for one receiver. Beyond this limit, the oldest messages are dropped."""
+"""Maximum number of messages that wait for one receiver. Beyond this limit, the queue drops the oldest messages."""
 MAX_MESSAGE_AGE: Final = timedelta(hours=1)
 ATTEMPTS_BEFORE_NOTICE: Final = 6
-"""Failed attempts after which the log reports the receiver, and the next message is tried."""
+"""Number of failed attempts after which the log reports the receiver, and the worker tries the next message."""
 MIN_RETRY_DELAY_SECONDS, MAX_RETRY_DELAY_SECONDS = 1.0, 300.0
 _TIMEOUT_SECONDS: Final = 10.0
 _RETRY_STATUSES: Final = frozenset({408, 425, 429})
-"""Client errors after which the same request can succeed."""
+"""HTTP statuses of client errors after which the same request can succeed."""
 _MAX_AGE_TEXT: Final = format_duration(MAX_MESSAGE_AGE)
 
 
@@ -76,15 +77,15 @@ class _ReceiverQueue:
 
     receiver: Receiver
     waiting: deque[tuple[Message, datetime]] = field(default_factory=deque)
-    """Messages, each with the time at which it was queued."""
+    """Messages, each with the time at which it entered the queue."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     reported: str = ""
-    """Last reported problem, so that it is reported only once."""
+    """Problem of the last report, so that the log contains each problem only once."""
     lost_count: int = 0
     is_busy: bool = False
-    """True while a message that has left the queue is being sent."""
+    """True while the worker sends a message that has left the queue."""
 
 
 @dataclass
@@ -94,13 +95,13 @@ class Delivery:
     cluster: str
     clock: Clock
     notice: Callable[[str, str], None]
-    """Report a problem to the log, once for each reason. The text contains neither a secret nor a URL."""
+    """Function that logs a problem, as (area, text). The text contains neither a secret nor a URL."""
     post: Post | None = None
     """Function that sends a request, or None for real HTTP."""
     _queues: dict[str, _ReceiverQueue] = field(default_factory=dict)
 
     def configure(self, receivers: Iterable[Receiver]) -> None:
-        """Send to `receivers` from now on. Messages for an unchanged receiver stay in its queue."""
+        """Replace the receivers with `receivers`. If a receiver is unchanged, its messages stay in the queue."""
         receivers_by_name = {receiver.name: receiver for receiver in receivers}
         for name in [name for name, queue in self._queues.items() if receivers_by_name.get(name) != queue.receiver]:
             self._stop_worker(self._queues.pop(name))
@@ -109,7 +110,7 @@ class Delivery:
             queue.task = asyncio.create_task(self._run_worker(queue), name=f"notify {name}")
 
     def enqueue(self, transitions: Sequence[Transition]) -> None:
-        """Queue `transitions` for the receivers that want them. The call returns at once."""
+        """Queue `transitions` for the receivers that want them, without waiting for a delivery."""
         now = self.clock.now()
         for queue in self._queues.values():
             for message in group_transitions(filter(queue.receiver.wants, transitions)):
@@ -118,7 +119,7 @@ class Delivery:
     def _enqueue(self, queue: _ReceiverQueue, message: Message, now: datetime) -> None:
         """Queue a message, or merge it into the last message in the queue.
 
-        The first message of the queue may be in flight, so a message is never merged into the first message.
+        The first message of the queue may be in flight, so the method never merges a message into the first message.
         """
         if len(queue.waiting) > 1 and (merged := queue.waiting[-1][0].merge(message)):
             queue.waiting[-1] = merged, queue.waiting[-1][1]
@@ -131,9 +132,9 @@ class Delivery:
         queue.idle.clear()
 
     async def finish(self, timeout_seconds: float) -> None:
-        """Wait until the queues are empty, for `timeout_seconds` at most.
+        """Wait until the queues are empty, for at most `timeout_seconds`.
 
-        Then stop the workers, and report the messages that are lost.
+        Then report lost messages, and stop the workers.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
@@ -142,7 +143,7 @@ class Delivery:
             if remaining := len(queue.waiting) + queue.is_busy:
                 self.notice(
                     "notifications",
-                    f"{queue.receiver.name}: the process ends, {format_count(remaining, 'message')} not delivered",
+                    f"{queue.receiver.name}: the process ends with {format_count(remaining, 'message')} not delivered",
                 )
         self.close()
 
@@ -189,7 +190,7 @@ class Delivery:
         self._count_lost(queue, f"not delivered: {answer.text}")
 
     async def _accepts_next(self, queue: _ReceiverQueue) -> bool:
-        """Return whether the receiver accepts the next message. If it does, only the present message is at fault."""
+        """Return whether the receiver accepts the next message. If so, only the current message is at fault."""
         if not queue.waiting:
             return False
         following = queue.waiting[0]
@@ -202,16 +203,16 @@ class Delivery:
     def _on_accepted(self, queue: _ReceiverQueue) -> None:
         if queue.reported:
             lost = f"; {format_count(queue.lost_count, 'message')} lost" if queue.lost_count else ""
-            self.notice("notifications", f"{queue.receiver.name}: it accepts messages again{lost}")
+            self.notice("notifications", f"{queue.receiver.name}: the receiver accepts messages again{lost}")
         queue.reported, queue.lost_count = "", 0
 
     async def _send(self, queue: _ReceiverQueue, message: Message, queued_at: datetime) -> DeliveryAnswer:
         try:
             request = queue.receiver.build_request(message, self.cluster, queued_at)
         except EmptySecret:
-            return DeliveryAnswer(0, error="the file of its secret is empty; write the secret into its first line")
+            return DeliveryAnswer(0, error="the secret file is empty; write the secret into its first line")
         except (OSError, UnicodeDecodeError) as error:
-            return DeliveryAnswer(0, error=f"the file of its secret cannot be read ({type(error).__name__})")
+            return DeliveryAnswer(0, error=f"the secret file cannot be read ({type(error).__name__}); check the file")
         return await (self.post or post)(request)
 
     def _count_lost(self, queue: _ReceiverQueue, text: str) -> None:
@@ -225,7 +226,7 @@ class Delivery:
 
 
 async def post(request: OutgoingRequest) -> DeliveryAnswer:
-    """Send a request. Redirects are not followed, and the body of the response is not read."""
+    """Send a request. Do not follow redirects, and do not read the body of the response."""
     import aiohttp
 
     try:
@@ -243,7 +244,7 @@ async def post(request: OutgoingRequest) -> DeliveryAnswer:
     except TimeoutError:
         return DeliveryAnswer(0, error=f"no answer within {_TIMEOUT_SECONDS:g}s")
     except aiohttp.ClientConnectorCertificateError:
-        return DeliveryAnswer(0, error="its certificate is not valid for this machine")
+        return DeliveryAnswer(0, error="this machine does not trust the receiver's certificate")
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return DeliveryAnswer(0, error=f"the connection failed ({type(error).__name__})")
 

@@ -1,6 +1,6 @@
 """Grouping of equal transitions into one message. Pure.
 
-If a commit makes a thousand instances fail, one notification is sent.
+If a commit makes a thousand instances fail, a receiver gets a few messages instead of a thousand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from renderer.identity import ObjectKey
 from renderer.phrasing import join_names
 
 MAX_NAMED_INSTANCES: Final = 3
-"""Maximum number of instances that a text names. A webhook gets up to `MAX_INSTANCES_PER_MESSAGE` names."""
+"""Maximum number of instances in the text of a message. A webhook gets up to `MAX_INSTANCES_PER_MESSAGE` names."""
 
 MAX_INSTANCES_PER_MESSAGE: Final = 200
 """Maximum number of instances in one message. Further instances go into the next message."""
@@ -23,7 +23,7 @@ MAX_INSTANCES_PER_MESSAGE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Equal transitions of one or several objects, which are sent as one notification."""
+    """Equal transitions of one or several objects, which make one notification."""
 
     first: Transition
     """Transition of the first object."""
@@ -36,7 +36,7 @@ class Message:
         return cls(transition, (transition.key,))
 
     def merge(self, other: Message) -> Message | None:
-        """Return this message and `other` as one, or None if they must stay apart."""
+        """Return one message for the objects of this message and `other`, or None if the messages must stay apart."""
         if (
             not _grouping_key(other.first)
             or _grouping_key(self.first) != _grouping_key(other.first)
@@ -48,7 +48,7 @@ class Message:
 
     @property
     def object(self) -> str:
-        """Names of the objects, or their number and the first names.
+        """Name of the object. For several objects, their number and the first names.
 
         Examples: `source/platform`; `Link.g.test/prod/a`; `5 instances: Link.g.test/prod/a, Link.g.test/prod/b,
         Link.g.test/prod/c and 2 more`.
@@ -64,7 +64,7 @@ class Message:
 
 
 def group_transitions(transitions: Iterable[Transition]) -> list[Message]:
-    """Return messages of equal transitions, in the order of the first transition of each message."""
+    """Return the messages for `transitions`, in the order of the first transition of each message."""
     messages: list[Message] = []
     last: dict[tuple[object, ...], int] = {}
     for transition in transitions:
@@ -79,10 +79,10 @@ def group_transitions(transitions: Iterable[Transition]) -> list[Message]:
 
 
 def _grouping_key(transition: Transition) -> tuple[object, ...]:
-    """Return the values that are equal for all transitions of one message. The result is () if `transition` is alone.
+    """Return the values that are equal for all transitions of one message.
 
-    A transition of a source is alone in its message. A transition that stands for further instances, which have no
-    transitions of their own, is also alone in its message.
+    A transition of a source is alone in its message. A transition that stands for further instances is also alone in
+    its message. For both, return ().
     """
     if transition.is_of_source or transition.others_count:
         return ()

@@ -1,7 +1,7 @@
 """Receivers of notifications: the transitions that a receiver wants, and the HTTP request for a message.
 
-Only the files with secrets are read, for each request. Everything else is pure. The content of these files is never
-shown.
+For each request, the module reads the file with the receiver's secret, and never shows its content. All other functions
+are pure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEFAULT_EVENTS: Final = frozenset(
     | {Reason.HALTED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN, Reason.UNSIGNED, Reason.APPROVAL_REQUIRED}
     | {Reason.DEADLOCKED, Reason.DELETION_BLOCKED, Reason.LEFT_BEHIND}
 )
-"""Reasons for a receiver whose configuration names no reasons. Only sources report that they are settled."""
+"""Reasons for a receiver whose configuration names no reasons. Of these reasons, only a source reports `Settled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ Channel = Webhook | Slack | GitHubStatusChannel | GitLabStatusChannel
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Channel for notifications, with the transitions that it wants."""
+    """Channel for notifications, with a selection of transitions."""
 
     name: str
     channel: Channel
@@ -123,8 +123,8 @@ class Receiver:
     def wants(self, transition: Transition) -> bool:
         """Return whether this receiver wants the transition.
 
-        A commit status accepts every transition of its source, and warnings of instances, whatever the reasons. With
-        the default reasons, instances do not report that they are settled.
+        For any reasons, a commit status accepts every transition of its source and all warnings of instances. With the
+        default reasons, a receiver gets no message about a settled instance.
         """
         if self.sources and transition.source not in self.sources:
             return False
@@ -140,7 +140,7 @@ class Receiver:
     def build_request(self, message: Message, cluster: str, moment: datetime) -> OutgoingRequest:
         """Return the request for a message.
 
-        Raises: OSError, UnicodeDecodeError or EmptySecret if the file with the secret is unusable.
+        Raises: OSError, UnicodeDecodeError or EmptySecret if the secret file is unusable.
         """
         return self.channel.build_request(
             message, self.template.format_map(_template_values(message, cluster)), cluster, moment
@@ -150,14 +150,14 @@ class Receiver:
 def find_template_mistake(template: str) -> str:
     """Return the mistake in `template`, or an empty string if the template is valid.
 
-    A template can name fields, without formats or attributes.
+    A template may name fields, but no formats or attributes.
     """
     if not template.strip():
         return "is empty"
     try:
         parts = list(Formatter().parse(template))
     except ValueError as error:
-        return f"is not a template: {error}"
+        return f"is not a template: {error}; correct the braces"
     for _, name, format_spec, conversion in parts:
         if name is not None and (name not in TEMPLATE_FIELDS or format_spec or conversion):
             fields = ", ".join(f"{{{known_field}}}" for known_field in TEMPLATE_FIELDS)

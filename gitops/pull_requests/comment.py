@@ -1,9 +1,9 @@
-"""The comment of a review: the text beside the plan, and a hidden state line that a later run reads.
+"""The comment of a review: the text around the plan, and a hidden state line that a later run reads.
 
-The second line of a comment is the state line, which holds the reviewed commits and their verdict. So a review needs no
-other store, and the same commits are not planned twice. The state line has a seal: a keyed hash of the comment that
-only a holder of the forge's token can compute. If another person has edited the comment, the seal is wrong, so the
-commits are planned again.
+The second line of a comment is the state line, which contains the reviewed commits and their verdict. So a review needs
+no other store, and does not plan the same commits twice. The state line has a seal: a keyed hash of the comment that
+only a holder of the forge's token can compute. If another person edits the comment, the seal becomes wrong, so the next
+review plans the commits again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from renderer.phrasing import format_count
 _STATE: Final = re.compile(r"^<!-- levelgate:state ([a-z0-9= ]*) -->[ \r]*$", re.MULTILINE)
 _SEAL_KEY: Final = " seal="
 _RESERVED_BYTES: Final = 800
-"""Bytes of UTF-8 that are reserved for the text beside the plan."""
+"""Bytes of UTF-8 that a comment reserves for the text around the plan."""
 
 Seal = Callable[[str], str]
 """Function that returns the seal of a text, which only a holder of the token can compute."""
@@ -48,7 +48,7 @@ class ReviewedCommits:
 
 
 def format_plan_comment(report: Report, commits: ReviewedCommits, target: str, *, limit: int, version: str) -> str:
-    """Return the comment with a plan, of at most `limit` bytes of UTF-8. `target` is the name of the target branch."""
+    """Return the comment with a plan, of at most `limit` bytes of UTF-8. Args: `target` is the target branch."""
     update_note = f"Replaced on every push; marked **stale** when {report_markdown.format_code(target)} moves."
     text = report_markdown.format_comment(
         report, limit=limit - _RESERVED_BYTES, version=version, update_note=update_note
@@ -58,7 +58,7 @@ def format_plan_comment(report: Report, commits: ReviewedCommits, target: str, *
 
 
 def format_refusal(source: str, commits: ReviewedCommits, message: str) -> str:
-    """Return the comment for commits that cannot be planned. `message` is the reason."""
+    """Return the comment for commits that Levelgate cannot plan. Args: `message` is the reason."""
     title = f"### Levelgate plan: cannot be made · {report_markdown.format_code(source)}"
     text = "\n".join((report_markdown.marker(source), title, "", report_markdown.format_code(message)))
     return _assemble(text, _judged_state(commits, ReviewVerdict.ERROR), "")
@@ -72,7 +72,7 @@ def seal_comment(body: str, seal: Seal) -> str:
 
 
 def close_comment(body: str, state: PullState) -> str:
-    """Return the comment for a merged or closed pull request, with a note that this plan was the last one."""
+    """Return the comment for a merged or closed pull request, with a note that its plan is the last."""
     if _state_text(body) == _closed_state(state):
         return body
     plan = "\n".join(line for line in body.splitlines() if not _STATE.fullmatch(line))
@@ -82,7 +82,7 @@ def close_comment(body: str, state: PullState) -> str:
 def own_comments(comments: Iterable[Comment], source: str, author: str) -> list[Comment]:
     """Return the comments that Levelgate wrote for a source, oldest first.
 
-    The marker alone proves nothing, because any person can copy the marker. The author name cannot be copied.
+    The marker alone proves nothing, because any person can copy the marker. The name of the author is the proof.
     """
     mark = report_markdown.marker(source)
     return sorted(
@@ -121,7 +121,7 @@ def _state_text(body: str) -> str:
 
 
 def _content(body: str) -> str:
-    """Return the content of a comment that a seal covers. Trailing white space is removed, because forges change it."""
+    """Return the content of a comment that a seal covers, without trailing white space, which forges change."""
     return "\n".join(line.rstrip() for line in body.splitlines()).strip()
 
 
@@ -142,7 +142,7 @@ def _stale_note(commits: ReviewedCommits, target: str) -> str:
 
 
 def _assemble(text: str, state: str, note: str) -> str:
-    """Put the state line below the marker, and the note below the title."""
+    """Return the comment, with the state line below the marker and the note below the title."""
     mark, title, *remaining_lines = text.split("\n")
     return "\n".join(
         (mark, f"<!-- levelgate:state {state} -->", title, *(("", note) if note else ()), *remaining_lines)

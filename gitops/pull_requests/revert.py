@@ -1,6 +1,6 @@
 """Proposed reverts for halted rollouts: the choice of commits, and the text of the pull request. Pure.
 
-Text of people, commits and servers is written as Markdown code, without values of Secrets.
+The module writes text from people, commits and servers as Markdown code, without values of Secrets.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from renderer.identity import GroupKind
 from renderer.secret_redaction import SecretRedactor
 
 _MAX_FAILING_INSTANCES: Final = 5
-"""Largest number of failing instances that a pull request names."""
+"""Maximum number of failing instances that a pull request names."""
 
 _MAX_MESSAGE_CHARACTERS: Final = 300
-"""Largest number of characters in the failure of one instance."""
+"""Maximum number of characters in the failure of an instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class RevertProposal:
 
     halt: Halt
     target: TargetRevision
-    """Revision at which the rollout is halted."""
+    """Revision whose rollout is halted."""
 
     completed: TargetRevision | None
-    """Revision that completed last, or None if none has completed."""
+    """Revision that completed last, or None if no revision has completed."""
 
     waves: Sequence[WaveProgress]
     failing: Sequence[tuple[str, str]]
-    """Failing instances, each with its failure."""
+    """Names of failing instances, each with the text of its failure."""
 
     @property
     def impossible_message(self) -> str:
@@ -58,7 +58,7 @@ class RevertProposal:
 
     @property
     def branch(self) -> str:
-        """Return the name of the branch. All processes and clusters use the same name, so they create one branch."""
+        """Return the name of the branch. All processes and clusters use the same name, so only one branch exists."""
         return f"levelgate/revert-{self.rollout}-{self.target.commit}"
 
     @property
@@ -68,7 +68,7 @@ class RevertProposal:
 
     def commit_message(self, cluster: str) -> str:
         """Return the message of the reverting commit."""
-        return f"{self.title}\n\nIts rollout was halted in cluster {cluster}: {self.halt.why}.\n"
+        return f"{self.title}\n\nIts rollout is halted in cluster {cluster}: {self.halt.why}.\n"
 
     def pull_request_body(self, cluster: str) -> str:
         """Return the text of the pull request, in Markdown."""
@@ -89,7 +89,7 @@ class RevertProposal:
                 f"and changes {format_code(self.file)}. "
                 f"After the merge, instances that have moved return to {self.completed} in order. "
                 "Other instances are not changed. "
-                "To correct the failure by another commit, close this pull request: it is not proposed again.",
+                "To correct the failure by another commit, close this pull request. Levelgate does not reopen it.",
             ]
         )
 
@@ -100,7 +100,7 @@ def _wave_row(wave: WaveProgress) -> str:
 
 
 def pending_reverts(result: ReconcileResult) -> Iterator[tuple[str, Halt]]:
-    """Yield each halt that requires a proposed revert and has no recorded pull request, with the halted rollout."""
+    """Yield each halted rollout with a halt that requires a proposed revert and has no recorded pull request."""
     for name, state in sorted(result.propagation.states.items()):
         for halt in state.halts:
             if halt.revert is not None and not halt.revert.url:
@@ -108,7 +108,7 @@ def pending_reverts(result: ReconcileResult) -> Iterator[tuple[str, Halt]]:
 
 
 def make_proposal(result: ReconcileResult, rollout: str, halt: Halt) -> RevertProposal | None:
-    """Return the proposal for a halt, or None if its definition is unknown or its target is outdated."""
+    """Return the proposal for a halt, or None if the definition is unknown or the halt's target is outdated."""
     state = result.propagation.states[rollout]
     kind = _rollout_kind(result.bundle.definitions, rollout)
     target = next((candidate for candidate in state.targets.values() if candidate.revision == halt.target), None)
@@ -140,7 +140,7 @@ def _failing_instances(result: ReconcileResult, definition: str) -> Iterator[tup
 def _rollout_kind(definitions: Mapping[GroupKind, Definition], rollout: str) -> GroupKind | None:
     """Return the kind whose definition has the rollout `rollout`, named `DEFINITION` or `DEFINITION.POLICY`.
 
-    The longest matching name counts, because names of definitions may contain dots too.
+    The longest matching name counts, because the name of a definition may contain dots.
     """
     matches = [
         (len(definition.name), kind)

@@ -1,7 +1,7 @@
 """Proposals of reverts for halted rollouts: one branch and one pull request for each halt.
 
 The name of the branch identifies a proposal. So a restarted process finds an existing branch and pull request, and
-creates neither twice. The outcome is stored only in the record of the rollout.
+creates neither twice. Only the record of the rollout stores the outcome.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 MIN_RETRY_DELAY: Final = timedelta(minutes=1)
 MAX_RETRY_DELAY: Final = timedelta(minutes=30)
-"""Longest delay between two attempts. The delay starts at `MIN_RETRY_DELAY` and doubles up to this limit."""
+"""Maximum delay between two attempts. The delay starts at `MIN_RETRY_DELAY` and doubles up to the maximum."""
 
 _FINAL_ERRORS = (ForgeRefused, RevertError, Unauthorized, RevisionNotFound)
-"""Errors that last until a person acts. Only the next start or a changed configuration causes another attempt."""
+"""Errors that last until a person acts. Only a restart or a changed configuration causes another attempt."""
 
 _HaltKey = tuple[str, int, datetime]
 """Rollout, its halted revision, and the time of the halt."""
@@ -42,23 +42,21 @@ _HaltKey = tuple[str, int, datetime]
 
 @dataclass
 class RevertProposer:
-    """Proposer of reverts for the configured sources.
-
-    `notice` is called after each attempt, with the name of the source and a text. `hint` requests a reconciliation, and
-    the reconciliation reads the outcome from the record of the rollout.
-    """
+    """Proposer of reverts for the configured sources."""
 
     cluster: Cluster
     clock: Clock
     notice: Callable[[str, str], None]
+    """Receiver of the outcome of each attempt, as (source, text)."""
     hint: Callable[[], None] = lambda: None
+    """Function that requests a reconciliation, which reads the outcome from the record of the rollout."""
     _configs: Mapping[str, SourceConfig] = field(default_factory=dict)
     _mirrors: Mapping[str, Mirror] = field(default_factory=dict)
     _tried: dict[_HaltKey, str] = field(default_factory=dict)
     _tasks: dict[_HaltKey, asyncio.Task[None]] = field(default_factory=dict)
 
     def configure(self, configs: Iterable[SourceConfig], mirrors: Mapping[str, Mirror]) -> None:
-        """Use the sources in `configs` from now on. Retry failed proposals of sources with a changed configuration."""
+        """Replace the configured sources. Retry failed proposals of sources whose configuration has changed."""
         old_configs, self._mirrors = self._configs, mirrors
         self._configs = {config.name: config for config in configs}
         unchanged_names = {name for name, config in self._configs.items() if old_configs.get(name) == config}
@@ -99,7 +97,7 @@ class RevertProposer:
                 )
             except Exception as error:
                 _log.exception("%s failed", revert_proposal.branch)
-                detail = f"by a fault of Levelgate ({type(error).__name__}); it is tried again at the next start"
+                detail = f"because of a fault of Levelgate ({type(error).__name__}); restart Levelgate to try again"
                 self.notice(
                     revert_proposal.source,
                     f"a revert of {revert_proposal.rollout} {revert_proposal.target} is not proposed, {detail}",
@@ -109,7 +107,7 @@ class RevertProposer:
             retry_delay = min(2 * retry_delay, MAX_RETRY_DELAY)
 
     async def _record_outcome(self, revert_proposal: RevertProposal, outcome: str) -> None:
-        """Write the outcome into the record of the rollout. The next reconciliation reads this record."""
+        """Write the outcome into the record of the rollout, which the next reconciliation reads."""
         annotations = {well_known.PROPOSED: f"{revert_proposal.target} {outcome}"}
         await self.cluster.merge(
             rollout_key(revert_proposal.rollout), {"metadata": {"annotations": annotations}}, manager=PARENT_MANAGER
@@ -124,7 +122,7 @@ class RevertProposer:
         """
         config = self._configs[revert_proposal.source]
         if config.forge is None:
-            return f"source {revert_proposal.source} has no `forge` in levelgate.yaml"
+            return f"source {revert_proposal.source} has no `forge` in levelgate.yaml; add `forge`"
         if revert_proposal.impossible_message:
             return revert_proposal.impossible_message
         if not isinstance(config.target.ref, BranchRef | DefaultBranchRef):
@@ -155,14 +153,15 @@ class RevertProposer:
                 )
             ).url
         except ForgeRefused:
-            if existing := await forge.list_pulls_from(revert_proposal.branch):  # another process has just opened it
+            # Another process may have just opened the pull request.
+            if existing := await forge.list_pulls_from(revert_proposal.branch):
                 return existing[0].url
             raise
 
     def _push(self, revert_proposal: RevertProposal, config: SourceConfig, project: ForgeProject, base: str) -> None:
         """Push the revert as a new branch. This method blocks.
 
-        An existing branch is not changed, because people may have committed to the branch.
+        If the branch exists, do nothing, because people may have committed to the branch.
 
         Raises: RevertError if `base` no longer contains both the completed and the halted commit.
         """
@@ -192,7 +191,7 @@ class RevertProposer:
 
 
 def _push_credentials(config: SourceConfig, project: ForgeProject) -> Credentials:
-    """Return the credentials for a push. HTTP uses the forge's token, because the source's token may be read-only."""
+    """Return the credentials for a push. For HTTP, use the forge's token, because the source's may be read-only."""
     source_credentials = config.credentials
     if config.target.scheme not in {"https", "http"}:
         return source_credentials

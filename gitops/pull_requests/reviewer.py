@@ -1,7 +1,7 @@
 """Reviews of pull requests. Each pull request has one comment and one commit status, which reviews update.
 
-The content of a pull request is read from a bare repository and never executed. If a pull request cannot be planned,
-its comment contains the reason, and all other pull requests are still reviewed.
+The reviewer reads the content of a pull request from a bare repository, and never executes the content. If the reviewer
+cannot plan a pull request, its comment contains the reason, and the reviews of all other pull requests continue.
 """
 
 from __future__ import annotations
@@ -46,18 +46,14 @@ from renderer.frozen import dataclass
 
 STATUS_NAME: Final = "levelgate/plan"
 _SHORTENING_FACTOR: Final = 4
-"""Divisor for the length of a comment that the forge refused. At most two further attempts use the divisor."""
+"""Divisor for the length of a comment that the forge refuses. At most two further attempts use the divisor."""
 
 _Written = TypeVar("_Written")
 
 
 @dataclass
 class Reviewer:
-    """Reviewer of the pull requests of one repository. Each plan treats the repository as one source.
-
-    `notice` is called with the number of a pull request and the result of its review. The number 0 stands for all pull
-    requests. `triggered` starts the next review at once, and `stop` ends the loop.
-    """
+    """Reviewer of the pull requests of one repository. Each plan treats the repository as one source."""
 
     forge: Forge
     mirror: Mirror
@@ -66,14 +62,17 @@ class Reviewer:
     version: str
     cluster_name: str
     notice: Callable[[int, str], None] = lambda _number, _text: None
+    """Receiver of the result of each review, as (number of the pull request, text). 0 stands for all pull requests."""
     plan: Callable[[PlanRequest], Awaitable[Report]] = compute_plan_isolated
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """Event that ends the loop of `run`."""
     triggered: asyncio.Event = field(default_factory=asyncio.Event)
+    """Event that starts the next review at once."""
     _login: str = ""
     _done: dict[int, tuple[ReviewedCommits, ReviewVerdict]] = field(default_factory=dict)
 
     async def review_one(self, number: int) -> bool:
-        """Review one pull request. Return True for the verdict success, or for a closed one. Raises: ForgeError."""
+        """Review a pull request. If the verdict is success or it is not open, return True. Raises: ForgeError."""
         pull = await self.forge.get_pull(number)
         if pull.state is not PullState.OPEN:
             await self._close(pull)
@@ -83,16 +82,16 @@ class Reviewer:
     async def review_all(self) -> bool:
         """Review all open pull requests, and return whether all reviews succeeded.
 
-        The comments of closed and merged pull requests are completed with a note.
+        The method adds a note to the comments of closed and merged pull requests.
 
-        Raises: RateLimited if the forge permits no request, ForgeError if the open pull requests cannot be listed.
+        Raises: RateLimited if the forge permits no request, ForgeError if the forge does not list the pull requests.
         """
         succeeded = True
         try:
             pulls = await self.forge.list_open_pulls()
         except TooManyItems as cut:
             succeeded, pulls = False, cut.items
-            self.notice(0, f"{cut}; all others wait until some of these are closed")
+            self.notice(0, f"{cut}; close some of them, so that Levelgate can review the others")
         tips = await self._target_tips(pulls)
         await asyncio.to_thread(self.mirror.release_temporary, [self.forge.head_ref(pull.number) for pull in pulls])
         for pull in sorted(pulls, key=lambda pull_request: pull_request.number):
@@ -102,7 +101,7 @@ class Reviewer:
         return succeeded
 
     async def run(self, interval: timedelta) -> None:
-        """Review all pull requests in a loop until `stop` is set. `triggered` ends a pause that no limit caused."""
+        """Review all pull requests in a loop until `stop` is set. `triggered` ends a pause, but not a rate limit."""
         while not self.stop.is_set():
             pause, wake_event = interval, self.triggered
             self.triggered.clear()
@@ -116,7 +115,7 @@ class Reviewer:
             await wait_for_any(self.clock.sleep(pause.total_seconds()), self.stop.wait(), wake_event.wait())
 
     async def _report_errors(self, number: int, review: Awaitable[bool]) -> bool:
-        """Await the review of one pull request. Report a failure, so that further pull requests are still reviewed."""
+        """Await the review of one pull request. Report a failure, so that the reviews of others continue."""
         try:
             return await review
         except RateLimited:
@@ -141,12 +140,14 @@ class Reviewer:
         return await self._review(pull, tip)
 
     async def _review(self, pull: PullRequest, tip: str) -> bool:
-        """Review a pull request, unless its comment already holds the verdict for the same commits.
+        """Review a pull request, unless its comment already contains the verdict on the same commits.
 
-        Raises: ForgeError if the target branch does not exist, SourceError if the commits cannot be fetched.
+        Raises: ForgeError if the target branch does not exist, SourceError if a fetch of the commits fails.
         """
         if not tip:
-            raise ForgeError(f"pull request {pull.number}: its target branch {pull.base!r} does not exist; change it")
+            raise ForgeError(
+                f"pull request {pull.number}: its target branch {pull.base!r} does not exist; change the target"
+            )
         refusal: RefusedContent | None = None
         try:
             commits = await asyncio.to_thread(self._resolve_commits, pull)
@@ -181,9 +182,9 @@ class Reviewer:
         return new_verdict is ReviewVerdict.SUCCESS
 
     def _resolve_commits(self, pull: PullRequest) -> ReviewedCommits:
-        """Fetch the commits of a review. Git may have newer commits than the forge's answer. This method blocks.
+        """Fetch the commits of a review, which may be newer than the commits in the forge's answer. This method blocks.
 
-        Raises: ForgeError if the head or the target does not exist, SourceError if either cannot be fetched.
+        Raises: ForgeError if the head or the target does not exist, SourceError if a fetch fails.
         """
         target, source = f"refs/heads/{pull.base}", self.forge.head_ref(pull.number)
         refs = self.mirror.list_refs(target, source)
@@ -205,7 +206,7 @@ class Reviewer:
 
     @property
     def _limits(self) -> Sequence[int]:
-        """Return the size limits, in bytes of UTF-8, of the attempts to write a comment. The largest is first."""
+        """Return the size limits of the attempts to write a comment, in bytes of UTF-8. The largest limit is first."""
         limit = self.forge.max_comment_bytes
         return limit, limit // _SHORTENING_FACTOR, limit // _SHORTENING_FACTOR**2
 
@@ -214,8 +215,8 @@ class Reviewer:
     ) -> None:
         """Write the comment and the commit status.
 
-        The comment is written first, because the status links to the comment. The seal is written last. If the process
-        is interrupted before the seal, the comment stays unsealed, so the next review starts again.
+        The method writes the comment first, because the status links to the comment. The method writes the seal last.
+        If the process ends before the seal, the comment stays unsealed, so the next review starts again.
         """
         number = pull.number
         if not comments:
@@ -228,7 +229,7 @@ class Reviewer:
             await self.forge.delete_comment(number, duplicate)
 
     async def _edit(self, number: int, comment: Comment, body: str) -> bool:
-        """Edit a comment, and return whether the comment still existed."""
+        """Edit a comment. If the comment no longer exists, return False."""
         try:
             await self.forge.edit_comment(number, comment, body)
         except ForgeNotFound:
@@ -254,7 +255,7 @@ class Reviewer:
 
 
 async def _write_longest_accepted(bodies: Iterable[str], write: Callable[[str], Awaitable[_Written]]) -> _Written:
-    """Write the longest text that the forge accepts and return the result.
+    """Write the longest text in `bodies` that the forge accepts, and return the result.
 
     Raises: CommentTooLong if the forge accepts no text.
     """

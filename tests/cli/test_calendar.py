@@ -160,4 +160,4 @@ def test_gates_of_live_definitions_have_rows_of_their_own(fleet: LinkPlatform, t
 
 def test_a_cluster_without_windows_says_so(fleet: LinkPlatform, typed: Any) -> None:
     fleet.start()
-    assert "No windows: nothing is held." in typed(fleet, "windows")
+    assert "No windows hold changes." in typed(fleet, "windows")

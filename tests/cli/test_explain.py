@@ -223,7 +223,7 @@ def test_a_definition_that_is_refused_says_where_and_why(typed: Typed, name: str
         told = typed(fleet, "explain", f"rgd/links.{GROUP}")
         (problem,) = (line for line in told.splitlines() if "RenderFailed" in line)
         assert f"rgd/links.{GROUP} to r1: Failed, 2 of 2 instances settled.\n" in told
-        assert "Its newest version in Git is rejected; the last accepted version stays in force.\n" in told
+        assert "Levelgate rejects the newest version in Git; the last accepted version stays in force.\n" in told
         assert problem.startswith("  RenderFailed  link.json:1: spec.schema")
         asked = f"levelgate explain customresourcedefinition/links.{GROUP}"
         assert f"Next: {asked}\n" in typed(fleet, "status")
@@ -333,7 +333,7 @@ def test_a_halt_leads_to_what_failed_and_says_how_to_go_on(shops: LinkPlatform, 
     shops.move("two", except_for=["api"])
     shops.step(timedelta(minutes=11))
     lines = answer(typed, shops, "link/shop")
-    assert lines[1] == "Time alone does not end this: a person has to act."
+    assert lines[1] == "The wait does not end by itself: a person must act."
     assert lines[3:7] == [
         f"1  Halted     wave prod of links.{GROUP}",
         "     r2 is halted since 2026-11-20T09:11:00Z by levelgate: 1 of 8 failed in wave prod, 0 may",
@@ -447,7 +447,7 @@ def test_a_rule_of_health_is_told_with_its_age_and_its_deadline(shops: LinkPlatf
     ]
     shops.step(timedelta(minutes=11))
     assert answer(typed, shops, "link/api")[1:6] == [
-        "Time alone does not end this: a person has to act.",
+        "The wait does not end by itself: a person must act.",
         "",
         "1  Unhealthy  default/api, since 10:13 CET",
         "     not healthy at r2 within the progress deadline",

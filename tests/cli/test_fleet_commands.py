@@ -192,7 +192,7 @@ def test_the_clusters_of_a_fleet_are_listed(hub: LinkPlatform, typed: Typed) -> 
 
 
 def test_without_a_fleet_the_list_says_so(shops: LinkPlatform, typed: Typed) -> None:
-    assert "it is not a hub" in typed(shops, "cluster", "list")
+    assert "is not a hub" in typed(shops, "cluster", "list")
     assert "no cluster 'eu-1'" in typed(shops, "status", "--cluster", "eu-1", code=1)
 
 
@@ -224,10 +224,15 @@ def test_commands_to_repeat_name_the_cluster() -> None:
 def test_only_a_cluster_that_goes_is_forgotten(hub: LinkPlatform, typed: Typed) -> None:
     """S3-22: who gave it up and why is recorded."""
     refused = typed(hub, "cluster", "forget", "eu-1", "--reason", "x", code=1)
-    assert "Git declares cluster eu-1 (eu.yaml:1), so it is not forgotten; remove its Cluster from Git first" in refused
+    assert (
+        "Git declares cluster eu-1 (eu.yaml:1), so the hub cannot forget it; remove its Cluster from Git first"
+        in refused
+    )
     assert "is the hub itself" in typed(hub, "cluster", "forget", "local", "--reason", "x", code=1)
     assert "Missing option '--reason'" in typed(hub, "cluster", "forget", "asia-1", code=64)
-    assert "is given up, by " in typed(hub, "cluster", "forget", "asia-1", "--reason", "the site was closed")
+    assert "has given up cluster asia-1: " in typed(
+        hub, "cluster", "forget", "asia-1", "--reason", "the site was closed"
+    )
     stored = asyncio.run(read_cluster_record(cluster_of(hub.sandbox.answer), ASIA))
     assert stored
     assert stored.record.forgotten.endswith(": the site was closed")
@@ -239,7 +244,7 @@ def test_a_file_needs_the_configuration_and_kubectl_knows_no_fleet(hub: LinkPlat
     assert "kubectl has no --cluster" in typed(hub, *suspend, "eu-1", "--dry-run", code=64)
     refused = typed(hub, *suspend, "us-1", code=1)
     assert "cluster us-1: its kubeconfig is the file 'us-1' in the fleet.directory of levelgate.yaml" in refused
-    assert "--config FILE where the command has it, else LEVELGATE_CONFIG=FILE" in refused
+    assert "name the configuration with --config FILE, or else with LEVELGATE_CONFIG=FILE" in refused
 
 
 @pytest.fixture
@@ -299,12 +304,12 @@ async def test_a_person_accepts_and_releases_a_cluster(
     monkeypatch.setattr("gitops.cli.cluster.read_cluster_uid", next_uid)
     assert await command(kubeconfig, "cluster", "accept", member) == 0
     out = capsys.readouterr().out
-    assert f"has UID {uid} from now on; before, it had UID the-one-before." in out
+    assert f"now has UID {uid}; the UID before was the-one-before." in out
     stored = await read_cluster_record(real_hub, member)
     assert stored
     assert stored.record.uid == uid
     assert await command(kubeconfig, "cluster", "accept", member) == 0
-    assert f"already has UID {uid}; nothing was written" in capsys.readouterr().out
+    assert f"already has UID {uid}; the command wrote nothing" in capsys.readouterr().out
 
     monkeypatch.undo()
     await release_cluster(real_hub)

@@ -67,5 +67,5 @@ def test_of_one_instance(fleet: LinkPlatform, typed: Typed) -> None:
 
 def test_what_is_not_recorded_is_said_with_what_is(fleet: LinkPlatform, typed: Typed) -> None:
     told = typed(fleet, "history", "--commit", "feed", code=1)
-    assert "nothing is recorded for commit feed in cluster prod-eu; recorded commits: 0000000" in told
-    assert "history needs a source" in typed(fleet, "history", "rollout/links.g.test", code=EXIT_USAGE)
+    assert "no action of commit feed is recorded in cluster prod-eu; name one of the recorded commits: 0000000" in told
+    assert "name a source or an instance" in typed(fleet, "history", "rollout/links.g.test", code=EXIT_USAGE)

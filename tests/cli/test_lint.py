@@ -205,7 +205,10 @@ def test_what_stands_there_as_it_is_applied_is_held_against_its_kind(
 def test_a_folder_of_schemas_that_cannot_be_read_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert invoke(["lint", "sample-repo", "--schemas", str(tmp_path / "empty")]) == 1
-    assert "holds no CustomResourceDefinition; name the folder that they are in" in capsys.readouterr().err
+    assert (
+        "holds no CustomResourceDefinition; name the folder with the CustomResourceDefinitions"
+        in capsys.readouterr().err
+    )
     broken = written(tmp_path / "empty", broken=UNREADABLE)
     for command in ("lint", "render"):
         assert invoke([command, "sample-repo", "--schemas", broken]) == 1
@@ -293,8 +296,8 @@ spec: {{windows: {{availability: {asked}}}}}
     (found,) = findings(capsys, place, code=int(severity == "error"))
     assert (found["file"], found["path"], found["severity"]) == ("p.yaml", "spec.windows.availability", severity)
     assert found["message"] == (
-        "what short governs may change for 0s in the 32d from 2026-11-23 08:00Z; "
-        "2d are required, in pieces of 4h or more"
+        "objects under short may change for 0s in the 32d from 2026-11-23 08:00Z; "
+        "the policy requires 2d, in pieces of 4h or more; open the windows longer"
     )
 
 

@@ -272,7 +272,7 @@ def test_what_is_no_instance_is_told_where_it_belongs(fleet: LinkPlatform, typed
     assert "name the instance: levelgate hold link/a -n default" in refused
     missing = typed(fleet, "hold", "link/z", "--reason", "x", code=1)
     assert (
-        "link/z does not exist in namespace default in cluster prod-eu; for an object that is only in Git, --git"
+        "link/z does not exist in namespace default in cluster prod-eu; for an object that is only in Git, print"
         in missing
     )
     assert "levelgate.dev/hold: x" in typed(fleet, "hold", "link/z", "--reason", "x", "--git")

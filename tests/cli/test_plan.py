@@ -67,14 +67,16 @@ def test_what_is_outside_is_not_known_to_a_plan(typed: Typed, place: Path) -> No
     asked = ("--source", "platform", "--config", str(place / "levelgate.yaml"))
     with LinkPlatform(names=()) as fleet:
         planned = typed(fleet, "plan", str(place / "platform"), *asked)
-    assert "unknown (a plan does not ask)" in planned
+    assert "unknown (a plan requests no facts)" in planned
 
 
 def test_a_source_that_the_configuration_does_not_know_is_told(typed: Typed, place: Path) -> None:
     with LinkPlatform(names=()) as fleet:
         config = ("--config", str(place / "levelgate.yaml"))
         told = typed(fleet, "plan", str(place / "platform"), "--source", "platfrm", *config, code=1)
-    assert "platfrm: is not a source of the configuration; did you mean 'platform'?; name it: --source" in told
+    assert (
+        "platfrm: is not a source of the configuration; did you mean 'platform'?; name a source with --source" in told
+    )
 
 
 @pytest.fixture
@@ -100,9 +102,7 @@ def test_commits_are_compared_without_a_cluster(repository: WorkTree, capsys: py
     assert "1 to create, 0 to update, 0 to replace, 0 to delete, 1 unchanged." in printed.out
     assert "Git only" in printed.out
     tip = repository.git("rev-parse", "main")
-    assert (
-        f"\nmain has moved to {tip[:7]} since; merge it in, or rebase, to see what would happen now.\n" in printed.out
-    )
+    assert f"\nmain has moved to {tip[:7]} since; to see the current effect, merge main or rebase.\n" in printed.out
     assert invoke(["plan", str(repository.path), "--base", "topic", "--exit-code"]) == 0
     assert "has gone on" not in capsys.readouterr().out
 
@@ -174,7 +174,7 @@ def test_a_reference_shows_one_object_in_full(repository: WorkTree, capsys: pyte
         printed = capsys.readouterr()
         assert counted in printed.out
         assert (made in printed.out) == is_full
-        missed = f"{refs[0]}: it does not change, or does not exist" if counted.startswith("0") else ""
+        missed = f"{refs[0]}: the plan does not change it, or it does not exist" if counted.startswith("0") else ""
         assert printed.err.strip().removesuffix(" in elsewhere") == missed
 
 
@@ -210,7 +210,7 @@ def test_so_they_are_where_the_server_does_not_answer(
     (tmp_path / "kubeconfig").write_text(json.dumps({**known, "current-context": "c"}))
     assert invoke(["plan", str(repository.path), "--kubeconfig", str(tmp_path / "kubeconfig")]) == 1
     told = capsys.readouterr().err
-    assert told.startswith("Error: list ConfigMap: cannot connect (cluster c: check that it is up;")
+    assert told.startswith("Error: list ConfigMap: cannot connect (cluster c: check that the cluster is up, or")
     assert "; try again, or compare commits with --base REV" in told
     assert "--against FILE" in told
 
@@ -233,7 +233,7 @@ def test_a_snapshot_is_taken_and_planned_against(
         typed(fleet, "snapshot", "-o", str(file))
     for more, is_told in ((["--source", "platform"], False), ([], True)):
         assert invoke(["plan", str(repository.path), *more, "--against", str(file), "--exit-code"]) == 2
-        assert ("Deletions unknown" in capsys.readouterr().out) == is_told
+        assert ("Deletions are unknown" in capsys.readouterr().out) == is_told
     assert invoke(["plan", str(repository.path), "--against", str(tmp_path / "none.json")]) == 1
 
 
@@ -289,10 +289,10 @@ def test_deletions_are_told_where_one_source_of_the_cluster_fits(
         planned, _ = printed(fleet, "plan", str(repository.path), "--revision", "main", code=int(not is_known))
         named, _ = printed(fleet, "plan", str(repository.path), "--revision", "main", "--source", "shop")
     assert "- ConfigMap/gone" in named
-    assert "Deletions unknown" not in named
+    assert "Deletions are unknown" not in named
     assert ("- ConfigMap/gone" in planned) == is_known
     assert (
-        "Deletions unknown: not exactly one source follows this repository and path; planned as platform."
+        "Deletions are unknown, because not exactly one source follows this repository and path. The plan is for platform."
         not in planned
     ) == is_known
     assert planned.startswith("Plan of shop: " if is_known else "Plan of platform: ")

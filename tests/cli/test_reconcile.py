@@ -88,7 +88,7 @@ def test_a_source_of_which_nothing_is_known_is_told_from_one_that_nobody_follows
     """Surface 1.1: what is, and what to do; both have no record."""
     fleet.reconciler.follows = {"platform", "slow"}
     fleet.step()
-    assert "source/slow has not been read yet" in typed(fleet, "reconcile", "source/slow", code=1)
+    assert "the daemon has not read source/slow yet" in typed(fleet, "reconcile", "source/slow", code=1)
     told = typed(fleet, "suspend", "source/slwo", "--reason", "INC-7", code=1)
     assert "no daemon follows source/slwo in cluster prod-eu; did you mean 'slow'?" in told
     assert "prod-eu; there are platform, slow\n" in typed(fleet, "reconcile", "source/another", code=1)

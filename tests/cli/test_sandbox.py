@@ -94,7 +94,7 @@ def failed(*arguments: str) -> str:
 
 
 def test_it_says_what_it_is(sandbox: Running) -> None:
-    assert "It is not a cluster: it answers like one, and runs no containers." in sandbox.greeting
+    assert "A sandbox answers like a cluster, but runs no containers." in sandbox.greeting
     with socket.socket() as other, pytest.raises(OSError, match="refused"):
         other.connect(("127.0.0.2", sandbox.port))
 
@@ -279,7 +279,7 @@ def test_a_cut_cluster_takes_connections_and_answers_once_it_is_healed(tmp_path:
         servers = json.loads(sandbox.kubeconfig.read_text())["clusters"]
         ports = {one["name"]: int(one["cluster"]["server"].rpartition(":")[2]) for one in servers}
         assert told(tmp_path, "--cut", "c1") == (
-            "c1 accepts connections and answers nothing, until: levelgate sandbox --heal c1\n"
+            "c1 does not answer. To end the cut, run levelgate sandbox --heal c1.\n"
         )
         with socket.create_connection(("127.0.0.1", ports["c1"])) as asked:
             asked.sendall(b"GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -316,7 +316,7 @@ def test_who_cuts_is_told_what_is_wrong(tmp_path: Path) -> None:
         )
         assert uid(in_context(sandbox, tmp_path, "c0")), "nothing was done"
         assert "has no cluster 'hbu'; did you mean 'hub'?" in told(tmp_path, "--heal", "hbu", code=1)
-    assert "start none: leave out --data, --clusters" in told(
+    assert "start none; leave out --data, --clusters" in told(
         tmp_path, "--cut", "c1", "--clusters", "2", "--data", str(tmp_path), code=64
     )
     assert "both --cut and --heal name c1" in told(tmp_path, "--cut", "c1", "--heal", "c1", code=64)

@@ -106,8 +106,8 @@ def test_rules_that_let_more_through_settle_a_commit_sooner_or_alone(
     ).splitlines()
     assert "-2h10m" in next(line for line in lines if line.endswith("four")).split()
     assert lines[-2:] == [
-        "1 of 2 would have settled at another time, at most 0s later; 0 more overtaken.",
-        "1 would have settled under this policy alone.",
+        "1 of 2 would settle at another time, at most 0s later; 0 more overtaken.",
+        "1 would settle under this policy alone.",
     ]
 
 

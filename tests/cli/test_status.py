@@ -186,7 +186,7 @@ def test_a_source_that_cannot_be_read_is_told_with_what_stays(typed: Typed) -> N
         fleet.call(fleet.cluster.merge(source_parent("platform"), said, manager=STATUS_MANAGER))
         since = "source/platform cannot be read since Fri 2026-11-20 12:30: https://git.example.com/x.git: the server"
         lines = typed(fleet, "status").splitlines()
-        assert lines[-1] == "Everything matches the last commit that was read."
+        assert lines[-1] == "Everything matches the last commit that Levelgate read."
         for answer in (typed(fleet, "status"), typed(fleet, "explain", "source/platform")):
             assert f"{since} refused access\n" in answer
             assert "The last commit (0000000) stays in force and is healed.\n" in answer
@@ -239,7 +239,7 @@ def test_a_source_that_is_configured_no_more_is_told_with_what_to_do(typed: Type
                 one for one in json.loads(typed(fleet, "status", "-o", "json"))["sources"] if one["name"] == "platform"
             )
             assert source["configured"] is not is_left
-        assert typed(fleet, "status").splitlines()[-1] == "Everything matches the last commit that was read."
+        assert typed(fleet, "status").splitlines()[-1] == "Everything matches the last commit that Levelgate read."
         assert "\nsource/platform followed main at 0000000: " in typed(fleet, "explain", "source/platform")
         nothing = {"metadata": {"annotations": {well_known.GROUP_KINDS: ""}}}
         fleet.call(fleet.cluster.merge(source_parent("platform"), nothing, manager=PARENT_MANAGER))

@@ -60,7 +60,7 @@ def test_every_help_has_an_example_and_exit_codes(capsys: pytest.CaptureFixture[
     _, out, _ = called(capsys, *words.split(), "--help")
     text = " ".join(out.split())
     assert f"levelgate {words}" in text.partition(f"Usage: levelgate {words}")[2]
-    assert "Use it " in text
+    assert "Use this command " in text
     assert "Exit codes: " in text
     assert "64 wrong usage." in text
 
@@ -240,7 +240,10 @@ def test_output_that_cannot_be_written_is_told_in_words() -> None:
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-c", "from gitops.cli import main; main()", "version"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (1, "Error: the output cannot be written: No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "Error: the output cannot be written: No space left on device; check the disk\n",
+    )
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,7 +202,7 @@ def test_days_on_which_the_clock_moves_an_edge_are_told_ahead(
 
 
 def test_without_windows_it_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "No windows: nothing is held." in printed(capsys, str(tmp_path), *AT)
+    assert "No windows hold changes." in printed(capsys, str(tmp_path), *AT)
     assert json.loads(printed(capsys, str(tmp_path), *AT, "-o", "json")) == []
 
 

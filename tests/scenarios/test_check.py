@@ -81,13 +81,13 @@ def test_inventory_that_was_changed_by_hand_is_a_problem(applied: CommandPlatfor
         ("warning", ["one"]),
         ("problem", ["one-a", "one-b"]),
     ]
-    assert "the inventory names configmaps, not served here" in found[0]["message"]
+    assert "the inventory names configmaps, which the cluster does not serve" in found[0]["message"]
     applied.kubectl("annotate", *one, f"{APPLYSET}contains-group-kinds=ConfigMap", f"{APPLYSET}tooling=kubectl/v1")
     assert "managed by tooling 'kubectl'" in check(applied, 1)[0]["message"]
     applied.kubectl("annotate", *one, f"{APPLYSET}tooling=levelgate/v99.1.0")
     newer = check(applied, 1)[0]
     assert newer["message"] == "written by levelgate/v99.1.0"
-    assert "use that version or a newer one" in newer["advice"]
+    assert "use levelgate/v99.1.0 or a later version" in newer["advice"]
     applied.kubectl("annotate", *one, f"{APPLYSET}tooling=levelgate/v0.0.1")
     assert check(applied) == [], "an older version is what an upgrade finds"
 
@@ -107,10 +107,10 @@ def test_members_that_are_not_what_they_seem_are_named(applied: CommandPlatform)
     applied.kubectl("annotate", "configmap", "one-b", "-n", applied.namespace, "internal.levelgate.dev/self-")
     found = check(applied)
     assert [names(finding) for finding in found] == [["forged"], ["theirs"], ["one-b"], ["plain"]]
-    assert "did not apply ourselves" in found[0]["message"]
+    assert "that Levelgate did not apply" in found[0]["message"]
     assert "while the set is being adopted, keep `levelgate run` running" in found[1]["advice"]
     assert "without a recorded level" in found[2]["message"]
-    assert "another tool applies" in found[3]["message"]
+    assert "another tool owns" in found[3]["message"]
 
 
 @pytest.mark.parametrize("alone", ["sandbox"], indirect=True)
@@ -183,7 +183,10 @@ def test_kro_beside_us_is_a_problem_only_where_it_manages_the_same(applied: Comm
     }
     applied.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(kro))
     shown = applied.levelgate("check", check=0).stdout
-    assert f"runs (Deployment.apps/{applied.namespace}/kro has replicas); its objects are not changed" in shown
+    assert (
+        f"runs (Deployment.apps/{applied.namespace}/kro has replicas); Levelgate does not change objects of kro"
+        in shown
+    )
     applied.kubectl("label", "crd", f"chains.{applied.group}", "kro.run/owned=true")
     [found] = check(applied, 1)
     assert names(found) == [f"chains.{applied.group}"]
@@ -249,4 +252,4 @@ def test_every_permission_that_lacks_is_named(
     assert invoke(tenant) == 0
     shown = capsys.readouterr().out
     assert "all required permissions are granted" in shown
-    assert " kinds cannot be searched for metadata of Levelgate" in shown
+    assert " kinds for its metadata" in shown

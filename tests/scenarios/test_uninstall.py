@@ -91,7 +91,7 @@ def test_nothing_of_ours_is_left_and_workloads_are_untouched(alone: CommandPlatf
     assert dump(alone.kubectl) == installed, "a plan changes nothing"
     assert "release   ConfigMap" in refused.stdout
     done = alone.levelgate("uninstall", "--yes", check=0)
-    assert "Nothing that Levelgate added is left." in done.stdout
+    assert "Levelgate is removed from the cluster." in done.stdout
     assert eventually(lambda: is_away(alone))
     after = dump(alone.kubectl)
     assert traces(after) == []

@@ -192,7 +192,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("path: ../up", "sources[0].path: '../up': is not a path inside the repository; write it relative to the top"),
         ("policies: Some", "sources[0].policies: 'Some' is not one of Own, All"),
         ("dependsOn: [b]", "sources[0].dependsOn[0]: source 'b' is not configured; there are a"),
-        ("dependsOn: [a]", "sources[0].dependsOn: waits for itself: a <- a"),
+        ("dependsOn: [a]", "sources[0].dependsOn: waits for itself: a <- a; remove a dependency"),
         ("conflicts: heal", "sources[0].conflicts: 'heal' is not one of Heal, Report, Force; did you mean 'Heal'?"),
         ("adopt: Always", "sources[0].adopt: 'Always' is not one of Never, IfEqual, IfUnowned"),
         ("adopt: 5", "sources[0].adopt: fits none of the 2 allowed forms: 5 is not text; put it in quotes; or 5 is not an object"),
@@ -200,7 +200,7 @@ def test_refs(tmp_path: Path, text: str, ref: Ref) -> None:
         ("brake: {percent: 101}", "sources[0].brake.percent: 101 is above the maximum 100"),
         ("brake: 5", "sources[0].brake: 5 is not an object"),
         ("suspend: true", "sources[0].suspend: true is not text; put it in quotes"),
-        ("credentials: {sshKeyFile: levelgate.yaml}", "sources[0].credentials.sshKeyFile: is for ssh, and the URL is one of https; remove it"),
+        ("credentials: {sshKeyFile: levelgate.yaml}", "sources[0].credentials.sshKeyFile: is for ssh, but the URL uses https; remove the field"),
         ("credentials: {username: me}", "sources[0].credentials.username: requires tokenFile, the file with the token or password"),
         ("verify: {mode: Head}", "sources[0].verify: names no keys; write allowedSignersFile, or keyringFile for OpenPGP"),
         ("forge: {kind: svn, tokenFile: levelgate.yaml}", "sources[0].forge.kind: 'svn' is not one of github, gitlab, gitea"),
@@ -252,7 +252,7 @@ def test_where_reverts_are_proposed(tmp_path: Path, said: str, api: str, project
         ('{maxAge: 1m, http: {url: "https://a:b@x/y", expect: "y"}}', "4: externals[0].http.url: holds a credential; remove it"),
         (
             '{maxAge: 9s, http: {url: "https://x/y", expect: "y", timeout: 4s}}',
-            "4: externals[0].http.timeout: is longer than 3s, a third of maxAge, after which it is asked again",
+            "4: externals[0].http.timeout: is longer than 3s, a third of maxAge; write a shorter timeout",
         ),
     ],
 )  # fmt: skip
@@ -324,7 +324,7 @@ sources:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "holds 0 objects; one of kind Config is expected"),
+        ("", "holds 0 objects; write one object of kind Config"),
         (f"{HEAD}sources: [", "not valid YAML"),
         (f"{HEAD}sources: []", "sources: has 0 items"),
         (HEAD, "sources: is required and not given"),

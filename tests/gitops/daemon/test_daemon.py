@@ -339,7 +339,7 @@ async def test_a_halt_that_wants_a_revert_is_taken_up_and_again_with_what_was_mi
         run.passes.found = halted
         run.daemon.follower.reconcile_all()
         told = await run.says("one: revert of links.g.test r2")
-        assert told.endswith("source one has no `forge` in levelgate.yaml")
+        assert told.endswith("source one has no `forge` in levelgate.yaml; add `forge`")
         forge = "forge: {kind: gitea, url: 'http://127.0.0.1:1', repository: a/b, tokenFile: token}"
         platform.configure(f"name: one, url: one, {forge}")
         assert "the connection failed" in await run.says("one: a revert of links.g.test r2 is not proposed yet")

@@ -103,7 +103,7 @@ def test_an_answer_of_another_form_is_an_error_in_words(token: Path, kind: str, 
 def test_an_answer_that_is_nested_without_end_is_an_error(token: Path, status: int) -> None:
     """JSON of a depth that the interpreter does not follow, as an answer and as the reason of a refusal."""
     said = told(Answering(DEEP, status), token, LISTS[0])
-    assert "nested too deep" in said if status == 200 else str(status) in said
+    assert "nested too deeply" in said if status == 200 else str(status) in said
 
 
 @pytest.mark.parametrize("data", [b"<html>", b"{", b"[1e999999, NaN"])
@@ -142,9 +142,9 @@ def test_a_redirect_to_another_host_is_told_and_gets_no_token(token: Path) -> No
         async with listening(app) as elsewhere:
             for status in (301, 302, 307, 308):
                 answer.status, answer.headers = status, {"Location": f"{elsewhere}/repos/acme/platform/pulls"}
-                with pytest.raises(ForgeRefused, match="it has moved: set the new URL of the API"):
+                with pytest.raises(ForgeRefused, match="the API has moved: set its new URL"):
                     await forge.list_open_pulls()
-                with pytest.raises(ForgeRefused, match="it has moved"):
+                with pytest.raises(ForgeRefused, match="the API has moved"):
                     await forge.create_comment(1, "text")
 
     answer = Answering(b"")

@@ -47,4 +47,4 @@ def test_definitions_of_kro_that_stayed_are_named_where_we_manage_their_kinds() 
         facts = fleet.call(examine(cluster_of(fleet.sandbox.answer), version="0", now=fleet.clock.now()))
         (found,) = (one for one in check_cluster(facts) if one.area == "kro")
     assert (found.level, [key.name for key in found.objects]) == (CheckLevel.WARNING, ["mine"])
-    assert "delete them while kro is stopped" in found.advice
+    assert "while kro is stopped, delete the definitions" in found.advice

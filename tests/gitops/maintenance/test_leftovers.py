@@ -51,7 +51,7 @@ def test_kinds_that_may_not_be_listed_are_one_warning_and_a_source_that_cannot_b
         closed = FaultInjector(fleet.sandbox.answer, [InjectedFault(RefusedRequest(403), verb="list")])
         facts = fleet.call(examine(cluster_of(closed.answer), version="0", now=fleet.clock.now()))
     (found,) = (one for one in check_cluster(facts) if one.level is CheckLevel.WARNING and one.area == "cluster")
-    assert found.message.startswith(f"{len(facts.survey.list_errors)} kinds cannot be searched ")
+    assert found.message.startswith(f"Levelgate cannot search {len(facts.survey.list_errors)} kinds ")
     assert {(key.group, key.kind) for key in found.objects} == set(facts.survey.list_errors)
     (line, advice) = [*_text([found])][:2]
     assert (found.message in line, "levelgate check -o json" in advice) == (True, True)

@@ -94,7 +94,7 @@ async def test_our_own_namespace_is_told_to_stay_where_something_of_others_is_in
     todo = await leaver.survey()
     company = await leaver.other_writers(todo)
     rows = [" ".join(line.split()) for line in uninstall._plan_lines(todo, company, None)]
-    assert "release Namespace 1 levelgate-system: ConfigMap/levelgate-system/x is in it" in rows
+    assert "release Namespace 1 levelgate-system: contains ConfigMap/levelgate-system/x" in rows
     await leaver.uninstall()
     assert "levelgate-system/x" in set(map(named, door.objects()))
 

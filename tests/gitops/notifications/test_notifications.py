@@ -192,7 +192,7 @@ async def test_nothing_is_signed_with_an_empty_secret(tmp_path: Path) -> None:
         notices, _ = await told(receiver, SETTLED, count=0, server=server)
     assert server.got == []
     assert notices[0].startswith("team: ")
-    assert "the file of its secret is empty; write the secret into its first line" in notices[0], notices
+    assert "the secret file is empty; write the secret into its first line" in notices[0], notices
 
 
 @dataclass
@@ -236,7 +236,7 @@ async def test_what_a_receiver_misses_for_half_an_hour_it_hears_in_order_and_onc
     assert answering.got == ["one", "two", "three"]
     assert answering.notices == [
         "team: it answered with status 500; pending messages are sent again until they are 1h old",
-        "team: it accepts messages again",
+        "team: the receiver accepts messages again",
     ]
 
 
@@ -252,7 +252,7 @@ async def test_what_nobody_took_for_an_hour_is_lost_and_counted() -> None:
     assert answering.notices == [
         f"team: {DOWN.error}; pending messages are sent again until they are 1h old",
         f"team: not delivered: {DOWN.error}",
-        "team: it accepts messages again; 2 messages lost",
+        "team: the receiver accepts messages again; 2 messages lost",
     ]
 
 
@@ -262,7 +262,7 @@ async def test_a_message_that_it_cannot_take_holds_up_no_other_for_long() -> Non
         delivery.enqueue([said("poison"), said("two"), said("three")])
     assert answering.got == ["two", "three"]
     assert answering.clock.now() - START < timedelta(minutes=1)
-    assert answering.notices[-1] == "team: it accepts messages again; 1 message lost"
+    assert answering.notices[-1] == "team: the receiver accepts messages again; 1 message lost"
 
 
 async def test_a_fault_of_our_own_costs_one_message_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -279,7 +279,7 @@ async def test_a_fault_of_our_own_costs_one_message_and_is_told(caplog: pytest.L
     assert answering.got == ["two"]
     assert answering.notices == [
         "team: not delivered, by a fault of Levelgate (KeyError)",
-        "team: it accepts messages again; 1 message lost",
+        "team: the receiver accepts messages again; 1 message lost",
     ]
     assert "Traceback" in caplog.text  # for who mends it
 
@@ -302,7 +302,7 @@ async def test_at_the_end_what_is_under_way_is_brought_and_the_rest_is_told() ->
     delivery.enqueue([SETTLED, SETTLED])
     await delivery.finish(0.2)
     assert len(got) == 2
-    assert notices == ["hangs: the process ends, 2 messages not delivered"]
+    assert notices == ["hangs: the process ends with 2 messages not delivered"]
 
 
 async def test_nothing_waits_for_a_receiver_and_its_queue_is_bounded() -> None:
@@ -321,7 +321,7 @@ async def test_nothing_waits_for_a_receiver_and_its_queue_is_bounded() -> None:
     assert notices == [f"team: more than {MAX_QUEUE_LENGTH} messages wait; the oldest are dropped"]
     closed.set()
     await delivery.finish(20)
-    assert notices[1:] == ["team: it accepts messages again; 50 messages lost"]
+    assert notices[1:] == ["team: the receiver accepts messages again; 50 messages lost"]
 
 
 def test_who_wants_what() -> None:

@@ -241,7 +241,7 @@ def test_what_is_missing_is_said(story: HaltedRollout) -> None:
     found = story.halt()
     story.has_forge = False
     told = story.propose(found)
-    assert told == "no revert is proposed: source platform has no `forge` in levelgate.yaml"
+    assert told == "no revert is proposed: source platform has no `forge` in levelgate.yaml; add `forge`"
     assert told in story.fleet.propagated("i3")[1]
     assert story.fleet.step(timedelta(minutes=1)).changed == 0
     story.has_forge = True
@@ -458,7 +458,7 @@ def test_a_fault_of_our_own_is_told_and_met_once(story: HaltedRollout, caplog: p
     story.fleet.call(go())
     (told,) = story.notices
     assert told.startswith(f"platform: a revert of links.{GROUP} ")
-    assert told.endswith("by a fault of Levelgate (KeyError); it is tried again at the next start")
+    assert told.endswith("because of a fault of Levelgate (KeyError); restart Levelgate to try again")
     assert "Traceback" in caplog.text  # for who mends it
 
 

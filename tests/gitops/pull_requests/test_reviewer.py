@@ -168,7 +168,7 @@ def test_of_more_than_anybody_reads_those_that_were_read_are_reviewed(
     on_github.run(looked)
     assert sum(len(on_github.forge.bodies(number)) for number in range(1, 4)) == 2
     (said,) = (text for number, text in on_github.notices if not number)
-    assert "more than 2 pages; read are the first 2; all others wait until some of these are closed" in said
+    assert "more than 2 pages; Levelgate read the first 2 items; close some of them" in said
 
 
 def test_what_is_opened_again_is_planned_again(review: Review) -> None:
@@ -651,10 +651,14 @@ def test_which_forge_it_is_follows_from_the_url(tmp_path: Path, url: str, kind: 
 @pytest.mark.parametrize(
     ("url", "api", "why"),
     [
-        ("https://git.example.com/a/b", "https://me:s3cret@git.example.com/api", "holds a credential"),
-        ("https://git.example.com/a/b", "http://git.example.com/api/v1", "a token is not sent there"),
-        ("https://git.example.com/a/b", "git.example.com/api/v1", "a token is not sent there"),
-        ("https://git.example.com/a/b", "https://git.example.com/api?x=1", "/api: a token is not sent there"),
+        ("https://git.example.com/a/b", "https://me:s3cret@git.example.com/api", "contains a credential"),
+        ("https://git.example.com/a/b", "http://git.example.com/api/v1", "Levelgate sends no token to this URL"),
+        ("https://git.example.com/a/b", "git.example.com/api/v1", "Levelgate sends no token to this URL"),
+        (
+            "https://git.example.com/a/b",
+            "https://git.example.com/api?x=1",
+            "/api: Levelgate sends no token to this URL",
+        ),
         ("https://me:s3cret@/", "", "the forge cannot be derived from this URL"),
         ("https://git.example.com:99999/a/b", "", "cannot be read as a URL"),
         ("https://[git/a/b", "", "cannot be read as a URL"),
