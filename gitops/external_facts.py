@@ -121,7 +121,7 @@ async def request_fact(external: ExternalFactSource) -> bool:
             session.get(external.url, allow_redirects=False, proxy=proxy_of(external.url)) as response,
         ):
             if response.status != 200:
-                raise FactUnavailable(f"it answered with status {response.status}, not 200")
+                raise FactUnavailable(f"the server answered with status {response.status}, not 200")
             body = b""
             async for chunk in response.content.iter_any():
                 body += chunk

@@ -57,7 +57,7 @@ class RunningSandbox:
     """URL of each cluster by its context. The sandbox's own cluster is the first."""
     kubeconfig: Path
     controllers: asyncio.Future[None]
-    """Task of the controllers. It ends only with an exception."""
+    """Task of the controllers, which ends only with an exception."""
 
 
 @asynccontextmanager

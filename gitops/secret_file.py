@@ -21,4 +21,4 @@ def read_secret(file: Path) -> str:
     """
     if secret := file.read_text().split("\n", 1)[0].strip():
         return secret
-    raise EmptySecret(errno.ENODATA, "its first line is empty; write the secret there", str(file))
+    raise EmptySecret(errno.ENODATA, "the first line is empty; write the secret into the first line", str(file))

@@ -145,8 +145,8 @@ def create_mirrors(sources: Sequence[SourceConfig], is_stopping: Callable[[], bo
         if source.name in mirrors_by_name:
             raise SourceError(
                 str(source.target),
-                f"two sources are called {source.name!r}: this one, and {mirrors_by_name[source.name].target}",
-                advice="give one of them a name: NAME=URL",
+                f"two sources are called {source.name!r}; the other is {mirrors_by_name[source.name].target}",
+                advice="give one source another name: NAME=URL",
             )
         mirrors_by_name[source.name] = Mirror(source.target, default_cache(), credentials=source.credentials, tick=tick)
     return mirrors_by_name

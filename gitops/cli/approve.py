@@ -18,8 +18,8 @@ from gitops.records.requests import PersonRequest, RequestSubject
 def command(after: str | None, commit: str | None, reason: str, send_request: RequestCommand) -> int:
     """Approve that a rollout continues after a wave or a number of instances, or that a source prunes.
 
-    If levelgate status or explain reports ApprovalRequired, BrakeEngaged, HistoryRewritten or Unsigned, consider an
-    approval. Use this command to give it. An approval opens nothing else, and ends with the next revision or commit.
+    Use this command after levelgate status or explain reports ApprovalRequired, BrakeEngaged, HistoryRewritten or
+    Unsigned. An approval opens nothing else, and ends with the next revision or commit.
 
     \b
     levelgate approve rollout/webapp.kro.run --after canary --reason "looks good"

@@ -34,8 +34,9 @@ def command(duration: timedelta, reason: str, send_request: RequestCommand) -> i
     """Bypass maintenance windows for a short time: for an instance, a plain object, a definition or a source.
 
     Use this command in an emergency, for a change that cannot wait for the next opening. With rgd/NAME, all instances
-    of the definition bypass windows. With source/NAME, all objects of the source do, deletions included. Pace, halts,
-    holds and approvals still apply. A window can forbid break-glass. Levelgate records the person and the reason.
+    of the definition bypass windows. With source/NAME, all objects of the source bypass windows, including deletions.
+    Pace, halts, holds and approvals still apply. A window can forbid break-glass. Levelgate records the person and the
+    reason.
 
     \b
     levelgate break-glass webapp/cart -n prod --for 1h --reason INC-7

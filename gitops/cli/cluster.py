@@ -40,7 +40,7 @@ _config_option = config_option(
     envvar=CONFIG_VARIABLE,
 )
 _name_argument = click.argument("name")
-_EXIT_CODES = describe_exit_codes("0 done, or nothing to do", "1 refused, or the hub or the cluster does not answer")
+_EXIT_CODES = describe_exit_codes("0 done, or nothing to do", "1 rejected, or the hub or the cluster does not answer")
 
 
 class ClusterRefused(GitopsError):
@@ -172,7 +172,7 @@ async def _release(text: str, file: Path | None, choice: ClusterChoice) -> int:
 def forget(name: str, reason: str, choice: ClusterChoice) -> int:
     """Give up the removal of cluster NAME, which Git no longer declares and which never answers again.
 
-    Use this command only for a lost cluster. It changes nothing in the cluster, and the mark of this hub stays. If the
+    Use this command only for a lost cluster. Nothing in the cluster changes, and the mark of this hub stays. If the
     cluster comes back, another hub needs levelgate cluster release. Levelgate records the person and the reason.
 
     \b

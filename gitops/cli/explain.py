@@ -69,9 +69,9 @@ def command(
     instance, any object from Git, a source, a rollout or a window. On the hub of a fleet, REF can also be cluster/NAME
     or placement/NAME. The command reads only the cluster, and shows the records of the last reconciliation.
 
-    With --event, the command shows which instances Levelgate reconciles after a change of that object. With --event and
-    REF, the command shows only whether Levelgate reconciles REF. The command renders the records of the cluster, so the
-    answer is exact for everything that is deployed.
+    With --event, the command shows which instances Levelgate reconciles after a change of the given object. With
+    --event and REF, the command shows only whether Levelgate reconciles REF. The command renders the records of the
+    cluster, so the answer is exact for all deployed objects.
 
     \b
     levelgate explain webapp/shop -n prod
@@ -187,7 +187,7 @@ def _text(
             for cause in explanation.other_causes
         )
     if explanation.key and (open_items := list(_open_lines(explanation, times, now))):
-        yield from ("", *wrap(f"Open, checked too: {', '.join(open_items)}.", _WIDTH, break_on_hyphens=False))
+        yield from ("", *wrap(f"Open conditions: {', '.join(open_items)}.", _WIDTH, break_on_hyphens=False))
     if possible_actions := list(suggest_actions(explanation)):
         yield from ("", "Who can act")
         width = max(len(description) for description, _ in possible_actions)
@@ -287,7 +287,7 @@ def _rollout_lines(explanation: CauseChain, times: TimeFormat) -> Iterator[str]:
 
 def _window_lines(explanation: CauseChain, times: TimeFormat, now: datetime) -> Iterator[str]:
     for window in explanation.open_windows:
-        yield f"{explanation.subject} lets pass: {_format_last_start(window, times, now)}."
+        yield f"{explanation.subject} allows changes: {_format_last_start(window, times, now)}."
     yield (
         f"{explanation.subject} holds up:"
         if explanation.unsettled_instances or explanation.object_causes

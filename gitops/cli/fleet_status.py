@@ -118,13 +118,13 @@ def explain_cluster(
     if advice := _ADVICE.get(ReachState(record.state)) if record.state in {*ReachState} else "":
         yield advice
     if record.forgotten:
-        yield one_line(f"A person gave up its removal: {record.forgotten}")
+        yield one_line(f"A person has given up the removal of the cluster: {record.forgotten}")
     if spec is not None:
         where = "Declared" if name in overview.declared else "Last declared"
         labels = ", ".join(f"{key}={value}" for key, value in sorted(spec.labels.items())) or "no labels"
         yield f"{where} at {spec.origin}, with {labels}."
     if record.uid:
-        yield f"The UID of its namespace kube-system, which identifies the cluster, is {record.uid}."
+        yield f"The UID of the namespace kube-system, which identifies the cluster, is {record.uid}."
     yield ""
     yield from _source_lines(record, times)
     if mine := [progress for progress in overview.placements if name in progress.chosen]:
@@ -159,7 +159,7 @@ def _actions(overview: FleetOverview, name: ClusterName, record: ClusterRecord) 
     if name not in overview.declared and name != LOCAL_CLUSTER and not record.forgotten:
         yield "the cluster never comes back", f"levelgate cluster forget {name} --reason TEXT"
     if record.state == ReachState.PAUSED:
-        yield "remove spec.paused from its Cluster in Git", ""
+        yield "remove spec.paused from the Cluster in Git", ""
     if record.is_current:
         member = "" if name == LOCAL_CLUSTER else f" --cluster {name}"
         for source, summary in sorted(record.sources.items()):
@@ -176,9 +176,9 @@ def explain_placement(progress: PlacementProgress, overview: FleetOverview) -> I
     )
     if placement.count is not None:
         fit = format_count(len(progress.selected), "cluster")
-        yield f"Its labels select {fit}, and count always takes the same {placement.count} of them."
+        yield f"The labels select {fit}; the count always takes the same {placement.count} of them."
     elif not total:
-        yield "Its labels select no cluster: correct spec.clusters, or the labels of a Cluster."
+        yield "The labels select no cluster; correct spec.clusters, or the labels of a Cluster."
     yield from ("", *align_table(_placement_rows(progress, overview))) if total else ()
     if other := [name for name in progress.selected if name not in progress.chosen]:
         yield f"The count leaves out {', '.join(other)}."

@@ -194,7 +194,7 @@ def _read_bytes(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise click.ClickException(f"cannot read {file}: {error.strerror}") from None
+        raise click.ClickException(f"cannot read {file}: {error.strerror}; check the file") from None
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -202,7 +202,7 @@ def _write(file: Path, content: bytes) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
     except OSError as error:
-        raise click.ClickException(f"cannot write {file}: {error.strerror}") from None
+        raise click.ClickException(f"cannot write {file}: {error.strerror}; check the directory") from None
 
 
 def _print(manifests: Iterable[Manifest], output: str) -> None:

@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 def command(place: str, revision: str, schemas: tuple[str, ...], output: str, strict: bool, file: Path | None) -> int:
     """Show every problem of a repository, sorted by file and line.
 
-    Use this command before you commit, and in CI. The command needs no cluster. It compiles definitions and renders
-    instances, so it also finds problems that only an instance shows. A warning is about legal but suspicious content.
+    Use this command before you commit, and in CI. The command needs no cluster. The command compiles definitions and
+    renders instances, so it also finds problems that only an instance shows. A warning is about legal but suspicious
+    content.
 
     \b
     levelgate lint sample-repo

@@ -31,8 +31,8 @@ def command(
 
     REF is a source or an instance.
 
-    Use this command to follow a rollout, or to see the order of past actions. The command does not ask the daemon. It
-    reads the records of the last reconciliations and Events in the cluster, and needs only permission to read them.
+    Use this command to follow a rollout, or to see the order of past actions. The command does not ask the daemon. The
+    command reads records of the last reconciliations and Events in the cluster, and needs only permission to read them.
 
     \b
     levelgate logs -f

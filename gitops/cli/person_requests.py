@@ -1,4 +1,4 @@
-"""Common parts of the commands by which people make requests.
+"""Common parts of the commands with which people make requests.
 
 A command finds the object, makes the request and writes the request. Then the command prints the resulting state, and
 how to undo the request.
@@ -154,7 +154,7 @@ class RequestCommand:
         async with self.choice.connect() as cluster:
             refs = refs or [Ref(SOURCE, name) for name in await read_source_names(cluster)]
             if not refs:
-                raise RequestError(f"cluster {cluster.name} has no source; start levelgate run --source NAME=URL")
+                raise RequestError(f"cluster {cluster.name} has no source; run levelgate run --source NAME=URL")
             namespace = self.namespace or cluster.namespace
             person = await self._find_person(cluster)
             finder = _SubjectFinder(cluster, person, namespace, verb, self.git, takes_plain_objects)
@@ -274,7 +274,7 @@ class _SubjectFinder:
             raise RequestError(await _describe_unread_source(cluster, ref))
         if live is None:
             place = f" in namespace {key.namespace}" if is_object and key.namespace else ""
-            git_hint = "; for an object that is only in Git, print lines to commit with --git" if is_object else ""
+            git_hint = "; for an object that is only in Git, print the lines to commit with --git" if is_object else ""
             hint = (
                 (await suggest_name(cluster, ref, key) or git_hint) if ref else "; start Levelgate in the cluster first"
             )

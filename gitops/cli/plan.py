@@ -1,4 +1,4 @@
-"""Command `levelgate plan`: show the changes of a commit, level by level, and their obstacles. Writes nothing.
+"""Command `levelgate plan`: show the changes of a commit, level by level, and their obstacles.
 
 This module contains only the command line. While this module imports the planning modules, one thread reads Git and a
 second thread imports the cluster client.
@@ -50,7 +50,7 @@ _LOCAL_ONLY = "Note: this plan is only for the hub's own cluster, `local`; to pl
     help="Compare with the merge base of the head and this commit (branch, tag or id).",
 )
 @click.option("--head", metavar="REV", default="", help="Commit to plan.  [default: the working tree]")
-@click.option("--revision", metavar="REV", default="", help="Commit to plan, if you give no --base.")
+@click.option("--revision", metavar="REV", default="", help="Commit to plan, without --base.")
 @click.option(
     "--against",
     metavar="cluster|git|FILE",

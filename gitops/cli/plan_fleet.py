@@ -16,7 +16,7 @@ from gitops.plan.report_markdown import GITHUB_COMMENT_LIMIT, format_code, forma
 from gitops.text import TimeFormat, one_line
 
 _MIN_BLOCK_BYTES = 2_000
-"""Minimum limit of a block of Markdown in bytes, even if many blocks share the limit of a comment."""
+"""Bytes that a block of Markdown may use at least, even if many blocks share the limit of a comment."""
 
 
 def show_fleet(report: FleetReport, title: str, view: PlanView) -> int:

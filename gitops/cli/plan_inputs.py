@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _ALTERNATIVES = (
     "or compare commits with --base REV, or plan against the file of `levelgate snapshot` with --against FILE"
 )
-"""Advice for a person whose cluster does not answer, to be appended to other advice."""
+"""Last part of the advice for a person whose cluster does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class PlanInputs:
         return _with_configuration(state, name, self.config)
 
     def _cluster_name(self, own: Iterable[Object]) -> str:
-        """Return the cluster's name in the configuration. Without a configuration, return the name in the records.
+        """Return the cluster's name in the configuration. Without a configuration, return the recorded name.
 
         Args: `own` are the ConfigMaps of Levelgate's namespace.
         """

@@ -51,7 +51,7 @@ class PlanView:
 
     def format_header(self, title: str, report_time_text: str) -> str:
         """Return the two lines above a plan."""
-        return f"{title}\n{report_time_text}. Nothing was written."
+        return f"{title}\n{report_time_text}. This plan writes nothing."
 
 
 def show_report(report: Report, title: str, view: PlanView, *, path: str) -> int:

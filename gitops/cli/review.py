@@ -177,7 +177,9 @@ async def _review_until_stopped(reviewer: Reviewer, interval: timedelta) -> bool
 def _parse_listen_address(listen: str, secret_file: Path | None, *, once: bool) -> ListenAddress | None:
     """Return the address for webhooks, or None without `listen`. Raises: UsageError."""
     if bool(listen) != bool(secret_file):
-        raise click.UsageError("--listen and --hook-secret-file require each other; give both")
+        raise click.UsageError(
+            "--listen and --hook-secret-file require each other, because Levelgate rejects unsigned webhooks; give both"
+        )
     if once and listen:
         raise click.UsageError("--listen cannot be combined with --once; leave one out")
     try:

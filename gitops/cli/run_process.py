@@ -274,7 +274,7 @@ class Process:
             f"kubectl --kubeconfig {running.kubeconfig} get namespaces"
         )
         if self.sandbox_clusters:
-            self.progress.print_header(f"Its contexts, each a cluster: {', '.join(running.urls)}.")
+            self.progress.print_header(f"The kubeconfig has a context for each cluster: {', '.join(running.urls)}.")
 
     async def _run_once(self, follower: Follower, externals: ExternalFactPoller, wait: timedelta) -> int:
         from gitops.notifications import Delivery

@@ -124,7 +124,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     )
     end_time = typed_time(times, until, "--until") if until else commits.pushes[-1].at + DEFAULT_DURATION
     if end_time <= commits.pushes[0].at:
-        raise click.BadParameter("is before the arrival of the first commit; name a later time", param_hint="--until")
+        raise click.BadParameter("is not after the first commit arrives; name a later time", param_hint="--until")
     assumptions = replace(assume, seed=seed)
     rules = read_rules(policy) if policy else None
     if config and config.fleet:

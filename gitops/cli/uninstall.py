@@ -156,8 +156,11 @@ def _report_remaining(remaining: UninstallPlan, errors: Sequence[ClusterError]) 
         echo("Error: another process still writes; stop every `levelgate run`, then run this command again", err=True)
         return 1
     if remaining.unreadable_kinds:
-        kinds = ", ".join(remaining.unreadable_kinds)
-        echo(f"Error: cannot search {kinds}; grant permission to list them, then run this command again", err=True)
+        echo(
+            f"Error: cannot search {', '.join(remaining.unreadable_kinds)}; "
+            "grant permission to list these kinds, then run this command again",
+            err=True,
+        )
         return 1
     echo("Levelgate is removed from the cluster.")
     return 0

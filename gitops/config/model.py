@@ -53,7 +53,7 @@ class Config:
     resync: timedelta = DEFAULT_RESYNC
     """Time between two full reconciliations."""
     log_format: str = ""
-    """One of `LOG_FORMATS`, or an empty string if the file does not set the field."""
+    """Format of the log, from `LOG_FORMATS`, or an empty string if the file does not set the field."""
     warnings: tuple[Problem, ...] = ()
     """Findings about valid fields that have no effect."""
 

@@ -199,7 +199,7 @@ class Rest:
             case 401:
                 return ForgeRefused(f"{text}; the token in {self.token_file} is invalid: renew it")
             case 403:
-                return ForgeRefused(f"{text}; the token lacks a permission: grant it comments and commit statuses")
+                return ForgeRefused(f"{text}; the token lacks a right: allow it to comment and to set statuses")
             case 404 | 410:
                 return ForgeNotFound(f"{text}; check the name of the repository and the permissions of the token")
             case 400 | 413 | 422:

@@ -34,7 +34,7 @@ from renderer.kinds import defined_kind, is_built_in
 from renderer.phrasing import format_count
 
 TERMINATION_TIMEOUT = timedelta(minutes=10)
-"""Time after the deletion of an instance at which a terminating instance counts as hanging."""
+"""Time after the start of a deletion at which a terminating instance counts as hanging."""
 
 _GRANT_ADVICE = (
     "grant the permission to the user of this kubeconfig; "
@@ -151,7 +151,7 @@ class _ClusterChecker:
                 advice = f"see `kubectl describe crd {key.name}`"
                 yield CheckFinding(CheckLevel.PROBLEM, "definitions", f"not served: {message}", advice, (key,))
             elif not self._is_served(defined_kind(crd)):
-                advice = "if this lasts, see the log of the API server"
+                advice = "if the problem lasts, see the log of the API server"
                 yield CheckFinding(CheckLevel.PROBLEM, "definitions", "established, but not served", advice, (key,))
 
     def check_sets(self) -> Iterator[CheckFinding]:
@@ -218,7 +218,7 @@ class _ClusterChecker:
             yield CheckFinding(CheckLevel.PROBLEM, "sets", f"written by {tooling}", advice, (key,))
         if unserved := sorted(str(kind) for kind in scope.kinds if not self._is_served(kind)):
             advice = (
-                "the next reconciliation drops kinds without a member; before that, kubectl cannot take over the set"
+                "the next reconciliation drops kinds without a member; until then, kubectl cannot take over the set"
             )
             message = f"the inventory names {', '.join(unserved)}, which the cluster does not serve"
             yield CheckFinding(CheckLevel.WARNING, "sets", message, advice, (key,))
@@ -269,7 +269,7 @@ class _ClusterChecker:
             sorted(without_parent - {*unknown}),
             "leftovers",
             "members of sets whose parent does not exist",
-            f"configure their source again, which finds them; or {_UNINSTALL_ADVICE}",
+            f"configure their source again; or {_UNINSTALL_ADVICE}",
         )
         yield from _finding_about(
             unknown,

@@ -65,7 +65,7 @@ class DeliveryAnswer(NamedTuple):
 
     @property
     def text(self) -> str:
-        return self.error or f"it answered with status {self.status}"
+        return self.error or f"the receiver answered with status {self.status}"
 
 
 Post = Callable[[OutgoingRequest], Awaitable[DeliveryAnswer]]
@@ -126,7 +126,7 @@ class Delivery:
             return
         if len(queue.waiting) >= MAX_QUEUE_LENGTH:
             queue.waiting.popleft()
-            self._count_lost(queue, f"more than {MAX_QUEUE_LENGTH} messages wait; the oldest are dropped")
+            self._count_lost(queue, f"more than {MAX_QUEUE_LENGTH} messages wait; Levelgate drops the oldest")
         queue.waiting.append((message, now))
         queue.wake.set()
         queue.idle.clear()
@@ -163,7 +163,7 @@ class Delivery:
                     await self._deliver(queue, *queue.waiting.popleft())
                 except Exception as error:
                     _log.exception("a notification to %s failed", queue.receiver.name)
-                    self._count_lost(queue, f"not delivered, by a fault of Levelgate ({type(error).__name__})")
+                    self._count_lost(queue, f"not delivered because of a fault of Levelgate ({type(error).__name__})")
                 queue.is_busy = False
             queue.idle.set()
             queue.wake.clear()
@@ -180,7 +180,7 @@ class Delivery:
                 break
             if attempt >= ATTEMPTS_BEFORE_NOTICE:
                 self._report(
-                    queue, f"{answer.text}; pending messages are sent again until they are {_MAX_AGE_TEXT} old"
+                    queue, f"{answer.text}; Levelgate sends pending messages again until they are {_MAX_AGE_TEXT} old"
                 )
                 if await self._accepts_next(queue):
                     break

@@ -60,7 +60,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        return self.first.message if self.is_same else f"{self.first.message} (message of the first)"
+        return self.first.message if self.is_same else f"{self.first.message} (message of the first object)"
 
 
 def group_transitions(transitions: Iterable[Transition]) -> list[Message]:

@@ -35,7 +35,7 @@ DEFAULT_EVENTS: Final = frozenset(
     | {Reason.HALTED, Reason.BRAKE_ENGAGED, Reason.HISTORY_REWRITTEN, Reason.UNSIGNED, Reason.APPROVAL_REQUIRED}
     | {Reason.DEADLOCKED, Reason.DELETION_BLOCKED, Reason.LEFT_BEHIND}
 )
-"""Reasons for a receiver whose configuration names no reasons. Of these reasons, only a source reports `Settled`."""
+"""Reasons for a receiver whose configuration names no reasons. Of instances, the receiver gets no `Settled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class OutgoingRequest:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Webhook with a JSON body, signed as GitHub signs: `X-Levelgate-Signature-256: sha256=HMAC` of the body."""
+    """Webhook with a JSON body and a signature in GitHub's form: `X-Levelgate-Signature-256: sha256=HMAC`."""
 
     url: str
     secret_file: Path
@@ -64,7 +64,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """Incoming webhook of Slack. The URL is a secret, so a file holds it."""
+    """Incoming webhook of Slack. The URL is a secret, so a file contains it."""
 
     url_file: Path
 
@@ -123,8 +123,8 @@ class Receiver:
     def wants(self, transition: Transition) -> bool:
         """Return whether this receiver wants the transition.
 
-        For any reasons, a commit status accepts every transition of its source and all warnings of instances. With the
-        default reasons, a receiver gets no message about a settled instance.
+        A commit status ignores the reasons, and accepts every transition of its source and all warnings of instances.
+        With the default reasons, any other receiver gets no message about a settled instance.
         """
         if self.sources and transition.source not in self.sources:
             return False

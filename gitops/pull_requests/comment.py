@@ -49,7 +49,10 @@ class ReviewedCommits:
 
 def format_plan_comment(report: Report, commits: ReviewedCommits, target: str, *, limit: int, version: str) -> str:
     """Return the comment with a plan, of at most `limit` bytes of UTF-8. Args: `target` is the target branch."""
-    update_note = f"Replaced on every push; marked **stale** when {report_markdown.format_code(target)} moves."
+    update_note = (
+        f"Each push replaces this plan. When {report_markdown.format_code(target)} moves, "
+        "Levelgate marks the plan as **stale**."
+    )
     text = report_markdown.format_comment(
         report, limit=limit - _RESERVED_BYTES, version=version, update_note=update_note
     )
@@ -137,7 +140,7 @@ def _stale_note(commits: ReviewedCommits, target: str) -> str:
     base, tip = report_markdown.format_code(commits.base[:7]), report_markdown.format_code(commits.tip[:7])
     return (
         f"> **Stale**: {report_markdown.format_code(target)} has moved to {tip} since {base}. "
-        "Merge it in, or rebase, to see what would happen now."
+        f"To see the current effect, merge {report_markdown.format_code(target)} or rebase."
     )
 
 

@@ -84,12 +84,12 @@ class RevertProposal:
                 "",
                 *(f"- {format_code(name)}: {format_code(message)}" for name, message in self.failing),
                 *([""] if self.failing else []),
-                f"This reverts the commits after {format_code(self.completed.commit)} "
+                f"This pull request reverts the commits after {format_code(self.completed.commit)} "
                 f"({self.completed}, which completed) up to {format_code(self.target.commit)} "
                 f"and changes {format_code(self.file)}. "
                 f"After the merge, instances that have moved return to {self.completed} in order. "
-                "Other instances are not changed. "
-                "To correct the failure by another commit, close this pull request. Levelgate does not reopen it.",
+                "Other instances stay as they are. "
+                "To correct the failure by another commit, close this pull request. Levelgate proposes no other.",
             ]
         )
 
@@ -100,7 +100,7 @@ def _wave_row(wave: WaveProgress) -> str:
 
 
 def pending_reverts(result: ReconcileResult) -> Iterator[tuple[str, Halt]]:
-    """Yield each halted rollout with a halt that requires a proposed revert and has no recorded pull request."""
+    """Yield the rollout and the halt of each halt that needs a proposed revert and has no recorded pull request."""
     for name, state in sorted(result.propagation.states.items()):
         for halt in state.halts:
             if halt.revert is not None and not halt.revert.url:

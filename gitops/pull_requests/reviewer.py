@@ -72,7 +72,7 @@ class Reviewer:
     _done: dict[int, tuple[ReviewedCommits, ReviewVerdict]] = field(default_factory=dict)
 
     async def review_one(self, number: int) -> bool:
-        """Review a pull request. If the verdict is success or it is not open, return True. Raises: ForgeError."""
+        """Review a pull request, and return whether it is closed or its verdict is success. Raises: ForgeError."""
         pull = await self.forge.get_pull(number)
         if pull.state is not PullState.OPEN:
             await self._close(pull)

@@ -80,7 +80,7 @@ def test_one_that_waits_behind_another_is_told_the_whole_chain(held_up: LinkPlat
         "     when cart settles the limit rises from 4 to 8 and shop may start",
         *numbered(2, CART, WINDOW),
         "",
-        "Open, checked too: window business-hours (last start today 16:30 CET).",
+        "Open conditions: window business-hours (last start today 16:30 CET).",
         *WAYS[:2],
         "  let the others pass cart   levelgate hold link/cart -n default --reason ...",
         "  bypass the window of cart  levelgate break-glass link/cart -n default --for 1h --reason ...",
@@ -132,7 +132,7 @@ def test_external_facts_that_are_open_are_told_as_well(shops: LinkPlatform, type
     shops.gates = ['${external("error-budget")}']
     friday(shops)
     assert answer(typed, shops, "link/shop")[-7:-4] == [
-        "Open, checked too: window business-hours (last start today 16:30 CET),",
+        "Open conditions: window business-hours (last start today 16:30 CET),",
         'external("error-budget") = true (since 14:02 CET).',
         "",
     ]
@@ -155,7 +155,7 @@ def test_one_that_stopped_half_way(held_up: LinkPlatform, typed: Typed, ref: str
         "",
         *numbered(1, CART, WINDOW),
         "",
-        "Open, checked too: window business-hours (last start today 16:30 CET).",
+        "Open conditions: window business-hours (last start today 16:30 CET).",
         *WAYS,
     ]
 
@@ -241,7 +241,7 @@ def test_a_window_says_what_it_holds_up(held_up: LinkPlatform, typed: Typed) -> 
         "  change window dba-hours  in Git: dba-hours.json:1",
     ]
     assert answer(typed, held_up, "window/business-hours") == [
-        "window/business-hours lets pass: last start today 16:30 CET.",
+        "window/business-hours allows changes: last start today 16:30 CET.",
         "Nothing waits for window/business-hours.",
     ]
 
@@ -324,7 +324,7 @@ def test_one_that_is_on_its_way_says_when_it_counts_as_failed(shops: LinkPlatfor
         "     dependents: after",
         "     counts as failed after 10:10 CET",
         "",
-        "Open, checked too: window business-hours (last start today 16:30 CET).",
+        "Open conditions: window business-hours (last start today 16:30 CET).",
     ]
 
 
@@ -386,7 +386,7 @@ def test_a_closed_gate_says_where_it_stands(shops: LinkPlatform, typed: Typed) -
         "     ${each.metadata.name != 'api'}        link.json:1",
         '       each.metadata.name = "api"',
         "",
-        "Open, checked too: window business-hours (last start today 16:30 CET).",
+        "Open conditions: window business-hours (last start today 16:30 CET).",
         "",
         "Who can act",
         "  change the condition  in Git: link.json:1",

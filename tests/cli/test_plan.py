@@ -245,7 +245,7 @@ def test_rewritten_history_is_warned_of(typed: Typed, repository: WorkTree) -> N
         state = SourceState(head, ref="main", url=str(repository.path))
         fleet.call(fleet.reconciler.reconcile([state]))
         planned = typed(fleet, "plan", str(repository.path), "--source", "platform", "--revision", "topic")
-        assert "Warning: history was rewritten" in planned
+        assert "Warning: history is rewritten" in planned
         planned = typed(fleet, "plan", str(repository.path), "--source", "platform", "--revision", "main")
         assert "history" not in planned
 

@@ -26,8 +26,8 @@ def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert invoke(["review", place, "--token-file", str(token), "--pr", "3"]) == EXIT_USAGE
     assert "--pr requires --once" in capsys.readouterr().err
     for more, said in (
-        (["--listen", ":0"], "unsigned webhooks are rejected"),
-        (["--hook-secret-file", str(token)], "unsigned webhooks are rejected"),
+        (["--listen", ":0"], "Levelgate rejects unsigned webhooks"),
+        (["--hook-secret-file", str(token)], "Levelgate rejects unsigned webhooks"),
         (["--listen", ":0", "--hook-secret-file", str(token), "--once"], "cannot be combined with --once"),
         (["--listen", "nowhere", "--hook-secret-file", str(token)], "is not an address"),
     ):

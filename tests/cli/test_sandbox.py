@@ -354,7 +354,7 @@ def test_a_run_starts_clusters_beside_its_sandbox(tmp_path: Path) -> None:
             said.append(line)
             if "ConfigMap/default/config created" in line:
                 break
-        assert "Its contexts, each a cluster: hub, c0, c1.\n" in said
+        assert "The kubeconfig has a context for each cluster: hub, c0, c1.\n" in said
         assert told(tmp_path, "--cut", "c0")
         assert told(tmp_path, "--heal", "c0")
         other = process.run((*run, "--once", "--clusters", "3"), own)

@@ -111,7 +111,7 @@ def test_other_rules_are_tried_on_each_cluster(simulated: Simulated, tmp_path: P
 
 
 def test_one_cluster_is_simulated_alone_and_drawn(simulated: Simulated) -> None:
-    assert "choose one with --cluster NAME" in simulated("-o", "svg", code=EXIT_USAGE)
+    assert "choose a cluster with --cluster NAME" in simulated("-o", "svg", code=EXIT_USAGE)
     assert simulated("-o", "svg", "--cluster", "u1").startswith("<svg")
     assert timelines(simulated("-o", "json", "--cluster", "u2")) == {("u2",): "2026-11-20T11:02:00Z"}
     assert "declares no cluster 'u9'" in simulated("--cluster", "u9", code=1)

@@ -27,9 +27,9 @@ async def test_it_is_so_where_the_server_says_the_expected_text(text: str, answe
 @pytest.mark.parametrize(
     ("server", "why"),
     [
-        (ExternalServer(status=500), "it answered with status 500, not 200"),
-        (ExternalServer(status=204, text=""), "it answered with status 204, not 200"),
-        (ExternalServer(status=302, headers={"Location": "/ok"}), "it answered with status 302, not 200"),
+        (ExternalServer(status=500), "the server answered with status 500, not 200"),
+        (ExternalServer(status=204, text=""), "the server answered with status 204, not 200"),
+        (ExternalServer(status=302, headers={"Location": "/ok"}), "the server answered with status 302, not 200"),
         (ExternalServer(text="x" * 70_000), "the answer is larger than 64 KiB"),
     ],
 )
@@ -63,7 +63,7 @@ async def test_an_answer_counts_until_it_is_too_old() -> None:
         assert not await externals.request_fact(budget)
         assert externals.facts(clock.now()) == {"budget": ExternalFact(True)}
         clock.moment += timedelta(seconds=1)
-        why = "the last answer is 1m1s old, more than 1m; since then: it answered with status 503, not 200"
+        why = "the last answer is 1m1s old, more than 1m; since then: the server answered with status 503, not 200"
         assert externals.facts(clock.now()) == {"budget": ExternalFact(None, why)}
         server.status, server.text = 200, "false"
         assert await externals.request_fact(budget)

@@ -49,7 +49,7 @@ def test_a_name_that_cannot_be_one_is_told_with_what_to_write(name: str) -> None
 
 def test_two_sources_of_one_name_are_told() -> None:
     one, other = (source_config.parse_source(f"https://{host}.example.com/platform.git") for host in "ab")
-    told = "two sources are called 'platform': this one, and https://a.example.com/platform.git"
+    told = "two sources are called 'platform'; the other is https://a.example.com/platform.git"
     with pytest.raises(SourceError, match=told):
         source_config.create_mirrors([one, other], lambda: False)
     derived = [source_config.parse_source(f"/srv/{place}") for place in ("a/My_Repo", "b/my.repo")]

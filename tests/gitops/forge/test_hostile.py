@@ -175,8 +175,8 @@ def test_what_is_remembered_is_bounded(token: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "the token cannot be read: its first line is empty; write the secret there"),
-        ("\n", "the token cannot be read: its first line is empty; write the secret there"),
+        ("", "the token cannot be read: the first line is empty; write the secret into the first line"),
+        ("\n", "the token cannot be read: the first line is empty; write the secret into the first line"),
         ("t\u00f6ken", "its first line is not a token"),
         ("a\x00b", "its first line is not a token"),
     ],

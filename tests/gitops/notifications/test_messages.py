@@ -31,7 +31,7 @@ def test_alike_is_one_message_that_counts_and_names_the_first() -> None:
     (one,) = group_transitions([failed("a")])
     assert one.object == "Link.g.test/prod/a"
     (one,) = group_transitions([failed("a"), failed("b", message="no such field"), failed("c")])
-    assert one.text == "quota is used up (message of the first)"
+    assert one.text == "quota is used up (message of the first object)"
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,9 @@ async def test_what_is_refused_is_not_sent_again_and_no_secret_is_told(
     async with Receiving([(status, headers)]).serving() as server:
         receiver = Receiver("hub", GitHubStatusChannel("acme/platform", secret(tmp_path), server.url))
         notices, _ = await told(receiver, SETTLED, SETTLED, count=2, server=server)
-    assert notices == [f"hub: not delivered: it answered with status {status}"]  # once, however many were refused
+    assert notices == [
+        f"hub: not delivered: the receiver answered with status {status}"
+    ]  # once, however many were refused
     assert len(server.got) == 2
 
 
@@ -235,7 +237,7 @@ async def test_what_a_receiver_misses_for_half_an_hour_it_hears_in_order_and_onc
         delivery.enqueue([said("three")])
     assert answering.got == ["one", "two", "three"]
     assert answering.notices == [
-        "team: it answered with status 500; pending messages are sent again until they are 1h old",
+        "team: the receiver answered with status 500; Levelgate sends pending messages again until they are 1h old",
         "team: the receiver accepts messages again",
     ]
 
@@ -250,7 +252,7 @@ async def test_what_nobody_took_for_an_hour_is_lost_and_counted() -> None:
         delivery.enqueue([said("three")])
     assert answering.got == ["three"]
     assert answering.notices == [
-        f"team: {DOWN.error}; pending messages are sent again until they are 1h old",
+        f"team: {DOWN.error}; Levelgate sends pending messages again until they are 1h old",
         f"team: not delivered: {DOWN.error}",
         "team: the receiver accepts messages again; 2 messages lost",
     ]
@@ -278,7 +280,7 @@ async def test_a_fault_of_our_own_costs_one_message_and_is_told(caplog: pytest.L
         delivery.enqueue([said("poison"), said("two")])
     assert answering.got == ["two"]
     assert answering.notices == [
-        "team: not delivered, by a fault of Levelgate (KeyError)",
+        "team: not delivered because of a fault of Levelgate (KeyError)",
         "team: the receiver accepts messages again; 1 message lost",
     ]
     assert "Traceback" in caplog.text  # for who mends it
@@ -318,7 +320,7 @@ async def test_nothing_waits_for_a_receiver_and_its_queue_is_bounded() -> None:
     delivery.configure([Receiver("team", Webhook("http://127.0.0.1:1/x", Path(__file__)))])
     delivery.enqueue([SETTLED] * (MAX_QUEUE_LENGTH + 50))
     assert len(delivery._queues["team"].waiting) == MAX_QUEUE_LENGTH
-    assert notices == [f"team: more than {MAX_QUEUE_LENGTH} messages wait; the oldest are dropped"]
+    assert notices == [f"team: more than {MAX_QUEUE_LENGTH} messages wait; Levelgate drops the oldest"]
     closed.set()
     await delivery.finish(20)
     assert notices[1:] == ["team: the receiver accepts messages again; 50 messages lost"]

@@ -85,7 +85,8 @@ def test_a_target_that_has_gone_on_makes_the_plan_stale(review: Review) -> None:
     """The plan is of what the pull request itself changes, whatever happened to its target meanwhile."""
     review.pull(config("b"))
     review.run(everything)
-    assert "; marked **stale** when `main` moves.</sub>" in review.forge.bodies(1)[0].splitlines()[-1]
+    last_line = review.forge.bodies(1)[0].splitlines()[-1]
+    assert "When `main` moves, Levelgate marks the plan as **stale**.</sub>" in last_line
     tip = ""
 
     async def gone_on(_: Reviewer) -> None:
