@@ -55,11 +55,11 @@ class RevisionNotFound(SourceError):
 
 
 class DamagedCache(SourceError):
-    """Damaged local copy that Levelgate cannot replace yet. Levelgate uses no data from the damaged copy."""
+    """Error of a damaged local copy that Levelgate cannot replace yet. Levelgate uses no data from that copy."""
 
 
 class CacheUnavailable(SourceError):
-    """Cache directory that Levelgate cannot write, or whose lock another process holds.
+    """Error of a cache directory that Levelgate cannot write, or whose lock another process holds.
 
     Data that Levelgate read earlier stays valid.
     """

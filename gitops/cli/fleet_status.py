@@ -43,7 +43,7 @@ def fleet_lines(overview: FleetOverview, times: TimeFormat, *, wide: bool) -> It
 
 
 def settled_locally(message: str, overview: FleetOverview) -> str:
-    """Return `message`, which is about the hub's own cluster, with the names of clusters that are not settled."""
+    """Return `message` with a note that it is about the hub's own cluster, and with the names of unsettled clusters."""
     if not message or not overview.unsettled:
         return message
     names = overview.unsettled

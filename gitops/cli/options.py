@@ -130,7 +130,7 @@ def read_cluster_name(file: Path | None) -> str:
 
 
 def flags_on_command_line(**flags: str) -> list[str]:
-    """Return the flags on the command line, among `flags`, which maps parameter names to flags."""
+    """Return the flags of `flags` that are on the command line. Args: `flags` maps parameter names to flags."""
     context = click.get_current_context()
     return [flag for name, flag in flags.items() if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
 

@@ -97,7 +97,7 @@ class Delivery:
     notice: Callable[[str, str], None]
     """Function that logs a problem, as (area, text). The text contains neither a secret nor a URL."""
     post: Post | None = None
-    """Function that sends a request, or None for real HTTP."""
+    """Function that sends a request. If None, the function `post` of this module sends requests."""
     _queues: dict[str, _ReceiverQueue] = field(default_factory=dict)
 
     def configure(self, receivers: Iterable[Receiver]) -> None:
