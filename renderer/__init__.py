@@ -1,4 +1,4 @@
 """Rendering of the files of one commit to manifests, ordered by level.
 
-Rendering is pure, so equal files yield equal bytes.
+Rendering is pure. Equal files yield equal bytes.
 """

@@ -1,8 +1,8 @@
 """Published data of the built-in kinds of Kubernetes: discovery, OpenAPI v3 schemas, and Go structures.
 
 The schemas contain no descriptions. `make schemas` generates the files from a real API server and the sources of
-Kubernetes. The files describe the version of Kubernetes that `kinds.json.gz` names. The module reads each file once,
-when the file is first needed, and is otherwise pure.
+Kubernetes. The files describe the version of Kubernetes that `kinds.json.gz` names. The module reads each file once, at
+the first use of the file, and is otherwise pure.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class BuiltinSchemas:
     empty.
     """
     definitions: Mapping[str, Schema]
-    """Each schema, by the last part of the `$ref` that names the schema."""
+    """The schemas, by the last part of the `$ref` that names the schema."""
     kinds: Mapping[str, str]
-    """For each kind, by its `kind_key`, the name in `definitions` of the kind's schema."""
+    """The name in `definitions` of the schema of each kind, by the `kind_key` of the kind."""
 
     def schema(self, group: str, version: str, kind: str) -> Schema | None:
         """Return the schema of a kind with references unresolved, or None if the kind is not built in."""
@@ -45,18 +45,22 @@ class BuiltinSchemas:
 
 
 def kind_key(group: str, version: str, kind: str) -> str:
-    """Return the key of a kind in `BuiltinSchemas.kinds`. For the core group, `group` is empty."""
+    """Return the key of a kind in `BuiltinSchemas.kinds`.
+
+    Args:
+        group: API group, empty for the core group.
+    """
     return f"{group}/{version}/{kind}"
 
 
 @cache
 def load_builtin_schemas() -> BuiltinSchemas:
-    """Return the data of the built-in kinds. The first call reads the data from a file, in some 15 ms."""
+    """Return the data of the built-in kinds. The first call reads the data from a file, in about 15 ms."""
     return BuiltinSchemas(**_read_json(KINDS_FILE))
 
 
 Structures = Mapping[str, Sequence[Sequence[Any]]]
-"""By name of a schema in `BuiltinSchemas.definitions`, the fields of the schema's Go structure, in order.
+"""The fields of the Go structure of each schema, in order, by the schema's name in `BuiltinSchemas.definitions`.
 
 A field is a name, a number in protobuf (0 without a number), and a presence. A field with an empty name is inlined in
 JSON and is a separate message in protobuf. The third item of an inlined field is the name of the field's schema instead
@@ -64,10 +68,10 @@ of a presence.
 
 The presence is a word for the condition under which the API server writes the field:
 
-* `omitempty`: written unless the value is empty
-* `pointer`: written if a value was given
-* `always`: written even if no value was given
-* `null`: written as null if no value was given
+* `omitempty`: the API server omits an empty value
+* `pointer`: the API server omits an absent value
+* `always`: the API server always writes the field, even without a value
+* `null`: the API server always writes the field, with null for an absent value
 """
 
 
@@ -75,7 +79,7 @@ The presence is a word for the condition under which the API server writes the f
 def load_structures() -> Structures:
     """Return the Go structures by which the API server stores built-in kinds.
 
-    The first call reads a file, in some 3 ms.
+    The first call reads a file, in about 3 ms.
     """
     content: Structures = _read_json(STRUCTURES_FILE)
     return content

@@ -1,8 +1,8 @@
 """The catalog of one commit, built from the contents of the commit's files.
 
-A kind is broken if Levelgate cannot use any definition of the kind because of mistakes. If several files define a kind,
-the kind is broken. This module type-checks the definitions, because a definition may refer to kinds that other files of
-the commit define. A definition with a type mistake makes its kind broken.
+If mistakes keep Levelgate from using any definition of a kind, the kind is broken. If several files define a kind, the
+kind is broken. This module type-checks the definitions, because a definition may refer to kinds that other files of the
+commit define. A definition with a type mistake makes its kind broken.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from renderer.kinds import CRD
 
 @dataclass(frozen=True, slots=True)
 class CatalogChange:
-    """The difference between the catalogs of two successive commits, if only the content of objects differs.
+    """The difference between the catalogs of two successive commits that differ only in the content of objects.
 
     Every changed file contains the same number of objects in both commits.
     """
@@ -40,7 +40,7 @@ class CatalogChange:
     """
     changed_files: tuple[str, ...]
     object_offsets: Mapping[str, int]
-    """By file, the index of its first object in `Catalog.objects`."""
+    """The index in `Catalog.objects` of the first object of each file, by path."""
 
 
 @dataclass(frozen=True)
@@ -50,38 +50,40 @@ class Catalog:
     source: str = ""
     commit: str = ""
     author: str = ""
-    """Author of the commit. `author` and `message` are empty if the source has no commits."""
+    """Author of the commit. For a source without commits, `author` and `message` are empty."""
     message: str = ""
     definitions: Mapping[GroupKind, Definition] = field(default_factory=dict)
     broken: Mapping[GroupKind, SourceLocation] = field(default_factory=dict)
-    """Kinds whose definition is not used because of mistakes, each with a place to show in messages."""
+    """Kinds whose definition Levelgate does not use because of mistakes, each with a place to show in messages."""
     duplicates: DuplicateDefinitions = field(default_factory=DuplicateDefinitions)
-    """The kinds in `broken` that are defined more than once."""
+    """The kinds in `broken` that the commit defines more than once."""
     objects: tuple[DeclaredObject, ...] = ()
     rules: tuple[DeclaredObject, ...] = ()
-    """Windows and policies, which `gitops` reads and which are never applied."""
+    """Windows and policies. `gitops` reads the rules, and Levelgate never applies them."""
     problems: tuple[Problem, ...] = ()
     contents: Mapping[str, FileContent] = field(default_factory=dict)
-    """Contents of all files, in the order of paths. Files that must not be read are included."""
+    """Contents of all files, in the order of paths, including files that Levelgate must not read."""
     types: KindSchemas = field(default_factory=KindSchemas)
     """Schemas of the kinds that the commit describes."""
     change: CatalogChange | None = field(default=None, compare=False, repr=False)
     """The difference to the previous commit.
 
-    None if there is no previous commit, or if anything except the content of objects differs.
+    If no previous commit exists, or if anything except the content of objects differs, the value is None.
     """
     destinations: tuple[DeclaredObject, ...] = ()
-    """Objects that select the clusters for the content, which `gitops` reads and which are never applied."""
+    """Objects that select the clusters for the content. `gitops` reads the destinations, and Levelgate never applies
+    them.
+    """
     definition_names: Mapping[GroupKind, frozenset[str]] = field(default_factory=dict)
     """The names of the definitions of each kind, including definitions with mistakes."""
     broken_outlines: tuple[DefinitionOutline, ...] = ()
-    """For each definition that is not used because of mistakes, the part that could be read."""
+    """The readable part of each definition that Levelgate does not use because of mistakes."""
 
     def changed_objects(self, earlier: Catalog) -> Iterator[tuple[DeclaredObject, DeclaredObject]] | None:
         """Return a pair for each object of the changed files: the object in `earlier`, and the object in this catalog.
 
-        The pairs are in the order of the files. If `change` does not start from `earlier`, return None, because the
-        catalogs may then differ in more than objects.
+        The pairs are in the order of the files. If `change` does not start from `earlier`, the catalogs may differ in
+        more than objects. Then return None.
         """
         if self.change is None or self.change.base_contents is not earlier.contents:
             return None
@@ -138,7 +140,7 @@ class Catalog:
 
     @property
     def unreadable_files(self) -> frozenset[str]:
-        """Files that may contain objects that could not be read."""
+        """Files that may contain objects that Levelgate could not read."""
         return frozenset(file for file, content in self.contents.items() if content.unreadable)
 
     @property
@@ -147,7 +149,7 @@ class Catalog:
 
 
 def written_versions(catalogs: Sequence[Catalog]) -> dict[GroupKind, str]:
-    """Return the API version of each kind in the files of all `catalogs`. Kinds with several versions are left out."""
+    """Return the API version of each kind in the files of all `catalogs`. Leave out kinds with several versions."""
     kinds = set[GroupKind]().union(*(catalog.versions for catalog in catalogs))
     versions_by_kind = {
         kind: frozenset().union(*(source_catalog.versions.get(kind, ()) for source_catalog in catalogs))
@@ -164,11 +166,12 @@ def load(
     refused_files: Mapping[str, str] | None = None,
     previous: Catalog | None = None,
 ) -> Catalog:
-    """Read all documents of a commit.
+    """Return the catalog of a commit. Reuse the contents of files whose bytes equal those in `previous`.
 
-    `files` contains the bytes of each file, by path relative to the source's path. `refused_files` contains, for each
-    file in Git that must not be read, the reason (the file is a link or too large). Contents of files with unchanged
-    bytes are reused from `previous`.
+    Args:
+        files: The bytes of each file, by path relative to the source's path.
+        refused_files: For each file in Git that Levelgate must not read, the reason, such as a link or an excessive
+            size.
     """
     if previous and previous.source == source and not refused_files and files.keys() == previous.contents.keys():
         old_contents = previous.contents
@@ -232,8 +235,8 @@ def with_changed_files(previous: Catalog, changed_files: Mapping[str, bytes], co
     """Return the catalog of the next commit, in which only the bytes of `changed_files` differ.
 
     The caller guarantees that no file is new or removed. If a changed file contains anything that can affect another
-    file, return None, because the whole commit must be loaded. The cost grows with the changed files alone, except for
-    copying the references to unchanged objects.
+    file, return None, because the caller must load the whole commit. The cost grows with the changed files alone,
+    except for copying the references to unchanged objects.
     """
     previous_contents = previous.contents
     contents = {file: file_content.parse_file(file, data) for file, data in changed_files.items()}
@@ -297,7 +300,7 @@ def _crds(
 ) -> Iterator[Manifest]:
     """Yield the CRDs of a commit except those named in `refused`.
 
-    A CRD is declared in a file, is a resource of a definition, or is generated from a definition.
+    A file declares the CRD, a definition has the CRD as a resource, or Levelgate generates the CRD from a definition.
     """
     for declared in (declared for content in contents for declared in content.objects):
         if declared.group_kind == CRD and declared.manifest["metadata"]["name"] not in refused:

@@ -1,6 +1,7 @@
 """Kinds that a commit defines more than once.
 
-Levelgate cannot know which definition of such a kind is meant. Therefore Levelgate uses no definition of the kind.
+If a commit defines a kind more than once, Levelgate cannot know which definition the author means. Therefore Levelgate
+uses no definition of the kind.
 
 Definitions with the same name would be one object in the cluster. Definitions whose kinds have the same group and
 plural would yield one CRD. A file that contains the CRD of a kind also defines the kind.
@@ -26,11 +27,12 @@ class DuplicateDefinitions:
     """The kinds and CRDs that one commit defines more than once."""
 
     places: Mapping[GroupKind, tuple[SourceLocation, ...]] = field(default_factory=dict)
-    """By kind, every place that defines the kind."""
+    """The places that define each kind, by kind."""
     crds: frozenset[str] = frozenset()
-    """Names of the CRDs that are declared more than once. Their schemas are ignored."""
+    """Names of the CRDs that files declare more than once. Levelgate ignores the schemas of these CRDs."""
     problems: tuple[Problem, ...] = ()
-    """One problem at each place, naming all places."""
+    """A problem for each place of a kind or CRD that the commit defines more than once. Each problem names all places.
+    """
 
     def describe(self, kind: GroupKind) -> str:
         """Return the clause "is declared at ..." with the places of `kind`, or an empty text without places."""
@@ -50,7 +52,7 @@ class _Declaration(NamedTuple):
 def find_duplicate_definitions(contents: Iterable[FileContent]) -> DuplicateDefinitions:
     """Return the definitions with the same name or CRD, and the CRDs whose kind a definition defines as well.
 
-    Definitions with mistakes count as well.
+    Definitions with mistakes count like other definitions.
     """
     by_crd, by_name = _groups(contents)
     places: dict[GroupKind, list[SourceLocation]] = {}
@@ -83,7 +85,7 @@ _Groups = Mapping[str, list[_Declaration]]
 
 
 def _groups(contents: Iterable[FileContent]) -> tuple[_Groups, _Groups]:
-    """Return all declarations by the name of their CRD, and definitions by name if several kinds share the name."""
+    """Return all declarations by the name of their CRD. Add the definitions of each name that several kinds share."""
     by_crd: dict[str, list[_Declaration]] = {}
     by_name: dict[str, list[_Declaration]] = {}
     for content in contents:

@@ -1,9 +1,9 @@
 """The content of one file: definitions, declared objects, and mistakes.
 
 The content depends only on the file's name and bytes. A mistake affects only the part of the file that contains the
-mistake. A file that cannot be read defines nothing. A rejected object stays in the content with the reason for the
-rejection, so that the object does not count as removed from Git. If a definition does not compile, the content lists
-the definition's kind as broken, which means that no definition of the kind is used.
+mistake. If Levelgate cannot read a file, the file defines nothing. A rejected object stays in the content with the
+reason for the rejection, so that the object does not count as removed from Git. If a definition does not compile, the
+content lists the kind of the definition as broken. Levelgate uses no definition of a broken kind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DeclaredObject:
     document: Document | None
     """The document that declares the object, or None if only the first line is known."""
     refused_reason: str = ""
-    """The reason why the object must not be applied. Empty if the object may be applied."""
+    """The reason why Levelgate must not apply the object, or an empty text."""
 
     @cached_property
     def group_kind(self) -> GroupKind:
@@ -58,7 +58,7 @@ class DefinitionOutline:
     group_kind: GroupKind
     name: str
     node_kinds: frozenset[GroupKind] | None
-    """The kinds of the resources, or None if the kind of any resource cannot be read."""
+    """The kinds of the resources, or None if Levelgate cannot read the kind of any resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +72,16 @@ class FileContent:
     rules: tuple[DeclaredObject, ...] = ()
     problems: tuple[Problem, ...] = ()
     unreadable: bool = False
-    """True if the file may contain objects that could not be read."""
+    """True if the file may contain objects that Levelgate could not read."""
     destinations: tuple[DeclaredObject, ...] = ()
     outlines: tuple[DefinitionOutline, ...] = ()
-    """Outlines of the `broken` definitions."""
+    """Outlines of the definitions whose kinds are in `broken`."""
 
 
 def parse_file(file: str, data: bytes) -> FileContent:
     """Return the content of a file with its mistakes.
 
-    The content of a calendar is only the calendar's bytes, because windows parse the bytes later.
+    For a calendar, the content is only the bytes, because windows parse the bytes later.
     """
     if file.endswith(CALENDAR_SUFFIX):
         return FileContent(data)
@@ -162,7 +162,7 @@ class _FileContentBuilder:
 
 
 def _find_shape_mistake(document: Document) -> tuple[str, str] | None:
-    """Return the reason why a document is not a Kubernetes object, as (path, message), or None for an object."""
+    """Return the reason why a document is not a Kubernetes object, as (path, message), or None without a reason."""
     value: dict[str, Any] = document.value
     for name, example in (("apiVersion", "apps/v1"), ("kind", "Deployment")):
         if not isinstance(value.get(name), str) or not value[name]:
@@ -206,7 +206,7 @@ def _resource_kind(resource: Any) -> GroupKind | None:
 
 
 def find_object_mistakes(manifest: Manifest) -> list[tuple[str, str]]:
-    """Return the reasons why an object may not be applied, as (path, message)."""
+    """Return the reasons why Levelgate may not apply an object, as (path, message)."""
     mistakes = [(mistake.path, mistake.message) for mistake in manifest_rules.find_mistakes(manifest)]
     return mistakes or well_known.find_refused_keys(manifest) or _find_protection_mistakes(manifest)
 

@@ -1,14 +1,14 @@
 """Objects that a commit may not contain.
 
-Levelgate's own objects, objects of the cluster itself, and webhooks that could block writes are forbidden.
+A commit may not contain Levelgate's own objects, objects of the cluster itself, or webhooks that could block writes.
 
-If a commit could write Levelgate's records, the commit could forge which content was applied, which person applied the
-content, and which objects may be deleted. No setting permits records in a commit.
+If a commit could write Levelgate's records, the commit could forge which content Levelgate applied, which person
+applied the content, and which objects Levelgate may delete. No setting permits records in a commit.
 
 A webhook may fail or refuse requests. If the API server called a failing webhook for objects of Levelgate or of the
 control plane, the webhook would also block its own repair. Only webhook configurations are exempt, because the API
-server calls no webhook for these objects. Levelgate does not evaluate `matchConditions`, because the result may depend
-on the request.
+server calls no webhook for webhook configurations. Levelgate does not evaluate `matchConditions`, because the result
+may depend on the request.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _covers(rule: Mapping[str, Any], required: _RequiredResource) -> bool:
 def _selects(selector: Any, labels: Mapping[str, str]) -> bool:
     """Return whether `selector` selects an object with `labels`.
 
-    A requirement on one of Levelgate's own keys counts as met, because only Levelgate knows the values of labels with
-    these keys.
+    A requirement on a label key of Levelgate counts as met, because only Levelgate knows the values of labels with
+    Levelgate's keys.
     """
     if not isinstance(selector, Mapping):
         return True
@@ -132,7 +132,8 @@ _RBAC = "rbac.authorization.k8s.io"
 def find_protection_mistake(manifest: Manifest, namespace: str, name: str) -> tuple[str, str] | None:
     """Return the reason why Git may not contain an object, as (path, message), or None without a reason.
 
-    For a cluster-scoped object, `namespace` is empty.
+    Args:
+        namespace: Namespace of the object, empty for a cluster-scoped object.
     """
     kind = group_kind(manifest)
     path, target_namespace = ("metadata.name", name) if kind == NAMESPACE else ("metadata.namespace", namespace)

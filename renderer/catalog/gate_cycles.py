@@ -21,7 +21,7 @@ _Vertex = tuple[GroupKind, str]
 
 
 def find_gate_cycles(definitions: Mapping[GroupKind, Definition]) -> dict[GroupKind, list[Problem]]:
-    """Return a problem for each gate that never opens, by kind of its definition.
+    """Return a problem for each gate that never opens, by kind of the definition that contains the gate.
 
     Each problem shows a shortest cycle.
     """

@@ -3,11 +3,11 @@
 A projection shares definitions and unchanged objects with the original catalog by identity. Every problem and object
 keeps its place in Git. A projection keeps the rules (windows and policies) and drops the destinations.
 
-A namespace is mapped in three places: in `metadata.namespace` of an object, in the name of a Namespace, and in the
-annotation `config.kubernetes.io/depends-on`. A namespaced object without a namespace counts as an object in `default`.
-References in a spec, such as the subjects of a RoleBinding or the host name of a Service, are not mapped. Namespaces
-that the resources of a definition name are not mapped either. A resource that names no namespace is in the namespace of
-its instance.
+A projection maps a namespace in three places: in `metadata.namespace` of an object, in the name of a Namespace, and in
+the annotation `config.kubernetes.io/depends-on`. A namespaced object without a namespace counts as an object in
+`default`. A projection does not map references in a spec, such as the subjects of a RoleBinding or the host name of a
+Service. A projection does not map the namespaces that the resources of a definition name either. If a resource names no
+namespace, the resource is in the namespace of its instance.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class ProjectedContent:
     """The objects and definitions that a projection selects, with patches and rejections."""
 
     objects: Collection[ObjectKey]
-    """Keys of the selected objects, before namespaces are mapped."""
+    """Keys of the selected objects, with the namespaces before the mapping."""
     definitions: Collection[GroupKind]
     patches: Mapping[ObjectKey, tuple[ManifestPatch, ...]]
-    """Patches of each object, in the order in which they apply."""
+    """Patches of each object, in the order of application."""
     refused: Mapping[ObjectKey, str]
-    """Objects that may not be applied and keep their live state, each with the reason."""
+    """Objects that Levelgate may not apply, each with the reason. Levelgate keeps the live state of the objects."""
     keeps_left_out: bool = False
     """True if the selection is uncertain.
 
-    Then Levelgate keeps the live objects that the selection leaves out, in the same way as the live objects of an
-    unreadable file.
+    For an uncertain selection, Levelgate keeps the live objects that the selection leaves out, in the same way as the
+    live objects of an unreadable file.
     """
 
 
@@ -89,7 +89,8 @@ def scopes_in(catalog: Catalog) -> dict[GroupKind, bool]:
 def object_keys(catalog: Catalog, scopes: Mapping[GroupKind, bool]) -> list[ObjectKey]:
     """Return the key of each object of `catalog`, in order.
 
-    `scopes` contains, for each kind, whether the kind is namespaced.
+    Args:
+        scopes: For each kind, whether the kind is namespaced.
     """
     namespaced = {kind: is_namespaced(kind, scopes) for kind in catalog.kinds}
     return [declared_key(declared, namespaced=namespaced[declared.group_kind]) for declared in catalog.objects]
@@ -98,7 +99,8 @@ def object_keys(catalog: Catalog, scopes: Mapping[GroupKind, bool]) -> list[Obje
 def close_definitions(catalog: Catalog, kinds: Iterable[GroupKind]) -> frozenset[GroupKind]:
     """Return each kind of `kinds` that `catalog` defines, and the defined kinds among the resources of its definition.
 
-    The kinds among resources are followed transitively. A broken definition contributes the kinds of its outline.
+    The function follows the kinds among resources transitively. A broken definition contributes the kinds of its
+    outline.
     """
     known = catalog.definitions.keys() | catalog.broken.keys()
     found: set[GroupKind] = set()
@@ -141,12 +143,16 @@ def project(
     scopes: Mapping[GroupKind, bool],
     previous: Catalog | None = None,
 ) -> Catalog:
-    """Return `catalog` reduced to `content`, with `namespaces` (from old to new) mapped.
+    """Return `catalog` reduced to `content`, with its namespaces mapped.
 
-    `scopes` must be the scopes by which the keys of `content` were made. The result contains the problems of the
-    selected content and of files that cannot be read. If patches or mappings lead to objects with one key, or to an
-    object that may not be applied, the result contains a problem. Objects with the same changes are reused from
-    `previous`, a projection of an earlier commit.
+    The result contains the problems of the selected content and of unreadable files. If patches or mappings lead to
+    objects with one key, or to a forbidden object, the result contains a problem. The result reuses objects with the
+    same changes from `previous`.
+
+    Args:
+        namespaces: The mapping from old to new namespaces.
+        scopes: The scopes from which the caller made the keys of `content`.
+        previous: The projection of an earlier commit.
     """
     known = (
         {id(projected.base): projected for projected in previous.objects if isinstance(projected, _ProjectedObject)}
@@ -188,8 +194,8 @@ def project(
 def digest(catalog: Catalog) -> str:
     """Return a digest of a catalog's effect on a cluster.
 
-    The digest ignores the commit, its author and message, and line numbers. File names count, because an object in a
-    file that cannot be read is recognised by its file name.
+    The digest ignores the commit, its author and message, and line numbers. File names count, because Levelgate
+    recognises an object in an unreadable file by its file name.
     """
     calendars = catalog.calendars if catalog.rules else {}
     unreadable = sorted(catalog.unreadable_files)
@@ -220,7 +226,7 @@ def _change(
 ) -> DeclaredObject:
     """Return `declared` with `changes` made.
 
-    If `known` was made from `declared` with the same changes, return `known`. If nothing changes, return `declared`.
+    If `known` is the result of the same changes to `declared`, return `known`. If nothing changes, return `declared`.
     """
     if known is not None and known.base is declared and known.changes == changes:
         return known
@@ -253,7 +259,8 @@ def _with_namespaces(manifest: Manifest, key: ObjectKey, changes: _Changes) -> M
 def _new_problems(objects: Iterable[DeclaredObject]) -> Iterator[Problem]:
     """Yield a problem for each object that a patch or a mapped namespace makes invalid.
 
-    Problems of objects that are invalid in Git, or that the caller of the projection rejected, are reported elsewhere.
+    The function skips objects that are invalid in Git or that the caller of the projection rejected, because other
+    problems report these objects.
     """
     for declared in objects:
         if isinstance(declared, _ProjectedObject) and not declared.base.refused_reason:
@@ -269,7 +276,7 @@ def _collisions(
 ) -> Iterator[Problem]:
     """Yield a problem for each group of objects whose different keys become one key.
 
-    No object of a colliding group is written. Duplicates in Git are treated in the same way.
+    Levelgate writes no object of a colliding group, as for duplicates in Git.
     """
     places: dict[ObjectKey, dict[ObjectKey, SourceLocation]] = {}
     for (key, declared), changed in zip(kept, objects, strict=True):
@@ -287,7 +294,7 @@ def _collisions(
 def _problems_of(catalog: Catalog, content: ProjectedContent, kept: Collection[int]) -> Iterator[Problem]:
     """Yield the problems of `catalog` that belong to the projection.
 
-    Problems in the definitions, objects and destinations that the projection leaves out are dropped.
+    The function drops problems in the definitions, objects and destinations that the projection leaves out.
     """
     for problem in catalog.problems:
         found = _document_of(catalog.contents.get(problem.file, FileContent()), problem.line)
@@ -317,10 +324,7 @@ def _document_of(content: FileContent, line: int) -> DeclaredObject | GroupKind 
 def _protecting_left_out(
     catalog: Catalog, content: ProjectedContent, keys: Iterable[ObjectKey]
 ) -> Mapping[str, FileContent]:
-    """Return the file contents.
-
-    If the projection leaves out an object or definition of a file, the file is marked as unreadable.
-    """
+    """Return the file contents, in which each file with a left-out object or definition counts as unreadable."""
     left_out = {
         declared.origin.file for key, declared in zip(keys, catalog.objects, strict=True) if key not in content.objects
     }

@@ -16,9 +16,9 @@ Stages, one module each:
 * `program`: both evaluators together, cached
 * `to_json`: results to JSON
 
-Lark is imported when the first expression is compiled. Callers with an expression and values use `evaluate`. The module
-`type_check` finds type mistakes before there are values, from the types that schemas declare. This package does not
-export `type_check`, because importing `type_check` imports all stages.
+The compilation of the first expression imports Lark. Callers with an expression and values use `evaluate`. The module
+`type_check` finds type mistakes before values exist, from the types that schemas declare. This package does not export
+`type_check`, because importing `type_check` imports all stages.
 """
 
 from __future__ import annotations

@@ -39,10 +39,7 @@ class ExpressionFacts:
 
 
 def analyse(tree: SyntaxNode) -> ExpressionFacts:
-    """Return the facts about the expression `tree`.
-
-    `mistake` is the error of the first call that fails for all data.
-    """
+    """Return the facts about the expression `tree`."""
     calls = [node for node in walk(tree) if isinstance(node, FunctionCall)]
     reads = set(_reads(tree, frozenset()))
     certain = {path for path, optional in reads if not optional}
@@ -90,7 +87,8 @@ def _suggest(name: str, method: bool) -> str:
 def _reads(node: SyntaxNode, bound: frozenset[str]) -> Iterator[tuple[Path, bool]]:
     """Yield a pair for each path that starts at a variable in `node`: the path, and whether the path is optional.
 
-    Variables of enclosing macros, named in `bound`, are left out.
+    Args:
+        bound: Variables of enclosing macros. The function leaves out paths that start at these variables.
     """
     path, optional, dynamic = _chain(node)
     if path:
@@ -149,7 +147,7 @@ def _extend_chain(
 def hoist(tree: SyntaxNode, fixed: frozenset[str], costly: str) -> tuple[SyntaxNode, Mapping[str, SyntaxNode]]:
     """Return `tree` with its largest fixed parts replaced by new variables, and the replaced parts by variable name.
 
-    A part is fixed if it reads the variable `costly` and otherwise only variables in `fixed`. The names of new
+    A part is fixed if the part reads the variable `costly` and otherwise only variables in `fixed`. The names of new
     variables start with `@`, so no expression of an author can contain a new variable.
     """
     parts: dict[str, SyntaxNode] = {}

@@ -4,8 +4,8 @@ One unit is the work of a small step (about 0.1 microseconds). As in Kubernetes,
 units, and the limit of all expressions of one object is 10,000,000 units. An instance may consist of thousands of
 objects. Therefore the limit of all expressions of one instance is 50,000,000 units.
 
-Units are subtracted before the work is done, so that no step can exceed the budget. A loop pays for its items at its
-start. A concatenation pays for its result before the result is built.
+The meter subtracts units before the work, so that no step can exceed the budget. A loop pays for its items at its
+start. A concatenation pays for its result before building the result.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Meter:
     def renew(self) -> Meter:
         """Start the next expression of the same object or instance, and return this meter.
 
-        The expression receives EXPRESSION_UNITS, or all remaining units of the object or instance if fewer units
-        remain.
+        The expression receives EXPRESSION_UNITS. If the object or instance has fewer units left, the expression
+        receives the remaining units.
         """
         self.rest -= self.granted - max(self.left, 0)
         self.granted = self.left = min(EXPRESSION_UNITS, self.rest)
@@ -51,7 +51,7 @@ class Meter:
     def of_object(self) -> Meter:
         """Return a meter for one object of this meter's instance.
 
-        The caller must pass the meter to `charge` after the last expression of the object.
+        After the last expression of the object, the caller must pass the returned meter to `charge`.
         """
         remaining = self.renew().rest
         return Meter(OBJECT_UNITS) if remaining >= OBJECT_UNITS else Meter(remaining, limit=INSTANCE_UNITS)
@@ -59,7 +59,8 @@ class Meter:
     def charge(self, object_meter: Meter) -> None:
         """Subtract the units that `object_meter` has spent from the remaining units of this instance.
 
-        `object_meter` must be the meter that `of_object` returned last.
+        Args:
+            object_meter: The last meter that `of_object` returned.
         """
         self.rest -= min(OBJECT_UNITS, self.rest) - object_meter.renew().rest
 
@@ -86,7 +87,7 @@ class Meter:
             self.spend(min(len(left), len(right)) // _CHARACTERS_PER_UNIT)
 
     def produce(self, length: int) -> None:
-        """Pay for a text of `length` characters before the text is built.
+        """Pay for a text of `length` characters before the caller builds the text.
 
         Raises: BudgetError, also if `length` exceeds MAX_TEXT_CHARACTERS.
         """

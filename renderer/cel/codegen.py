@@ -1,8 +1,8 @@
 """Fast evaluation: translation of an expression's tree to Python source.
 
 The source evaluates strictly from left to right, and its exceptions explain nothing. If the source raises an exception,
-the caller must run the exact evaluator. The source contains no text of the expression. Literals are written by `repr`
-or passed as constants. Variables of macros are numbered.
+the caller must run the exact evaluator. The source contains no text of the expression. The translation writes literals
+by `repr` or passes literals as constants, and numbers the variables of macros.
 
     schema.spec.name + "-db"        add(v['schema']['spec']['name'], '-db', m)
 """
@@ -36,9 +36,9 @@ from renderer.cel.syntax_tree import (
 from renderer.cel.values import UInt
 
 MAX_DEPTH: Final = 60
-"""Maximum depth of a tree that is compiled.
+"""Maximum depth of a tree that this module compiles.
 
-The exact evaluator evaluates deeper trees, because Python does not compile source with some 200 open parentheses.
+The exact evaluator evaluates deeper trees, because Python does not compile source with about 200 open parentheses.
 """
 
 _BINARY: Final = {
@@ -82,11 +82,11 @@ _RUNTIME: Final[dict[str, Any]] = {
     "__builtins__": {},
 }
 _LITERAL_TYPES: Final = frozenset((str, int, bool, bytes, type(None)))
-"""Types of literals that are written by `repr`."""
+"""Types of literals that the source contains as the result of `repr`."""
 _BOOLEAN_OPERATORS: Final = frozenset(("==", "!=", "<", "<=", ">", ">=", "in"))
 _SELECTING_MACROS: Final = frozenset(("all", "exists", "exists_one", "filter"))
 Scope = Mapping[str, str]
-"""By variable that an enclosing macro binds, the name of the variable in the source."""
+"""The name in the source of each variable that an enclosing macro binds, by the variable's name in the expression."""
 
 
 class CodeBuilder:
@@ -110,7 +110,11 @@ class CodeBuilder:
         return f"{prefix}{next(self._numbers)}"
 
     def compile_function(self, body: str) -> Callable[..., Any]:
-        """Compile `def f(v, m)` with `body`, which has one statement a line, each indented by one blank."""
+        """Compile the function `f(v, m)` with `body`, and return the function.
+
+        Args:
+            body: One statement a line, each indented by one blank.
+        """
         names = {**_RUNTIME, **self._constants}
         exec(compile(f"def f(v, m):\n{body}\n", "<expression>", "exec"), names)
         function: Callable[..., Any] = names["f"]
@@ -136,7 +140,7 @@ def is_boolean(node: SyntaxNode) -> bool:
 
 
 class _Emitter:
-    """Translator of one tree to source. The constants of the tree are added to a `CodeBuilder`."""
+    """Translator of one tree to source, which adds the constants of the tree to a `CodeBuilder`."""
 
     def __init__(self, source: CodeBuilder) -> None:
         self._source = source
@@ -322,7 +326,7 @@ def _is_subscriptable(node: SyntaxNode) -> bool:
 def _is_natively_comparable(node: SyntaxNode) -> bool:
     """Return whether Python's `==` with `node` as an operand returns the same answer as CEL's.
 
-    The answer is the same if `node` is a text, or a number that equals no bool.
+    For a text, or a number that equals no bool, the answer is the same.
     """
     match node:
         case Literal(value=value):

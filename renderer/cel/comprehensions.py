@@ -1,8 +1,8 @@
-"""The loops of macros, and operations of optionals that evaluate an argument only if the argument is needed.
+"""The loops of macros, and operations of optionals that evaluate an argument only on demand.
 
 Generated code and the exact evaluator share the functions of this module. The parameters `body`, `key` and `other` are
-functions that evaluate an expression. A function of this module raises EvaluationError for a value of an unexpected
-type.
+functions that evaluate an expression. For a value of an unexpected type, a function of this module raises
+EvaluationError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from renderer.cel.values import LISTS, MAPS, NONE, Optional, type_name
 def items(container: Any, meter: Meter, weight: int) -> Iterable[Any]:
     """Return the elements of a list or the keys of a map, and pay `weight` units for each before the first round.
 
-    Raises: EvaluationError if `container` is neither a list nor a map, BudgetError.
+    Raises: EvaluationError if `container` is neither a list nor a map, and BudgetError.
     """
     if type(container) in LISTS or type(container) in MAPS:
         meter.spend(len(container) * weight)
@@ -41,7 +41,10 @@ def entries(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def is_exactly_one(outcomes: Iterable[bool]) -> bool:
-    """Return whether exactly one outcome is true. All outcomes are read, so that an error in any outcome is raised."""
+    """Return whether exactly one outcome is true.
+
+    The function reads all outcomes, so that an error in any outcome is raised.
+    """
     return sum(outcomes) == 1
 
 
@@ -58,13 +61,13 @@ def optional_flat_map(value: Any, body: Callable[[Any], Any]) -> Optional:
 
 
 def value_or(value: Any, other: Callable[[], Any]) -> Any:
-    """Return `value.orValue(other)`. As in cel-go, `other` is evaluated only if `value` is empty."""
+    """Return `value.orValue(other)`. As in cel-go, only an empty `value` causes the evaluation of `other`."""
     optional = expect_optional(value)
     return optional.value if optional.present else other()
 
 
 def optional_or(value: Any, other: Callable[[], Any]) -> Optional:
-    """Return `value.or(other)`. As in cel-go, `other` is evaluated only if `value` is empty."""
+    """Return `value.or(other)`. As in cel-go, only an empty `value` causes the evaluation of `other`."""
     optional = expect_optional(value)
     return optional if optional.present else expect_optional(other())
 

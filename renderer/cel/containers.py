@@ -1,7 +1,7 @@
 """Operations on lists, maps and optionals: selection, indexing, presence, and the literals that differ from Python's.
 
-A missing key raises MissingKeyError. A container or key of an unsuitable type raises NoOverloadError. An optional
-access yields `NONE` if the key is missing or the container is null.
+A missing key raises MissingKeyError. A container or key of an unsuitable type raises NoOverloadError. If the key is
+missing or the container is null, an optional access yields `NONE`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def get_item(container: Any, key: Any) -> Any:
 def get_optional_item(container: Any, key: Any) -> Optional:
     """Return `container[?key]`, or `NONE` if `container` is null or does not have `key`.
 
-    A value that cannot be a key of a map is missing in every map. Raises: NoOverloadError.
+    A value of a type that no map accepts as a key is missing in every map. Raises: NoOverloadError.
     """
     if type(container) is Optional:
         return get_optional_item(container.value, key) if container.present else NONE

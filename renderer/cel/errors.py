@@ -17,11 +17,14 @@ Path = tuple[str, ...]
 
 
 class NoSuchKey(ExpressionError):
-    """A key or list element that is missing in the data of a variable.
+    """A missing key or list element in the data of a variable.
 
-    `path` starts with the variable, as in `("deployment", "status", "availableReplicas")`. A list element is written
-    `"[0]"`. `path` ends at the missing part, or earlier if the expression computed a value from the data. Only the
-    caller of the evaluation knows whether the missing data can still appear.
+    Only the caller of the evaluation knows whether the missing data can still appear.
+
+    Attributes:
+        path: The place of the missing data, starting with the variable, as in `("deployment", "status", "replicas")`. A
+            list element has the form `"[0]"`. The path ends at the missing part. If the expression computed a value
+            from the data, the path ends before the computed value.
     """
 
     def __init__(self, expression: str, message: str, *, path: Path, column: int | None = None) -> None:
@@ -30,11 +33,15 @@ class NoSuchKey(ExpressionError):
 
 
 class BudgetExceeded(ExpressionError):
-    """An evaluation that was stopped because it did too much work or produced too much data."""
+    """An evaluation that the budget stopped because of too much work or too much data."""
 
 
 class EvaluationError(Exception):
-    """A failed evaluation. `offset` counts characters of the expression from 0, and is None if the place is unknown."""
+    """A failed evaluation.
+
+    Attributes:
+        offset: Offset in characters of the failed part in the expression, from 0, or None if the place is unknown.
+    """
 
     def __init__(self, message: str, *, offset: int | None = None) -> None:
         self.message = message
@@ -42,7 +49,7 @@ class EvaluationError(Exception):
         super().__init__(message)
 
     def with_offset(self, offset: int) -> EvaluationError:
-        """Set the offset if none is set, and return this error. An offset that was set earlier is more precise."""
+        """Set the offset unless the error already has a more precise offset, and return this error."""
         if self.offset is None:
             self.offset = offset
         return self
@@ -56,7 +63,11 @@ class EvaluationError(Exception):
 
 
 class MissingKeyError(EvaluationError):
-    """A missing map key, list element or variable. If the data was not read from a variable, `path` is empty."""
+    """A missing map key, list element or variable.
+
+    Attributes:
+        path: Place of the missing data, starting with the variable. For other data, the path is empty.
+    """
 
     def __init__(self, message: str, *, path: Path = (), offset: int | None = None) -> None:
         self.path = path
@@ -71,7 +82,8 @@ class MissingKeyError(EvaluationError):
 class NoOverloadError(EvaluationError):
     """An operator or function that does not accept the types of its operands.
 
-    `call` is the text of the call with the types of the operands, such as `string + int`.
+    Args:
+        call: Text of the call with the types of the operands, such as `string + int`.
     """
 
     def __init__(self, call: str, operands: Sequence[Any]) -> None:
@@ -80,7 +92,7 @@ class NoOverloadError(EvaluationError):
 
 
 class BudgetError(EvaluationError):
-    """An exhausted budget. Unlike any other EvaluationError, it is never absorbed by `&&`, `||` and macros."""
+    """An exhausted budget. Unlike for any other EvaluationError, `&&`, `||` and macros never absorb a BudgetError."""
 
     def as_error(self, expression: str) -> ExpressionError:
         return BudgetExceeded(expression, self.message, column=self.column)

@@ -21,11 +21,15 @@ _SCALARS: Final = frozenset((str, int, bool, float, bytes, type(None)))
 def evaluate(expression: str, bindings: Mapping[str, Any]) -> Any:
     """Return the value of `expression`, evaluated as CEL does without a type check.
 
-    Values of `bindings` and of the result are int (64 bits), `UInt`, float, str, bytes, bool, None, list, dict, aware
-    datetime and timedelta. The result may also be an `Optional` (`NONE` is the empty optional), a `TypeValue`, or a
-    value type of the Kubernetes libraries. Timestamps and durations of the result are cut off to microseconds. Names in
-    `bindings` may be qualified (`{"request.time": ...}`). If several names match, the longest name counts. Lists and
-    maps of the result are new, so that a change of the result cannot change `bindings`.
+    The types of the result are those of `bindings`, and also `Optional` (`NONE` is the empty optional), `TypeValue`,
+    and the value types of the Kubernetes libraries. The function truncates timestamps and durations of the result to
+    microseconds. Lists and maps of the result are new, so that a change of the result cannot change `bindings`.
+
+    Args:
+        expression: Text of the expression, without `${` and `}`.
+        bindings: Values of the variables: int (64 bits), `UInt`, float, str, bytes, bool, None, list, dict, aware
+            datetime and timedelta. Names may be qualified (`{"request.time": ...}`). If several names match, the
+            longest name counts.
 
     Raises: ExpressionError, often its subclass NoSuchKey or BudgetExceeded.
     """

@@ -1,10 +1,10 @@
 """The exact evaluator: the complete semantics of CEL, and errors that contain their place and cause.
 
-The exact evaluator runs after the fast code has raised an exception. In addition to the fast code, the exact evaluator
+If the fast code raises an exception, the exact evaluator runs. In addition to the fast code, the exact evaluator
 
 * lets `&&`, `||`, `all` and `exists` absorb errors in either order (CEL language definition, "Logical operators")
 * adds the place of the failed node to an error, and quotes operands by their source text
-* knows the path in a variable's data from which a value was read, so that the error of a missing key contains the path
+* knows the path in a variable's data to each value, so that the error of a missing key contains the path
 """
 
 from __future__ import annotations
@@ -41,13 +41,11 @@ from renderer.phrasing import suggestion
 
 
 class ValueOrigin(NamedTuple):
-    """The path in a variable's data that a value was read from.
-
-    If `exact`, the value is the data at `path`, unchanged.
-    """
+    """The origin of a value: a path in the data of a variable."""
 
     path: Path
     exact: bool
+    """True if the value is the unchanged data at `path`."""
 
     def with_step(self, key: Any) -> ValueOrigin:
         if not self.path or not self.exact:
@@ -59,12 +57,10 @@ _UNKNOWN_ORIGIN: Final = ValueOrigin((), False)
 
 
 class MacroBinding(NamedTuple):
-    """The value of a macro's variable, and its origin.
-
-    If `value` is an error, reading the variable raises the error.
-    """
+    """The value of a macro's variable, and the value's origin."""
 
     value: Any
+    """The value. If the value is an error, reading the variable raises the error."""
     origin: ValueOrigin
 
 
@@ -110,7 +106,10 @@ class _Evaluation:
     def apply(
         self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], operator: Callable[..., Any], *values: Any
     ) -> Any:
-        """Call `operator` for `node` with `values`. If `operator` raises an error, add place and operands to it."""
+        """Call `operator` for `node` with `values`.
+
+        If `operator` raises an error, add place and operands to the error.
+        """
         try:
             return operator(*values)
         except NoOverloadError as fault:
@@ -121,7 +120,7 @@ class _Evaluation:
             raise fault.with_offset(node.at) from None
 
     def _describe_operands(self, node: SyntaxNode, operands: tuple[SyntaxNode, ...], fault: NoOverloadError) -> str:
-        """Return the text that follows `fault`: a remedy if a remedy is known, or else the types of the operands."""
+        """Return the text that follows `fault`: a remedy, or the types of the operands if no remedy is known."""
         kinds = [type_name(value) for value in fault.operands]
         typed_operands = list(zip(operands, kinds, strict=False))
         if isinstance(node, Binary) and node.operator == "+" and kinds.count("string") == 1:
@@ -207,8 +206,8 @@ class _Evaluation:
     def _decide(self, decisive: bool, conditions: Iterable[tuple[SyntaxNode, Scope]]) -> bool:
         """Return `decisive` if any condition has the value `decisive`.
 
-        Otherwise, if a condition failed, raise the first error. If no condition failed, return the opposite of
-        `decisive`.
+        If no condition has the value `decisive` and a condition failed, raise the first error. If no condition failed,
+        return the opposite of `decisive`.
         """
         first_error: EvaluationError | None = None
         for node, scope in conditions:
@@ -283,7 +282,7 @@ class _Evaluation:
     def _bind_value(self, node: SyntaxNode, scope: Scope) -> MacroBinding:
         """Return the binding of `cel.bind`.
 
-        As in cel-go and cel-cpp, an error of the value is raised when the variable is read.
+        As in cel-go and cel-cpp, reading the variable raises an error of the value.
         """
         try:
             return MacroBinding(self.evaluate(node, scope), self.find_origin(node, scope))
@@ -334,7 +333,7 @@ class _Evaluation:
     # ---- origins
 
     def find_origin(self, node: SyntaxNode, scope: Scope) -> ValueOrigin:
-        """Return the origin of the value of `node`, which must have been evaluated without an error."""
+        """Return the origin of the value of `node`. The caller must have evaluated `node` without an error."""
         match node:
             case Variable(name=name, rooted=rooted):
                 return scope[name].origin if name in scope and not rooted else ValueOrigin((name,), True)

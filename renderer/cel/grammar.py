@@ -5,13 +5,14 @@ index, element and entry (`.?f`, `[?k]`, `[?e]`, `{?k: v}`), escaped field names
 
 The terminals for numbers, strings and bytes follow the CEL language definition, "Syntax". celpy's terminals accept
 invalid text and end raw strings in the wrong place. The grammar has one rule for each level of operators instead of one
-rule for each operator, so that the parser is built faster.
+rule for each operator, so that Lark builds the parser faster.
 
-celpy itself is never imported. Only its grammar file is read. Lark is imported when the first expression is compiled.
+Levelgate reads only the grammar file of celpy and never imports celpy. The compilation of the first expression imports
+Lark.
 
-`make grammar` stores the parser's tables as package data. Computing the tables needs some 70 ms, most of the time of a
-short command. If the stored tables do not match the grammar or the version of Lark, the parser is built from the
-grammar instead.
+`make grammar` stores the parser's tables as package data. Computing the tables needs about 70 ms, most of the time of a
+short command. If the stored tables do not match the grammar or the version of Lark, this module builds the parser from
+the grammar instead.
 """
 
 from __future__ import annotations
@@ -86,7 +87,10 @@ BYTES.6: /[bB]/ RAW | /[bB]/ COOKED | /[rR][bB]/ COOKED
 
 @cache
 def find_grammar_folder() -> str:
-    """Return the folder of celpy's `cel.lark`, found without importing celpy."""
+    """Return the folder of celpy's `cel.lark` without importing celpy.
+
+    Raises: ImportError if celpy is not installed.
+    """
     package_spec = find_spec("celpy")
     if package_spec is None or not package_spec.submodule_search_locations:
         raise ImportError("the package cel-python is not installed; it holds the grammar of CEL")
@@ -122,7 +126,7 @@ def build_parser(callbacks: Any) -> Any:
 
 
 def grammar_digest() -> str:
-    """Return a digest of everything that the tables depend on: both grammars and the version of Lark."""
+    """Return a digest of everything that affects the tables: both grammars and the version of Lark."""
     import lark
 
     celpy_grammar = (Path(find_grammar_folder()) / "cel.lark").read_text(encoding="utf-8")
@@ -141,5 +145,5 @@ def serialize_tables() -> bytes:
 
 
 def _with_integer_keys(table: dict[str, Any]) -> dict[int, Any]:
-    """Return `table`, whose keys JSON has stored as texts, with integer keys."""
+    """Return `table` with integer keys. JSON stores the keys as texts."""
     return {int(number): item for number, item in table.items()}

@@ -42,7 +42,7 @@ def parse_string(text: str) -> str:
 
 
 def parse_bytes(text: str) -> bytes:
-    r"""Return the bytes of a literal. `\x` and octal escapes are single bytes, all other text is UTF-8.
+    r"""Return the bytes of a literal. `\x` and octal escapes are single bytes, and all other text is UTF-8.
 
     Raises: EvaluationError for an invalid escape.
     """

@@ -1,8 +1,8 @@
 """Expansion of macros, and of calls with a namespace, in the syntax tree.
 
 The macros are those of CEL core, of cel-go (two-variable comprehensions, bindings, optional types, `sortBy`), and of
-kro (`runtime.newCondition`). A macro is recognised by its name, by the presence of a target, and by its number of
-arguments.
+kro (`runtime.newCondition`). The parser recognises a macro by its name, by the presence of a target, and by its number
+of arguments.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def qualified_name(node: SyntaxNode | None) -> str | None:
 def expand_namespaced_macro(name: str, start: int, end: int, arguments: list[SyntaxNode]) -> SyntaxNode | None:
     """Return the tree of a call of `cel.bind`, of `cel.block`, or of the name of a slot of `cel.block`.
 
-    Return None for any other call. The optimizers of cel-go and cel-java write `cel.block` and the names of its slots.
+    For any other call, return None. The optimizers of cel-go and cel-java write `cel.block` and the names of its slots.
     """
     match name, arguments:
         case "bind", _:
@@ -121,7 +121,7 @@ def as_list(arguments: list[SyntaxNode]) -> tuple[SyntaxNode]:
 
 @dataclass(frozen=True, slots=True)
 class MacroForm:
-    """The form of a macro's arguments: first the number `variables` of names of variables, then bodies."""
+    """The form of a macro's arguments: names of variables, followed by bodies."""
 
     name: str
     """Name of the macro in the tree.
@@ -129,6 +129,7 @@ class MacroForm:
     All spellings of a macro have one name. Names of forms with two variables end in `2`.
     """
     variables: int
+    """Number of names of variables among the arguments."""
 
 
 _ONE_VARIABLE: Final = {
@@ -159,6 +160,6 @@ METHODS: Final = {
     for name, counts in counts_by_name.items()
     for count in counts
 }
-"""By name and number of arguments, the form of each macro that is called on a target."""
+"""The form of each macro with a target, by name and number of arguments."""
 
 NAMES: Final = frozenset(name for name, _ in METHODS) | {"has", "cel.bind"}

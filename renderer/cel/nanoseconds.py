@@ -2,7 +2,7 @@
 
 CEL counts nanoseconds. Python's `datetime` and `timedelta` count microseconds. A value with a fraction of a microsecond
 is a `PreciseTimestamp` or `PreciseDuration`: the Python type with 1 to 999 additional nanoseconds. Any other value is a
-plain `datetime` or `timedelta`. Timestamps are aware.
+plain `datetime` or `timedelta`. Timestamps are aware of their time zone.
 """
 
 from __future__ import annotations
@@ -41,14 +41,22 @@ class _NanosecondValue:
 
 @final
 class PreciseTimestamp(_NanosecondValue, datetime):
-    """A timestamp. `nanos` counts the nanoseconds, from 1 to 999, after the microsecond of the `datetime`."""
+    """A timestamp that is finer than a microsecond.
+
+    Attributes:
+        nanos: Nanoseconds after the microsecond of the `datetime`, from 1 to 999.
+    """
 
     __hash__ = _NanosecondValue.__hash__
 
 
 @final
 class PreciseDuration(_NanosecondValue, timedelta):
-    """A duration. `nanos` counts the nanoseconds, from 1 to 999, to add to the `timedelta`."""
+    """A duration that is finer than a microsecond.
+
+    Attributes:
+        nanos: Nanoseconds to add to the `timedelta`, from 1 to 999.
+    """
 
     __hash__ = _NanosecondValue.__hash__
 
@@ -91,7 +99,10 @@ def duration_from_nanoseconds(nanos: int) -> timedelta:
 
 
 def to_python_time(value: Any) -> Any:
-    """Return a precise time as `datetime` or `timedelta`, cut off to microseconds. Return any other value unchanged."""
+    """Return a precise time as `datetime` or `timedelta`, truncated to microseconds.
+
+    Return any other value unchanged.
+    """
     if type(value) is PreciseTimestamp:
         return datetime.combine(value.date(), value.timetz())
     if type(value) is PreciseDuration:

@@ -37,10 +37,11 @@ _NAMES: Final = {
 class SchemaTypeReader:
     """Reader of the schemas of one document.
 
-    `definitions` are the targets of the document's `$ref`s, by the last part of the reference.
+    Schemas are large and recursive, and expressions use few fields. Therefore the reader reads the type of a field at
+    the first use of the field.
 
-    Schemas are large and recursive, and expressions use few fields. Therefore the type of a field is read when an
-    expression first needs the field.
+    Args:
+        definitions: Targets of the document's `$ref`s, by the last part of the reference.
     """
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
@@ -51,8 +52,10 @@ class SchemaTypeReader:
         """Return the type that `schema` declares, or `DYN` if `schema` leaves the type open.
 
         In CEL, texts of some formats are values of other types, such as timestamps (see
-        `renderer.template.typed_views`). A date stays text, because a timestamp would be rendered as a different text
-        than the date. Source: Kubernetes documentation, "Common Expression Language", type integration.
+        `renderer.template.typed_views`). A date stays text, because a timestamp renders to a different text than the
+        date.
+
+        Source: Kubernetes documentation, "Common Expression Language", type integration.
         """
         match schema:
             case {"$ref": str(reference)} | {"allOf": [{"$ref": str(reference)}]}:
@@ -90,7 +93,7 @@ class SchemaTypeReader:
 
 
 class LazyProperties(Mapping[str, Type]):
-    """Types of a schema's properties, each read when the type is first needed."""
+    """Types of a schema's properties, each read at its first use."""
 
     def __init__(self, properties: Mapping[str, Any], reader: SchemaTypeReader) -> None:
         self._properties = properties
@@ -110,7 +113,11 @@ class LazyProperties(Mapping[str, Type]):
 
 
 def from_openapi(schema: Any) -> Type:
-    """Return the type that `schema` declares, as `SchemaTypeReader.read_type` does. `schema` has no references."""
+    """Return the type that `schema` declares, as `SchemaTypeReader.read_type` does.
+
+    Args:
+        schema: A schema without references.
+    """
     return SchemaTypeReader({}).read_type(schema)
 
 
@@ -118,7 +125,10 @@ def to_openapi(kind: Type, enclosing: tuple[Record, ...] = ()) -> dict[str, Any]
     """Return a structural schema for values of the type `kind` as JSON.
 
     The schema of an unknown type accepts all values. The schema of a record inside itself accepts any object, so that
-    recursion ends. An optional counts as its value (kro, "Type checking"). `enclosing` are the records around `kind`.
+    recursion ends. An optional counts as its value (kro, "Type checking").
+
+    Args:
+        enclosing: The records around `kind`.
     """
     match kind:
         case StaticOptional(value=value):

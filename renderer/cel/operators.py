@@ -35,7 +35,7 @@ _CHARACTERS_PER_UNIT: Final = 10
 _UNITS_PER_COMPARISON: Final = 4
 
 MAX_DURATION: Final = timedelta(microseconds=2**63 // 1000)
-"""Go's limit, in both directions: 2**63 nanoseconds, some 292 years."""
+"""Maximum magnitude of a duration in Go: 2**63 nanoseconds, about 292 years."""
 
 
 def require_bool(value: Any) -> bool:
@@ -51,7 +51,7 @@ def require_bool(value: Any) -> bool:
 
 
 def equal(left: Any, right: Any, meter: Meter) -> bool:
-    """Return `left == right`. Values of different types are unequal, but numbers compare across types.
+    """Return `left == right`. Numbers compare across types. Other values of different types are unequal.
 
     Raises: EvaluationError if either value is `omit()`.
     """
@@ -107,7 +107,7 @@ def _ordering_operator(symbol: str, compare: Callable[[Any, Any], bool]) -> Call
 def _compare_numbers(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
     """Return the comparison of two numbers.
 
-    As in cel-go, if one number is a double, both are compared as doubles, although large integers then lose digits.
+    As in cel-go, if one number is a double, the function compares both as doubles, although large integers lose digits.
     """
     if type(left) is float or type(right) is float:
         return compare(float(left), float(right))
@@ -157,7 +157,10 @@ def compute_duration(compute: Callable[[], timedelta]) -> timedelta:
 
 
 def add(left: Any, right: Any, meter: Meter) -> Any:
-    """Return the sum of numbers or times, or the concatenation of texts, bytes or lists. Raises: EvaluationError."""
+    """Return the sum of numbers or times, or the concatenation of texts, bytes or lists.
+
+    Raises: EvaluationError for other operands, and for a result out of range.
+    """
     kind = type(left)
     if kind in _TIMES:
         return _add_times(left, right)
@@ -202,14 +205,17 @@ def _add_times(left: Any, right: Any) -> Any:
 def concatenate(meter: Meter, *parts: str) -> str:
     """Return the result of a chain of `+` with a text among the operands.
 
-    If a part is not a text, any exception may be raised. Then the caller must run the exact evaluator.
+    If a part is not a text, the function may raise any exception. Then the caller must run the exact evaluator.
     """
     meter.produce(sum(map(len, parts)))
     return "".join(parts)
 
 
 def subtract(left: Any, right: Any) -> Any:
-    """Return the difference of two numbers of one type, or of timestamps and durations. Raises: EvaluationError."""
+    """Return the difference of two numbers of one type, or of timestamps and durations.
+
+    Raises: EvaluationError for other operands, and for a result out of range.
+    """
     if type(left) in _TIMES:
         return _subtract_times(left, right)
     return _compute_numbers("-", operator.sub, left, right)
@@ -224,14 +230,17 @@ def _subtract_times(left: Any, right: Any) -> Any:
 
 
 def multiply(left: Any, right: Any) -> Any:
-    """Return the product of two numbers of one type. Raises: EvaluationError."""
+    """Return the product of two numbers of one type.
+
+    Raises: EvaluationError for other operands, and for a result out of range.
+    """
     return _compute_numbers("*", operator.mul, left, right)
 
 
 def divide(left: Any, right: Any) -> Any:
     """Return the quotient. Integers truncate towards zero. Doubles follow IEEE 754.
 
-    Raises: EvaluationError, also for an integer divided by zero.
+    Raises: EvaluationError for other operands, and for an integer divided by zero.
     """
     kind = type(left)
     if kind is not type(right) or kind not in NUMBERS:
@@ -255,7 +264,7 @@ def _divide_doubles(left: float, right: float) -> float:
 def modulo(left: Any, right: Any) -> Any:
     """Return the remainder of two integers, with the sign of the dividend.
 
-    Raises: EvaluationError, also for doubles and for a division by zero.
+    Raises: EvaluationError for other operands, doubles included, and for a division by zero.
     """
     kind = type(left)
     if kind is not type(right) or kind not in (int, UInt):
@@ -291,8 +300,12 @@ _COMPARABLE_TYPES: Final = (TIMESTAMP_TYPES, DURATION_TYPES)
 def check_sortable(keys: list[Any], meter: Meter, *, alike: Iterable[frozenset[type]] = _COMPARABLE_TYPES) -> None:
     """Pay for sorting `keys`, and check that `keys` have an order.
 
-    `keys` must be of one type, or of types in one set of `alike`. The characters of texts count once for each round,
-    because sorting compares texts from the beginning each time. Raises: EvaluationError if the keys have no order.
+    The characters of texts count once for each round, because sorting compares texts from the beginning each time.
+
+    Args:
+        keys: Values of one type, or of types in one set of `alike`.
+
+    Raises: EvaluationError if the keys have no order.
     """
     rounds = len(keys).bit_length()
     meter.spend(len(keys) + sum(len(key) for key in keys if type(key) in _TEXTS) * rounds // _CHARACTERS_PER_UNIT)
@@ -328,4 +341,4 @@ BINARY: Final[dict[str, tuple[Callable[..., Any], bool]]] = {
     "==": (equal, True),
     "in": (contains, True),
 }
-"""By operator, its function, and whether the function accepts the meter as third argument. `!=` is `!(==)`."""
+"""The function of each operator, and whether the function accepts the meter as third argument. `!=` is `!(==)`."""

@@ -1,7 +1,7 @@
 """Translation of text to a tree: parsing, macros, qualified function names, and hints about syntax errors.
 
-Lark calls the methods of `_Builder` from the leaves upwards during the parse, so Lark never builds a second tree. The
-parser is made once for each process, and keeps no state between calls.
+Lark calls the methods of `_Builder` from the leaves upwards during the parse, so Lark never builds a second tree. Each
+process makes the parser once. The parser keeps no state between calls.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _last_word(text: str) -> str:
 
 
 def _as_variable(node: SyntaxNode) -> SyntaxNode:
-    """Return a variable if `node` is the name of a type, or `node` itself otherwise.
+    """Return a variable if `node` is the name of a type, or else `node` itself.
 
     Types have no fields, so `list` in `list.name` is a variable.
     """

@@ -4,7 +4,7 @@ Evaluation has two speeds. Generated Python runs first and stops at the first ex
 evaluator runs. The exact evaluator either returns a value, as for `error || true`, or raises an error that contains the
 cause. CEL has no side effects, so evaluating twice is safe.
 
-Each stage is imported at its first use, so that commands that evaluate nothing start faster.
+The first use of each stage imports the stage, so that commands that evaluate nothing start faster.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 
 @final
 class Program:
-    """A parsed expression that can be evaluated.
+    """A parsed expression that a caller can evaluate.
 
     A program of `compile_expression` calls only existing functions.
 
-    Facts from `analysis.ExpressionFacts` are attributes: `names`, `reads`, `optional_reads`, `calls`, `mistake`. An
-    example of a path in `reads` is `("deployment", "status", "conditions", "[0]", "type")`. `calls` holds full names of
-    functions (`json.marshal`, `omit`) and plain names of methods (`orValue`).
+    Attributes:
+        names: The variables of the expression.
+        reads: Paths such as `("deployment", "status", "conditions", "[0]", "type")`, as in `ExpressionFacts`.
+        optional_reads: Paths whose data may be missing, as in `ExpressionFacts`.
+        calls: Full names of functions (`json.marshal`, `omit`) and plain names of methods (`orValue`).
+        mistake: The error of the first call that fails for all data, as in `ExpressionFacts`.
     """
 
     __slots__ = ("_fast", "calls", "mistake", "names", "optional_reads", "reads", "text", "tree")
@@ -48,7 +51,8 @@ class Program:
 
         The value may share lists and maps with `variables`.
 
-        `meter` belongs to the object or instance that the expression is part of.
+        Args:
+            meter: Meter of the object or instance that contains the expression.
 
         Raises: ExpressionError, often its subclass NoSuchKey or BudgetExceeded.
         """
@@ -60,7 +64,9 @@ class Program:
             return self.evaluate_exactly(variables, meter and meter.renew())
 
     def evaluate_exactly(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
-        """Return the same value as `evaluate`, by the exact evaluator alone, which is faster if an error is likely.
+        """Return the same value as `evaluate`, by the exact evaluator alone.
+
+        If an error is likely, this method is faster than `evaluate`.
 
         Raises: ExpressionError.
         """
@@ -104,9 +110,12 @@ def emit_source(program: Program, source: CodeBuilder) -> str:
 
 
 def compile_expression(text: str) -> Program:
-    """Return the program of the expression `text`, given without `${` and `}`.
+    """Return the program of the expression `text`. Raises: ExpressionError with the column of the mistake.
 
-    Programs and mistakes are cached by text. Raises: ExpressionError with the column of the mistake.
+    The function caches programs and mistakes by text.
+
+    Args:
+        text: The expression without `${` and `}`.
     """
     program = parse_program(text)
     if program.mistake:
@@ -117,7 +126,7 @@ def compile_expression(text: str) -> Program:
 def parse_program(text: str) -> Program:
     """Return the program of `text` as `compile_expression` does, but accept calls of unknown functions.
 
-    Evaluating such a call is an error. Raises: ExpressionError if `text` does not parse.
+    The evaluation of a call of an unknown function fails. Raises: ExpressionError if `text` does not parse.
     """
     result = _parse_cached(text)
     if isinstance(result, Program):

@@ -60,7 +60,7 @@ _LIBRARIES = (
 )
 
 LAZY = frozenset(("or", "orValue"))
-"""Methods whose argument is evaluated only if the target, an optional, is empty."""
+"""Methods that evaluate their argument only for an empty target, which is an optional."""
 
 VARIADIC = frozenset(("math.greatest", "math.least"))
 """Functions that receive several arguments as one list."""
@@ -74,6 +74,7 @@ def is_function(name: str) -> bool:
 def find_function(name: str, *, method: bool) -> Function | None:
     """Return the function with the full name `name`, or None if the name is unknown.
 
-    With `method`, look for a method.
+    Args:
+        method: True to look for a method, False for a function that is not a method.
     """
     return FUNCTIONS.get((name, method))

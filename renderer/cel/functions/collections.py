@@ -1,6 +1,6 @@
 """Lists, maps and sets: `size`, cel-go's lists and sets, Kubernetes' lists library, kro's maps and lists.
 
-Elements of sets are compared by `==`.
+The sets library compares elements by `==`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def slice_list(meter: Meter, values: list[Any], start: int, end: int) -> list[An
 
 @overload("list.flatten(): list", "list.flatten(int): list")
 def flatten(meter: Meter, values: list[Any], depth: int = 1) -> list[Any]:
-    """Return `values` with each nested list replaced by its elements, `depth` levels deep.
+    """Return `values` with each nested list replaced by its elements, to a nesting of `depth` levels.
 
     Raises: EvaluationError if `depth` is negative.
     """
@@ -163,7 +163,7 @@ def deep_merge(meter: Meter, base: dict[Any, Any], overrides: dict[Any, Any]) ->
 def set_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[Any]:
     """Return `values` with `value` in place of the element at `index`.
 
-    Raises: EvaluationError if there is no element at `index`.
+    Raises: EvaluationError if `index` is out of range.
     """
     _check_index(values, index, len(values) - 1)
     meter.spend(len(values))
@@ -183,7 +183,7 @@ def insert_at(meter: Meter, values: list[Any], index: int, value: Any) -> list[A
 
 @overload("lists.removeAtIndex(list, int): list")
 def remove_at(meter: Meter, values: list[Any], index: int) -> list[Any]:
-    """Return `values` without the element at `index`. Raises: EvaluationError if there is no element at `index`."""
+    """Return `values` without the element at `index`. Raises: EvaluationError if `index` is out of range."""
     _check_index(values, index, len(values) - 1)
     meter.spend(len(values))
     return [*values[:index], *values[index + 1 :]]

@@ -1,7 +1,7 @@
 """kro's `runtime`: functions that make and read conditions of an instance's status.
 
 A condition is a map of `type`, `status`, `reason` and `message`, all text. kro accepts `runtime` in `status.conditions`
-only. This module does not check where an expression is used. The callers of this module check the place by
+only. This module does not check the place of an expression. The callers of this module check the place by
 `Program.calls`.
 """
 
@@ -20,9 +20,9 @@ _STATUSES: Final = ("True", "False", "Unknown")
 
 @overload("runtime.newCondition(map): map")
 def new_condition(fields: dict[str, Any]) -> dict[str, str]:
-    """Return the condition of `runtime.newCondition({type: ..., status: ...})`. The parser has checked the keys.
+    """Return the condition of `runtime.newCondition({type: ..., status: ...})`.
 
-    Raises: EvaluationError for a value that a condition cannot have.
+    The parser has checked the keys of `fields`. Raises: EvaluationError for a value that a condition cannot have.
     """
     for name, value in fields.items():
         if type(value) is not str:
@@ -38,8 +38,9 @@ def new_condition(fields: dict[str, Any]) -> dict[str, str]:
 def condition(meter: Meter, holder: dict[str, Any], condition_type: str) -> dict[str, str]:
     """Return the condition `condition_type` in `holder.status.conditions`, or a condition of empty texts.
 
-    If the condition is absent, all texts of the result are empty. Raises: EvaluationError if a field of `holder` has a
-    wrong type.
+    If the condition is absent, all texts of the result are empty.
+
+    Raises: EvaluationError if a field of `holder` has a wrong type.
     """
     conditions = _get_field(_get_field(holder, "obj", "status", {}), "obj.status", "conditions", [])
     meter.spend(len(conditions))

@@ -1,4 +1,7 @@
-"""Type conversions (CEL language definition, "List of standard definitions"). Texts are read as strictly as in Go."""
+"""Type conversions (CEL language definition, "List of standard definitions").
+
+The conversions read texts as strictly as Go does.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +128,12 @@ def double(value: Any) -> float:
 
 @overload("bool(bool): bool", "bool(string): bool")
 def boolean(value: Any) -> bool:
-    """Return `value` as a bool. Texts such as `true`, `t` and `1` are true. Raises: EvaluationError for other texts."""
+    """Return `value` as a bool.
+
+    Texts such as `true`, `t` and `1` are true. Texts such as `false`, `f` and `0` are false.
+
+    Raises: EvaluationError for any other text.
+    """
     if value is True or value in _TRUE:
         return True
     if value is False or value in _FALSE:

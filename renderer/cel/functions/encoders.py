@@ -1,7 +1,7 @@
 """Bytes and text formats: cel-go's encoders, kro's `json` and `hash`.
 
-JSON is written with sorted keys and escaped `<`, `>` and `&`. Every number in JSON is read as a double. Source: Go's
-encoding/json.
+The module writes JSON with sorted keys and escapes `<`, `>` and `&`. The module reads every number in JSON as a double.
+Source: Go's encoding/json.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def base64_encode(meter: Meter, octets: bytes) -> str:
 
 @overload("base64.decode(string): bytes")
 def base64_decode(meter: Meter, text: str) -> bytes:
-    """Decode base64. As in cel-go, line breaks are ignored and padding may be missing. Raises: EvaluationError."""
+    """Return the bytes of the base64 text `text`. As cel-go does, ignore line breaks and accept missing padding.
+
+    Raises: EvaluationError if `text` is not base64.
+    """
     meter.produce(len(text))
     digits = text.replace("\n", "").replace("\r", "")
     padding = "" if digits.endswith("=") else "=" * (-len(digits) % 4)
@@ -106,9 +109,9 @@ def _scalar(value: Any) -> str:
 
 @overload("json.unmarshal(string): dyn")
 def json_unmarshal(meter: Meter, text: str) -> Any:
-    """Return the value of the JSON text `text`. Every number becomes a double.
+    """Return the value of the JSON text `text`, with every number as a double.
 
-    Raises: EvaluationError if `text` is not JSON or nested too deeply.
+    Raises: EvaluationError if `text` is not JSON or is nested too deeply.
     """
     meter.spend(len(text))
     if _estimate_depth(text) > _MAX_JSON_DEPTH:
@@ -123,7 +126,7 @@ def json_unmarshal(meter: Meter, text: str) -> Any:
 def _estimate_depth(text: str) -> int:
     """Return an upper bound of the nesting depth of the JSON text `text`.
 
-    The bound is the number of opening brackets. If this number exceeds _MAX_JSON_DEPTH, return the exact depth instead.
+    The bound is the number of opening brackets. If the number exceeds _MAX_JSON_DEPTH, return the exact depth instead.
     """
     brackets = text.count("[") + text.count("{")
     return brackets if brackets <= _MAX_JSON_DEPTH else _measure_depth(text)
@@ -152,7 +155,7 @@ def _refuse_constant(name: str) -> float:
 
 @overload("hash.fnv64a(string): bytes")
 def fnv64a(meter: Meter, text: str) -> bytes:
-    """Return the 64-bit FNV-1a hash of the UTF-8 of `text`, big endian."""
+    """Return the 64-bit FNV-1a hash of the UTF-8 bytes of `text`, in big-endian order."""
     meter.spend(len(text))
     value = _FNV_OFFSET
     for octet in text.encode():
@@ -162,13 +165,13 @@ def fnv64a(meter: Meter, text: str) -> bytes:
 
 @overload("hash.sha256(string): bytes")
 def sha256(meter: Meter, text: str) -> bytes:
-    """Return the SHA-256 digest of the UTF-8 of `text`."""
+    """Return the SHA-256 digest of the UTF-8 bytes of `text`."""
     meter.read(text)
     return hashlib.sha256(text.encode()).digest()
 
 
 @overload("hash.md5(string): bytes")
 def md5(meter: Meter, text: str) -> bytes:
-    """Return the MD5 digest of the UTF-8 of `text`."""
+    """Return the MD5 digest of the UTF-8 bytes of `text`."""
     meter.read(text)
     return hashlib.md5(text.encode(), usedforsecurity=False).digest()

@@ -37,7 +37,8 @@ def least(meter: Meter, values: Any) -> Any:
 def _extreme(name: str, better: Callable[..., bool], meter: Meter, values: Any) -> Any:
     """Return the first number to which `better` prefers no other number. The types of the numbers may differ.
 
-    `values` is one number or a list. Several arguments of a call arrive as one list.
+    Args:
+        values: One number or a list. Several arguments of a call arrive as one list.
     """
     numbers = values if type(values) in LISTS else [values]
     if not numbers:
@@ -133,7 +134,7 @@ def bit_shift_left(value: int, bits: int) -> int:
 
 @overload("math.bitShiftRight(int, int): int", "math.bitShiftRight(uint, int): uint")
 def bit_shift_right(value: int, bits: int) -> int:
-    """Return `value` shifted right by `bits`. Zeros enter from the left, also if `value` is negative.
+    """Return `value` shifted right by `bits`. Even for a negative `value`, zeros enter from the left.
 
     Raises: EvaluationError if `bits` is negative.
     """

@@ -46,7 +46,7 @@ def _pattern_check(pattern: str, max_length: int, description: str) -> Callable[
 
 
 def _prefix_check(check: Callable[[Meter, str], str | None]) -> Callable[[Meter, str], str | None]:
-    """Return `check` for prefixes of generated names, which may end in a dash.
+    """Return `check` for prefixes of generated names. A prefix may end in a dash.
 
     Source: k8s.io/apimachinery, `NameIsDNSLabel`.
     """
@@ -126,13 +126,13 @@ for _name, _format in FORMATS.items():
 
 @overload("format.named(string): optional_type", namespaced=True)
 def find_format(name: str) -> Optional:
-    """Return an optional of the format called `name`, or an empty optional if no format is called `name`."""
+    """Return an optional of the format with the name `name`, or an empty optional if no format has this name."""
     return Optional(FORMATS[name]) if name in FORMATS else NONE
 
 
 @overload("named_format.validate(string): optional_type")
 def validate(meter: Meter, named_format: Format, text: str) -> Optional:
-    """Return an optional of the list of mistakes, or an empty optional if `text` has the format."""
+    """Return an empty optional if `text` has the format, or else an optional of the list of mistakes."""
     meter.read(text)
     problem = named_format.check(meter, text)
     return NONE if problem is None else Optional([problem])

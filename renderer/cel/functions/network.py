@@ -1,6 +1,6 @@
 """IP addresses and CIDR ranges (Kubernetes' `ip` and `cidr` libraries).
 
-Leading zeros, zones, and IPv4 addresses mapped into IPv6 are rejected. Source: Go's net/netip.
+The parsers reject leading zeros, zones, and IPv4 addresses mapped into IPv6. Source: Go's net/netip.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ class IP:
 
 @dataclass(frozen=True, slots=True)
 class CIDR:
-    """A range of addresses. `ip` may have bits after the prefix, as in `10.0.0.7/8`."""
+    """A CIDR range of IP addresses."""
 
     ip: IP
+    """The address before the slash. The address may have bits after the prefix, as in `10.0.0.7/8`."""
     bits: int
+    """Length of the prefix in bits."""
 
     @property
     def first(self) -> int:
@@ -74,7 +76,10 @@ def _parse_cidr(text: str) -> CIDR | None:
 
 @overload("ip(string): ip")
 def ip(text: str) -> IP:
-    """Return the IP address that `text` names. Raises: EvaluationError, also for a zone or an IPv4-mapped address."""
+    """Return the IP address that `text` names.
+
+    Raises: EvaluationError for any other text, for a zone, and for an IPv4-mapped address.
+    """
     address = _parse_ip(text)
     if address is None:
         raise EvaluationError(
@@ -91,7 +96,10 @@ def is_canonical(text: str) -> bool:
 
 @overload("cidr(string): cidr")
 def cidr(text: str) -> CIDR:
-    """Return the CIDR range that `text` names. The address may have host bits. Raises: EvaluationError."""
+    """Return the CIDR range that `text` names. The address may have host bits.
+
+    Raises: EvaluationError if `text` does not name a CIDR range.
+    """
     network = _parse_cidr(text)
     if network is None:
         raise EvaluationError(

@@ -1,7 +1,7 @@
 """Optional values (cel-go, "optional types").
 
 The argument of `or` and `orValue` is lazy. Therefore both evaluators call the functions of `comprehensions` instead of
-the functions that are declared here for `or` and `orValue`.
+the functions that this module declares for `or` and `orValue`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def value_of(value: Optional) -> Any:
 
 @overload("optional.unwrap(list): list", "list.unwrapOpt(): list")
 def unwrap(meter: Meter, values: list[Any]) -> list[Any]:
-    """Return the value of each optional in `values` that is not empty."""
+    """Return the values of the optionals in `values` that are not empty."""
     meter.spend(len(values))
     return [optional.value for optional in map(expect_optional, values) if optional.present]
 

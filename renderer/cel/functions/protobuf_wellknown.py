@@ -2,7 +2,7 @@
 
 CEL has no values of well-known types. A constructed message is a plain number, text, list, map, timestamp or duration
 (CEL language definition, "Protocol Buffer Data Conversion"). Each message is a function of the map of its fields.
-Messages of other types cannot be constructed.
+Expressions cannot construct messages of other types.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def value(meter: Meter, fields: Fields) -> Any:
 
 
 def _to_json_value(meter: Meter, content: Any) -> Any:
-    """Return `content` as JSON. A number becomes a double, or text if no double equals it."""
+    """Return `content` as JSON. Return a number as a double, or as text if no double equals the number."""
     if type(content) in MAPS:
         meter.spend(2 * len(content))
         if any(type(key) is not str for key in content):

@@ -1,4 +1,4 @@
-"""Kubernetes quantities (`500Mi`, `1.5`, `250m`, `1e3`), held in billionths, the finest unit that Kubernetes keeps."""
+"""Kubernetes quantities (`500Mi`, `1.5`, `250m`, `1e3`) in billionths, the finest unit that Kubernetes keeps."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _BILLION: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A Kubernetes quantity. `nanos` counts billionths."""
+    """A Kubernetes quantity."""
 
     nanos: int
+    """The quantity in billionths."""
 
 
 register_type(Quantity, "kubernetes.Quantity", "quantity")

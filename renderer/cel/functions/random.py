@@ -1,4 +1,4 @@
-"""kro's `random`: values computed from a seed. The same seed always yields the same value as in kro."""
+"""kro's `random`: values computed from a seed. As in kro, the same seed always yields the same value."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ _ALPHABET: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 def seeded_string(meter: Meter, length: int, seed: str) -> str:
     """Return `length` characters, one for each 4 bytes of SHA-256(`seed`).
 
-    As in kro, the ninth and later characters repeat the first 8.
-
-    Raises: EvaluationError if `length` is not positive.
+    As in kro, the ninth and later characters repeat the first 8. Raises: EvaluationError if `length` is not positive.
     """
     if length <= 0:
         raise EvaluationError("random.seededString: the length must be positive")

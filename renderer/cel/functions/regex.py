@@ -1,7 +1,7 @@
 """Regular expressions: `matches`, Kubernetes' `find` and `findAll`, cel-go's `regex` extension.
 
-Patterns of authors are run by RE2, whose time is linear in the text for every pattern. The standard library's `re` runs
-only this module's own pattern for references in replacements.
+RE2 runs the patterns of authors, in a time that is linear in the text for every pattern. The standard library's `re`
+runs only this module's own pattern for references in replacements.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ _MAX_PATTERN_CHARACTERS: Final = 10_000
 _MAX_PATTERN_BYTES: Final = 1 << 22
 """Bytes of memory that one compiled pattern may use."""
 _UNITS_PER_MATCH: Final = 35
-"""The cost of one match. Python needs a few microseconds to build a match object. A unit is 0.1 microseconds."""
-_CHARACTERS_PER_UNIT: Final = 100
-"""The number of characters that RE2 scans in one unit.
+"""The cost of one match in units.
 
-This cost counts for each match, because RE2 may scan the whole rest of the text after each match.
+A unit is about 0.1 microseconds. Python needs a few microseconds to build a match object.
+"""
+_CHARACTERS_PER_UNIT: Final = 100
+"""The number of characters that RE2 scans for one unit.
+
+Each match costs units for the rest of the text, because RE2 may scan the whole rest after each match.
 """
 _REFERENCE: Final = re.compile(r"\\(.?)", re.DOTALL)
 
@@ -51,8 +54,9 @@ def find_all(meter: Meter, text: str, pattern: str, limit: int = -1) -> list[str
 def extract(meter: Meter, text: str, pattern: str) -> Optional:
     """Return an optional of the first match, or of its single group if `pattern` has one.
 
-    Return `NONE` if nothing matches or if the match does not include the group. Raises: EvaluationError if `pattern`
-    has more than one group.
+    If nothing matches, or if the match does not include the group, return `NONE`.
+
+    Raises: EvaluationError if `pattern` has more than one group.
     """
     group = _single_group(pattern)
     first_match = _search(meter, text, pattern)
@@ -63,7 +67,8 @@ def extract(meter: Meter, text: str, pattern: str) -> Optional:
 def extract_all(meter: Meter, text: str, pattern: str) -> list[str]:
     """Return all matches, or the texts of the single group if `pattern` has one.
 
-    A match that does not include the group is left out. Raises: EvaluationError if `pattern` has more than one group.
+    The result leaves out matches that do not include the group. Raises: EvaluationError if `pattern` has more than one
+    group.
     """
     group = _single_group(pattern)
     return [match[group] for match in _find_matches(meter, text, pattern, -1) if match[group] is not None]
@@ -82,8 +87,10 @@ def _single_group(pattern: str) -> int:
 def replace(meter: Meter, text: str, pattern: str, replacement: str, limit: int = -1) -> str:
     r"""Return `text` with its first `limit` matches replaced, or with all matches replaced if `limit` is negative.
 
-    In `replacement`, `\1` to `\9` are the groups and `\0` is the whole match. Raises: EvaluationError for a reference
-    to a group that `pattern` does not have.
+    Args:
+        replacement: Text in which `\1` to `\9` are the groups and `\0` is the whole match.
+
+    Raises: EvaluationError for a reference to a group that `pattern` does not have.
     """
     groups = _get_pattern(pattern).groups
     pieces: list[str] = []
@@ -116,7 +123,7 @@ def _search(meter: Meter, text: str, pattern: str) -> Any:
 def _find_matches(meter: Meter, text: str, pattern: str, limit: int) -> list[Any]:
     """Return the first `limit` matches, or all matches if `limit` is negative.
 
-    As in Go, an empty match directly after another match is left out.
+    As Go does, leave out an empty match directly after another match.
     """
     _pay(meter, text, pattern)
     results: list[Any] = []
@@ -145,7 +152,7 @@ def _get_pattern(pattern: str) -> Any:
 def _compile(pattern: str) -> Any:
     """Return the compiled `pattern`, or its mistake as text.
 
-    The result is cached, because compiling a pattern costs more than a search.
+    Compiling a pattern costs more than a search. Therefore the function caches the result.
     """
     import re2
 

@@ -30,14 +30,13 @@ _SIGNATURE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One signature with its implementation.
-
-    `types` contains the accepted types of each operand, or None if the operand may have any type. For a method, the
-    first operand is its target.
-    """
+    """One signature with its implementation."""
 
     types: tuple[frozenset[type] | None, ...]
+    """The accepted types of each operand, or None for an operand of any type. A method's first operand is its target.
+    """
     result: str
+    """The name of the result's type in the signature."""
     implementation: Implementation
 
     def accepts(self, kinds: tuple[type, ...]) -> bool:
@@ -81,7 +80,11 @@ class Function:
         raise NoOverloadError(self.format_call(*map(type_name, operands)), operands)
 
     def format_call(self, *operands: str) -> str:
-        """Return the text of a call whose operands have the texts `operands`, such as names of types."""
+        """Return the text of a call, such as `size(int)`.
+
+        Args:
+            operands: Texts of the operands, such as names of types.
+        """
         if self.method:
             return f"{operands[0]}.{self.name}({', '.join(operands[1:])})"
         return f"{self.name}({', '.join(operands)})"
@@ -100,15 +103,15 @@ _TABLE: Final[dict[tuple[str, bool], Function]] = {}
 FUNCTIONS: Final[Mapping[tuple[str, bool], Function]] = MappingProxyType(_TABLE)
 """Each function, by its name and whether the function is a method.
 
-The table is filled while the library modules are imported.
+Importing the library modules fills the table.
 """
 
 
 def overload(*signatures: str, namespaced: bool = False) -> Callable[[_F], _F]:
     """Return a decorator that declares a function as the implementation of `signatures`.
 
-    With `namespaced`, the qualifier is part of the name even if the qualifier is also the name of a type
-    (`ip.isCanonical`).
+    Args:
+        namespaced: True to make the qualifier part of the name, although it also names a type (`ip.isCanonical`).
     """
 
     def declare(implementation: _F) -> _F:
@@ -120,7 +123,7 @@ def overload(*signatures: str, namespaced: bool = False) -> Callable[[_F], _F]:
 
 
 def overload_each(implementations: Mapping[str, Implementation]) -> None:
-    """Declare each of `implementations` as the implementation of its key, a signature."""
+    """Declare each value of `implementations` as the implementation of its key, a signature."""
     for signature, implementation in implementations.items():
         _declare(signature, implementation, namespaced=False)
 

@@ -1,4 +1,4 @@
-"""Semantic versions (Kubernetes' `semver` library; semver.org 2.0.0). Build metadata is ignored."""
+"""Semantic versions (Kubernetes' `semver` library; semver.org 2.0.0). Comparisons ignore build metadata."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Semver:
 
     numbers: tuple[int, int, int]
     prerelease: tuple[tuple[bool, int, str], ...]
-    """Identifiers of the pre-release in a form that sorts: numbers before words."""
+    """Identifiers of the pre-release in a sortable form: numbers before words."""
 
     @property
     def sort_key(self) -> tuple[tuple[int, int, int], bool, tuple[tuple[bool, int, str], ...]]:
@@ -62,9 +62,10 @@ def _normalize(text: str) -> str:
 
 @overload("semver(string): semver", "semver(string, bool): semver")
 def semver(text: str, normalize: bool = False) -> Semver:
-    """Return the semantic version that `text` names. With `normalize`, accept texts such as `v1.2`.
+    """Return the semantic version that `text` names. Raises: EvaluationError for any other text.
 
-    Raises: EvaluationError for any other text.
+    Args:
+        normalize: True to accept texts such as `v1.2`.
     """
     version = _parse(text, normalize)
     if version is None:

@@ -1,6 +1,6 @@
 """Strings: CEL core and cel-go's strings extension.
 
-Positions and sizes count code points. Every function pays for its result before the result is built.
+Positions and sizes count code points. Every function pays for its result before building the result.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def upper_ascii(meter: Meter, text: str) -> str:
 
 @overload("string.trim(): string")
 def trim(meter: Meter, text: str) -> str:
-    """Return `text` without white space, in the sense of Unicode, at its ends."""
+    """Return `text` without the Unicode white space at its ends."""
     meter.produce(len(text))
     return text.strip(_SPACE)
 
@@ -92,7 +92,7 @@ def char_at(text: str, index: int) -> str:
 
 @overload("string.indexOf(string): int", "string.indexOf(string, int): int")
 def index_of(meter: Meter, text: str, part: str, start: int = 0) -> int:
-    """Return the index of the first `part` at or after `start`, or -1 if there is none.
+    """Return the index of the first `part` at or after `start`, or -1 without such a part.
 
     Raises: EvaluationError if `start` is out of range.
     """
@@ -104,7 +104,7 @@ def index_of(meter: Meter, text: str, part: str, start: int = 0) -> int:
 
 @overload("string.lastIndexOf(string): int", "string.lastIndexOf(string, int): int")
 def last_index_of(meter: Meter, text: str, part: str, last: int | None = None) -> int:
-    """Return the index of the last `part` that begins at or before `last`, or -1 if there is none.
+    """Return the index of the last `part` that begins at or before `last`, or -1 without such a part.
 
     Raises: EvaluationError if `last` is out of range.
     """
@@ -146,7 +146,7 @@ def replace(meter: Meter, text: str, old: str, new: str, limit: int = -1) -> str
 
 @overload("string.split(string): list", "string.split(string, int): list")
 def split(meter: Meter, text: str, separator: str, limit: int = -1) -> list[str]:
-    """Return at most `limit` parts of `text`, of which the last contains the rest.
+    """Return at most `limit` parts of `text`, with the unsplit rest as the last part.
 
     If `limit` is 0, return no parts. If `limit` is negative, return all parts.
     """

@@ -1,6 +1,7 @@
 """Accessors of timestamps and durations (CEL language definition, "Date/time functions").
 
-Time zones are read from the tzdata package, so that the time zones of a machine cannot change rendered objects.
+This module reads time zones from the tzdata package, so that the time zones of a machine cannot change rendered
+objects.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ def milliseconds(length: timedelta) -> int:
 
 @lru_cache(maxsize=64)
 def _find_zone(name: str) -> tzinfo:
-    """Return the zone with the IANA name or the offset (`+02:00`, `02:00`) `name`. Raises: EvaluationError."""
+    """Return the time zone `name`, an IANA name or an offset (`+02:00`, `02:00`).
+
+    Raises: EvaluationError for any other name.
+    """
     if name == "UTC":
         return UTC
     if offset := _OFFSET.fullmatch(name):

@@ -26,16 +26,16 @@ _UNESCAPED_IN_PATH: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 
 @dataclass(frozen=True, slots=True)
 class URL:
-    """The parts of a URL.
-
-    `host` includes port and brackets, `path` is escaped, and `query` is unchanged text of the URL.
-    """
+    """The parts of a URL."""
 
     scheme: str
     user: str
     host: str
+    """Host with port and brackets."""
     path: str
+    """Path with escaped special characters."""
     query: str
+    """Query in the spelling of the URL."""
     fragment: str
 
 
@@ -45,7 +45,7 @@ register_type(URL, "kubernetes.URL", "url")
 def _parse(text: str) -> URL | str:
     """Return the parsed URL, or its mistake as text.
 
-    The order of the checks is that of `url.ParseRequestURI` and `url.Parse`.
+    Source: Go's `url.ParseRequestURI` and `url.Parse`, for the order of the checks.
     """
     if not text:
         return "it is empty"
@@ -98,7 +98,7 @@ def _unescape(text: str) -> str:
 def _escape_path(path: str) -> str:
     """Return `path` as Go's `URL.EscapedPath()` does.
 
-    A well-formed path stays as written. In any other path, special characters are escaped.
+    The function keeps a well-formed path as written, and escapes the special characters of any other path.
     """
     if _VALID_PATH.fullmatch(path):
         return path
@@ -108,7 +108,10 @@ def _escape_path(path: str) -> str:
 
 @overload("url(string): url")
 def url(meter: Meter, text: str) -> URL:
-    """Return the URL that `text` names, with a scheme or a slash at its start. Raises: EvaluationError."""
+    """Return the URL that `text` names, with a scheme or a slash at its start.
+
+    Raises: EvaluationError if `text` does not name a URL.
+    """
     meter.read(text)
     parsed = _parse(text)
     if isinstance(parsed, str):
@@ -143,7 +146,7 @@ overload_each(
 
 @overload("url.getQuery(): map")
 def get_query(meter: Meter, value: URL) -> dict[str, list[str]]:
-    """Return all values of each key of the query, unescaped. As in Go, malformed pairs are left out."""
+    """Return all values of each key of the query, unescaped. As Go does, leave out malformed pairs."""
     meter.spend(len(value.query))
     values_by_key: dict[str, list[str]] = {}
     for pair in value.query.split("&"):
