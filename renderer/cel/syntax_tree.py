@@ -1,7 +1,6 @@
 """The syntax tree of an expression.
 
-Every node contains the offsets of its start and end in the text (`at`, `end`) and its height (`depth`). The parser
-limits the height, so any function over a tree may recurse.
+The parser limits the height of every node, so any function over a tree may recurse.
 """
 
 from __future__ import annotations
@@ -20,28 +19,32 @@ class SyntaxNode:
     """Base of all nodes."""
 
     at: int
+    """Offset in characters of the node's start in the text."""
     end: int
+    """Offset in characters of the node's end in the text."""
     depth: int
+    """Height of the tree below the node."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal(SyntaxNode):
-    """A constant of any type that CEL has literals for."""
+    """A constant of any type that has literals in CEL."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variable(SyntaxNode):
-    """A variable of the caller or of an enclosing macro. A `rooted` variable (`.name`) is always the caller's."""
+    """A variable of the caller or of an enclosing macro."""
 
     name: str
     rooted: bool = False
+    """True for `.name`, which is always a variable of the caller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Select(SyntaxNode):
-    """`operand.field` or `operand.?field`."""
+    """The selection `operand.field` or `operand.?field`."""
 
     operand: SyntaxNode
     field: str
@@ -50,7 +53,7 @@ class Select(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Has(SyntaxNode):
-    """`has(operand.field)`."""
+    """The presence test `has(operand.field)`."""
 
     operand: SyntaxNode
     field: str
@@ -58,7 +61,7 @@ class Has(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index(SyntaxNode):
-    """`operand[key]` or `operand[?key]`."""
+    """The index operation `operand[key]` or `operand[?key]`."""
 
     operand: SyntaxNode
     key: SyntaxNode
@@ -101,7 +104,7 @@ class Conditional(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListLiteral(SyntaxNode):
-    """A list of elements, each with whether the element is optional (`[?e]`)."""
+    """A list of pairs: an element, and whether the element is optional (`[?e]`)."""
 
     elements: tuple[tuple[SyntaxNode, bool], ...]
 
@@ -128,11 +131,12 @@ class FunctionCall(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Macro(SyntaxNode):
-    """A macro over `target`. Its `variables` are in scope only in its `bodies`."""
+    """A macro over `target`."""
 
     name: str
     target: SyntaxNode
     variables: tuple[str, ...]
+    """Names of the macro's variables, which are in scope only in `bodies`."""
     bodies: tuple[SyntaxNode, ...]
 
 
@@ -177,7 +181,11 @@ def with_children(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode]) 
 
 
 def _change_part(part: Any, change: Callable[[SyntaxNode], SyntaxNode]) -> Any:
-    """Return `part`, a node, a tuple of nodes or a tuple of tuples, with `change` applied to each node in it."""
+    """Return `part` with `change` applied to each node in `part`.
+
+    Args:
+        part: A node, a tuple of nodes, or a tuple of tuples.
+    """
     if isinstance(part, SyntaxNode):
         return change(part)
     if not isinstance(part, tuple):
@@ -187,10 +195,10 @@ def _change_part(part: Any, change: Callable[[SyntaxNode], SyntaxNode]) -> Any:
 
 
 def quote_source(text: str, node: SyntaxNode) -> str:
-    """Return the part of the expression `text` that `node` stands for, on one line and shortened."""
+    """Return the source of `node` in the expression `text`, on one line and shortened."""
     return shorten(" ".join(text[node.at : node.end].split()))
 
 
 def shorten(text: str) -> str:
-    """Return `text` shortened to fit into a message."""
+    """Return `text` in a length that fits into a message."""
     return text if len(text) <= _MAX_QUOTE_CHARACTERS else f"{text[: _MAX_QUOTE_CHARACTERS - 3]}..."

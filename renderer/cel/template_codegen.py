@@ -45,7 +45,10 @@ class Composer:
         """Add the statement for a hole, and return the source of its value.
 
         If `parts` is a single program, the value is the program's value as JSON, or OMIT. Otherwise the value is the
-        joined text of `parts`. With `binary`, bytes are encoded by `to_json.encode_bytes`.
+        joined text of `parts`.
+
+        Args:
+            binary: True to encode bytes by `to_json.encode_bytes`.
         """
         sources = [repr(part) if isinstance(part, str) else emit_source(part, self._source) for part in parts]
         match parts:
@@ -59,16 +62,27 @@ class Composer:
         return name
 
     def emit_entry(self, key: Any, source: str, *, may_omit: bool) -> str:
-        """Return the source of a map entry. With `may_omit`, `source` must be a result of `add_hole`."""
+        """Return the source of a map entry.
+
+        Args:
+            may_omit: True if the value may be OMIT. Then `source` must be a result of `add_hole`.
+        """
         entry = f"{key!r}: {source}"
         return f"**({{}} if {source} is {self._omit} else {{{entry}}})" if may_omit else entry
 
     def emit_element(self, source: str, *, may_omit: bool) -> str:
-        """Return the source of a list element. With `may_omit`, `source` must be a result of `add_hole`."""
+        """Return the source of a list element.
+
+        Args:
+            may_omit: True if the value may be OMIT. Then `source` must be a result of `add_hole`.
+        """
         return f"*(() if {source} is {self._omit} else ({source},))" if may_omit else source
 
     def compile_function(self, result: str) -> Callable[[Mapping[str, Any], Meter], Any]:
-        """Compile the function that returns `result`. Its arguments are the variables and the meter of the object."""
+        """Compile the function that returns `result`, and return the function.
+
+        The arguments of the function are the variables and the meter of the object.
+        """
         return self._source.compile_function("\n".join((*self._statements, f" return {result}")))
 
 

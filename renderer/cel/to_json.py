@@ -2,8 +2,8 @@
 
 An empty optional becomes null, a timestamp becomes text by RFC 3339, and a duration becomes text in Go's format. Whole
 doubles become ints, because Go writes whole doubles without a fraction. Bytes, unsigned numbers above 2**63-1, numbers
-that JSON cannot hold, and maps with keys that are not strings are errors. The result shares no list and no map with the
-value.
+without a form in JSON, and maps with keys that are not strings are errors. The result shares no list and no map with
+the value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ from renderer.cel.values import INT_MAX, LISTS, OMIT, MixedMap, Omit, Optional, 
 
 
 def to_json(value: Any, *, expression: str = "", meter: Meter | None = None) -> Any:
-    """Return a new JSON value for `value`. Raises: ExpressionError, which quotes `expression`."""
+    """Return a new JSON value for `value`.
+
+    Args:
+        expression: Text of the expression, for errors.
+
+    Raises: ExpressionError if `value` has no form in JSON or exceeds the budget.
+    """
     try:
         return to_plain(value, meter or Meter())
     except EvaluationError as fault:
@@ -44,8 +50,9 @@ def encode_bytes(value: Any) -> Any:
 def to_plain(value: Any, meter: Meter) -> Any:
     """Return a new JSON value for `value`, and pay for each element.
 
-    Each occurrence of an element costs units, because a small value may contain the same list a million times. Raises:
-    EvaluationError.
+    Each occurrence of an element costs units, because a small value may contain the same list a million times.
+
+    Raises: EvaluationError if `value` has no form in JSON or exceeds the budget.
     """
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:

@@ -1,4 +1,4 @@
-"""Type check of an expression before there is data.
+"""Type check of an expression before data exists.
 
 The check reports only expressions that fail for all data. Such an expression reads a field that is not in the schema,
 or passes operands of types that the operator or function does not accept. An unknown type is `DYN` and causes no
@@ -72,8 +72,11 @@ def _python_types_of(kind: Type) -> frozenset[type]:
 def result_of(function: str, operands: list[Type], results: set[str]) -> Type:
     """Return the type of a call's value.
 
-    If possible, the types of the operands decide. Otherwise `results`, the result types of the matching signatures,
-    decide. If the result types differ, return `DYN`.
+    If possible, the types of the operands decide. Otherwise `results` decide. If the types in `results` differ, return
+    `DYN`.
+
+    Args:
+        results: The result types of the matching signatures.
     """
     if (refined := _result_of_operands(function, operands)) is not None:
         return refined
@@ -131,9 +134,10 @@ _ORDERED_TYPES: Final = frozenset(("string", "bool", "bytes", "timestamp", "dura
 
 @dataclass(frozen=True, slots=True)
 class TypeMistake:
-    """One mistake. `column` counts characters of the expression from 1, and is None for the whole expression."""
+    """One mistake in the types of an expression."""
 
     column: int | None
+    """Column of the mistake in characters, from 1, or None for the whole expression."""
     message: str
 
 
@@ -385,7 +389,7 @@ _RULES: Final[dict[type[SyntaxNode], Callable[[_Checker, Any, Scope], Type]]] = 
 def _loop_variables(target: Type) -> tuple[Type, Type]:
     """Return the types of the two variables of a macro over `target`.
 
-    A macro with one variable uses the second type for a list, and the first type for a map.
+    For a list, a macro with one variable uses the second type. For a map, the macro uses the first type.
     """
     match target:
         case StaticList(element=element):

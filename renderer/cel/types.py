@@ -1,6 +1,6 @@
 """Static types of expressions.
 
-`DYN` is the type of any value, and stands for an unknown type. A `Scalar` has the name that messages use (`int`,
+`DYN` is the type of any value, and also represents an unknown type. A `Scalar` has the name that messages use (`int`,
 `timestamp`).
 """
 
@@ -15,9 +15,10 @@ from renderer.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Dyn:
-    """The type of any value. If `only` is not empty, the value has one of the OpenAPI types in `only`."""
+    """The type of any value."""
 
     only: frozenset[str] = frozenset()
+    """OpenAPI types that the value may have. An empty set allows all types."""
 
     def __str__(self) -> str:
         return "dyn"
@@ -56,10 +57,11 @@ class StaticMap:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The type of a map with known keys. If `open`, the map may contain additional keys."""
+    """The type of a map with known keys."""
 
     fields: Mapping[str, Type] = field(hash=False)
     open: bool = False
+    """True if the map may contain additional keys."""
 
     def __str__(self) -> str:
         return "map"

@@ -7,8 +7,8 @@
 
 Timestamps and durations finer than a microsecond are `PreciseTimestamp` and `PreciseDuration` of `nanoseconds`.
 
-Types are compared by identity (`type(x) is int`), so that a bool never counts as an int, nor a uint as an int. A plain
-dict has string keys only, as in JSON. Maps with other keys are `MixedMap`.
+The evaluators compare types by identity (`type(x) is int`), so that a bool never counts as an int, nor a uint as an
+int. A plain dict has string keys only, as in JSON. Maps with other keys are `MixedMap`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class MixedMap(dict[Any, Any]):
     """A map with at least one key that is not a string.
 
     Python treats `1`, `1.0` and `True` as the same key. CEL distinguishes bools from numbers. Building a map with two
-    keys that Python treats as the same is an error, so a lookup only compares types.
+    keys that Python treats as the same is an error, so a lookup compares only types.
     """
 
     __slots__ = ()
@@ -93,10 +93,12 @@ class MixedMap(dict[Any, Any]):
 
 @final
 class Associative(list[Any]):
-    """A list without order whose items are identified by `key`: a set or a list map.
+    """A list without order, whose `key` identifies each item: a set or a list map.
 
     An `Associative` equals a list with the same items in any order. `+` replaces an item by an added item with the same
-    key. Source: Kubernetes, "Common Expression Language", equality and `+` of `x-kubernetes-list-type`.
+    key.
+
+    Source: Kubernetes, "Common Expression Language", equality and `+` of `x-kubernetes-list-type`.
     """
 
     __slots__ = ("key",)
@@ -111,7 +113,10 @@ class Associative(list[Any]):
 
 @final
 class Omit:
-    """The value of `omit()`, for which a template drops the field. `OMIT` is the only instance. Compare with `is`."""
+    """The value of `omit()`, for which a template drops the field.
+
+    `OMIT` is the only instance, so callers compare with `is`.
+    """
 
     __slots__ = ()
 
@@ -160,9 +165,11 @@ TYPES: Final[dict[str, TypeValue]] = {name: TypeValue(name) for name in _NAMES.v
 
 
 def register_type(python_type: type, name: str, message_name: str) -> None:
-    """Register a library's value type: `name` in CEL, and `message_name` in messages and signatures.
+    """Register the value type of a library, during the import of the library.
 
-    Called while libraries are imported.
+    Args:
+        name: Name of the type in CEL.
+        message_name: Name of the type in messages and signatures.
     """
     _NAMES[python_type] = name
     _MESSAGE_NAMES[name] = message_name
@@ -170,7 +177,11 @@ def register_type(python_type: type, name: str, message_name: str) -> None:
 
 
 def python_types(name: str) -> Iterable[type]:
-    """Return the Python types of the CEL type that signatures call `name` (`timestamp`, `null`)."""
+    """Return the Python types of a CEL type.
+
+    Args:
+        name: Name of the CEL type in signatures, such as `timestamp` or `null`.
+    """
     return [
         python_type for python_type, full_name in _NAMES.items() if name in (full_name, _MESSAGE_NAMES.get(full_name))
     ]
@@ -183,6 +194,6 @@ def type_of(value: Any) -> TypeValue:
 
 
 def type_name(value: Any) -> str:
-    """Return the name of the type of `value` in messages: `int`, `string`, `null`, `timestamp`, `optional`."""
+    """Return the name of the type of `value` in messages, such as `int`, `null` or `timestamp`."""
     name = _NAMES.get(type(value), type(value).__name__)
     return _MESSAGE_NAMES.get(name) or name.removesuffix("_type")

@@ -36,8 +36,8 @@ class Operand:
 def find_decisive_operands(program: Program, variables: Mapping[str, Any]) -> list[Operand]:
     """Return the operands that made the condition false, in the order of the expression, each once.
 
-    In `a && b`, these are the operands that are not true. In `a || b` and in a comparison, both sides count. An operand
-    that reads no variable is left out.
+    In `a && b`, the operands that are not true decide. In `a || b` and in a comparison, both sides decide. The result
+    leaves out operands that read no variable.
     """
     operands = _Decision(program.text, variables).find_operands(program.tree)
     return list({operand.text: operand for operand in operands}.values())

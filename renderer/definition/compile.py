@@ -1,7 +1,7 @@
 """Compilation of a ResourceGraphDefinition to its schema, nodes in levels, status and CRD.
 
-A definition compiles completely or not at all. All its mistakes are reported together, each with its line. The naming
-rules are those of kro's graph validation.
+A definition compiles completely or not at all. The compiler reports all mistakes together, each with its line. The
+naming rules are those of kro's graph validation.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SCHEMA_SHAPE = {
         "additionalPrinterColumns": manifest_rules.COLUMNS_SCHEMA,
     },
 }
-"""Schema of `spec.schema`. Open fields are checked during their compilation."""
+"""Schema of `spec.schema`. The compilation of each open field checks the content of the field."""
 
 _FREE_FIELDS = frozenset({"spec", "types", "status"})
 _SCHEMA_DEFAULTS = {"group": "kro.run", "scope": "Namespaced"}
@@ -77,18 +77,19 @@ class Definition:
     manifest: Manifest
     """The form of the definition that revisions store."""
     digest: str
-    """Digest of the content. The digest stays equal if only the name or the notation changes."""
+    """Digest of the content. If only the name or the notation of the definition changes, the digest stays equal."""
     document: Document = field(repr=False)
-    """The document in Git, to find lines."""
+    """The document in Git, as the source of line numbers."""
     propagate_when: tuple[Gate, ...] | None
-    """Gates across instances.
+    """The gates across instances.
 
-    If the definition does not contain the field, the value is None. An empty list means that there is no gate.
+    If the definition does not contain the field, the value is None. An empty list means that the definition has no
+    gate.
     """
     views: Mapping[str, View] = field(default_factory=dict)
-    """By variable (`schema` or the id of a node), the conversion of JSON to the values that expressions read.
+    """The conversion of JSON to the values that expressions read, by variable (`schema` or the id of a node).
 
-    The type check sets the conversions. Variables that need no conversion are left out.
+    The type check sets the conversions, and leaves out variables that need no conversion.
     """
 
     @property
@@ -108,7 +109,7 @@ class Definition:
 
     @property
     def programs(self) -> Iterator[Program]:
-        """All expressions except gates."""
+        """The programs of all expressions except gates."""
         yield from (program for _, program in self.status.expressions)
         yield from (entry.program for entry in self.conditions)
         for node in self.nodes:
@@ -121,7 +122,11 @@ class Definition:
 
 
 class DefinitionErrors(Exception):
-    """All mistakes of one definition. If the kind of the definition cannot be read, `group_kind` is None."""
+    """All mistakes of one definition.
+
+    Attributes:
+        group_kind: Kind of the definition, or None if the kind is unreadable.
+    """
 
     def __init__(self, problems: list[Problem], group_kind: GroupKind | None) -> None:
         self.problems = problems
@@ -130,12 +135,12 @@ class DefinitionErrors(Exception):
 
 
 def compile_definition(document: Document) -> Definition:
-    """Compile a ResourceGraphDefinition. Raises: DefinitionErrors with all mistakes."""
+    """Return the compiled form of a ResourceGraphDefinition. Raises: DefinitionErrors with all mistakes."""
     return _DefinitionCompiler(document).compile_definition()
 
 
 def group_kind_of(document: Document) -> GroupKind | None:
-    """Return the kind that a definition defines, or None if the kind cannot be read."""
+    """Return the kind that a definition defines, or None if the kind is unreadable."""
     schema_fields = (
         (document.value.get("spec") or {}).get("schema") if isinstance(document.value.get("spec"), dict) else None
     )
@@ -149,7 +154,7 @@ def _normalize_spec(spec: dict[str, Any]) -> dict[str, Any]:
     """Return one form for all specs with the same meaning (kro: hash of a GraphRevision).
 
     The order of resources, conditions, short names and categories has no meaning. An empty field means the same as an
-    absent field, except in `propagateWhen`, where an empty list means that there is no gate.
+    absent field, except in `propagateWhen`, where an empty list excludes all gates.
     """
     return {
         "schema": {**_SCHEMA_DEFAULTS, **_without_empty(spec["schema"])},
@@ -176,7 +181,7 @@ def _without_nulls(schema_fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class _DefinitionCompiler:
-    """Compiler of one definition. Collects all mistakes, and returns a definition only if there are none."""
+    """Compiler of one definition, which collects all mistakes and returns only a definition without mistakes."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -240,7 +245,7 @@ class _DefinitionCompiler:
         )
 
     def _compile_gates(self, kind: str) -> tuple[Gate, ...] | None:
-        """Compile the gates across instances.
+        """Return the compiled gates across instances, or None if the definition does not contain the field.
 
         In a gate across instances, the kind in lower case is the variable of an instance, and the plural is the
         variable of all instances.
@@ -268,7 +273,7 @@ class _DefinitionCompiler:
             return {}
 
     def _inherited_annotations(self) -> dict[str, str]:
-        """Return the annotations of the definition that its CRD must contain.
+        """Return the annotations that the CRD inherits from the definition.
 
         The inherited annotations are deletion protection and the directives for all instances.
         """

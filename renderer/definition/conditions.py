@@ -1,7 +1,7 @@
 """Evaluation of `includeWhen` and `readyWhen`, conditions with three answers: yes, no and not known yet.
 
-If `includeWhen` of a node is unknown, the node is neither written nor pruned. If `readyWhen` of a node is unknown, the
-node is not ready. One false condition makes the whole list false, even if other conditions are unknown.
+If `includeWhen` of a node is unknown, Levelgate neither writes nor prunes the node. If `readyWhen` of a node is
+unknown, the node is not ready. One false condition makes the whole list false, even if other conditions are unknown.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ class ConditionResult:
     """The answer of `includeWhen`. If the answer is yes, no field is set. Otherwise exactly one field is set."""
 
     false: str = ""
+    """The false condition in words."""
     error: str = ""
+    """The message of a failed condition."""
     waiting: tuple[str, ...] = ()
+    """The missing data, each as a text to follow "waits for"."""
 
 
 def evaluate_include_when(
@@ -36,7 +39,10 @@ def evaluate_include_when(
 ) -> ConditionResult:
     """Return whether a node belongs to the instance now.
 
-    A condition is evaluated only if all nodes that the condition reads are ready. `meter` is the meter of the instance.
+    The function evaluates a condition only if all nodes that the condition reads are ready.
+
+    Args:
+        meter: The meter of the instance.
     """
     waiting: list[str] = []
     error = ""
@@ -58,7 +64,7 @@ def evaluate_include_when(
 def evaluate_ready_when(
     conditions: Iterable[Program], variables: Mapping[str, Any], can_arrive: CanArrive, meter: Meter
 ) -> ReadyVerdict:
-    """Return the answer of `readyWhen` for an object that exists. Without conditions, `verdict` is None."""
+    """Return the answer of `readyWhen` for an object that exists."""
     verdict = None
     for condition in conditions:
         try:
@@ -88,7 +94,7 @@ def missing_path(problem: NoSuchKey) -> tuple[str, ...]:
 
 
 def as_bool(condition: Program, value: Any) -> bool:
-    """Return the answer of `condition`, whose value is `value`. As in kro, an empty optional is false.
+    """Return the answer of `condition` from its value. As in kro, an empty optional is false.
 
     Raises: ExpressionError if `value` is not a bool or an optional of a bool.
     """
@@ -101,7 +107,9 @@ def as_bool(condition: Program, value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ReadyVerdict:
-    """The answer of `readyWhen`: whether dependents may start. If the node has no `readyWhen`, `verdict` is None."""
+    """The answer of `readyWhen`."""
 
     verdict: bool | None = None
+    """True if dependents may start, False if dependents must wait, or None if the node has no `readyWhen`."""
     why: str = ""
+    """The reason why the node is not ready, for messages."""

@@ -63,7 +63,7 @@ DEFAULT_PRINTER_COLUMNS: Final = (
     _column("Node", ".status.levelgate.blocked[0].node", "The first resource that waits or failed", priority=1),
     _column("Message", _condition_path("Propagated", "message"), "What the instance waits for, in words", priority=1),
 )
-"""The descriptions of State, Ready and Age are kro's."""
+"""Columns of `kubectl get` for every kind. Source: kro, for the descriptions of State, Ready and Age."""
 
 _CONDITIONS: Final = {
     "type": "array",
@@ -152,10 +152,11 @@ def custom_resource_definition(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """Return the CRD of a kind, ready to apply.
+    """Return the complete manifest of the CRD of a kind.
 
-    `definition` is the name of the definition. If `printer_columns` is not empty, the given columns replace the default
-    columns.
+    Args:
+        definition: Name of the definition.
+        printer_columns: Columns in place of the default columns, or an empty list for the default columns.
     """
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

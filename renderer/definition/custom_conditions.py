@@ -32,7 +32,7 @@ class ConditionExpression:
 
     program: Program
     types: tuple[str, ...]
-    """The condition types that the expression writes as literals."""
+    """The condition types that the expression contains as literals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,12 @@ class CustomConditions:
     ) -> tuple[list[Condition], str]:
         """Return the custom conditions in order, and the problems of the expressions as text.
 
-        Expressions may read the conditions in `built_in`. `previous` are the conditions of the last status. If data is
-        missing, an expression keeps the previous conditions of its literal types. If two conditions have the same type,
-        both are dropped.
+        If data is missing, an expression keeps the previous conditions of its literal types. If two conditions have the
+        same type, the function drops both.
+
+        Args:
+            built_in: The conditions that expressions may read.
+            previous: The conditions of the last status.
         """
         schema, meter = {**self.values["schema"], "status": {"conditions": list(built_in)}}, Meter.of_instance()
         results: list[Condition] = []
@@ -70,7 +73,7 @@ class CustomConditions:
 
 
 def compile_entries(entries: Any) -> Iterator[tuple[str, ConditionExpression | ExpressionError]]:
-    """Yield each entry of `status.conditions` with its place. For an entry with a mistake, the error is yielded."""
+    """Yield each entry of `status.conditions` with its place. For an entry with a mistake, yield the error."""
     if not isinstance(entries, list):
         yield "", ExpressionError(str(entries), "must be a list of expressions that make conditions")
         return
@@ -93,7 +96,7 @@ def compile_entries(entries: Any) -> Iterator[tuple[str, ConditionExpression | E
 def _check_program(program: Program) -> Iterator[str]:
     """Yield the literal types of the conditions that an expression makes.
 
-    Raises: ExpressionError for a mistake that can be found without evaluation.
+    Raises: ExpressionError for a mistake that is certain without evaluation.
     """
     makes_condition = False
     for node in walk(program.tree):

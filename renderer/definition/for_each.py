@@ -28,7 +28,7 @@ class Dimension:
     program: Program
 
     def values(self, variables: Mapping[str, Any], meter: Meter) -> list[Any]:
-        """Return the values of the iterator. Raises: ExpressionError, also if the expression does not yield a list."""
+        """Return the values of the iterator. Raises: ExpressionError, also for a value that is not a list."""
         value = self.program.evaluate(variables, meter.renew())
         if isinstance(value, list):
             return value
@@ -38,7 +38,11 @@ class Dimension:
 def compile_dimensions(
     entries: Any, path: str, ids: Collection[str], collector: ProblemCollector
 ) -> tuple[Dimension, ...]:
-    """Return the dimensions of a `forEach`, and add mistakes to `collector`. `ids` are the ids of all resources."""
+    """Return the dimensions of a `forEach`, and add mistakes to `collector`.
+
+    Args:
+        ids: The ids of all resources.
+    """
     if entries is None:
         return ()
     if not isinstance(entries, list):
@@ -79,7 +83,10 @@ def _compile_dimension(
 def combinations(
     dimensions: Sequence[Dimension], variables: Mapping[str, Any], meter: Meter
 ) -> Iterator[dict[str, Any]]:
-    """Yield the values of the iterators for each item. Raises: ExpressionError, also for more than MAX_ITEMS items."""
+    """Yield the values of the iterators for each item.
+
+    Raises: ExpressionError, also for more than MAX_ITEMS items.
+    """
     lists = [dimension.values(variables, meter) for dimension in dimensions]
     if (count := math.prod(map(len, lists))) > MAX_ITEMS:
         sizes = " x ".join(str(len(values)) for values in lists)

@@ -4,8 +4,8 @@
     external("budget")                  @externals["budget"]    inFlight(webapps)       @counters["inFlight"]
     linearlyReady(each, webapps, 3)     @rates["linear 3"]
 
-The rewriting keeps gates out of the CEL evaluator. The tree of a rewritten gate names everything that the gate reads.
-No author can write a name that starts with `@`, because `@` does not start an identifier.
+The rewriting keeps gates out of the CEL evaluator. The tree of a rewritten gate names all data that the gate reads. No
+author can write a name that starts with `@`, because `@` does not start an identifier.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PERCENT: Final = re.compile(r"[1-9][0-9]?%|100%")
 
 
 def lifecycle_field(method: str) -> str:
-    """Return the name of the field of an item that holds the answer of `method`, one of `LIFECYCLE_METHODS`."""
+    """Return the name of the field of an item with the answer of `method`, which is in `LIFECYCLE_METHODS`."""
     return f"@{method}"
 
 
@@ -50,11 +50,11 @@ class GateScope:
     """The variables of a gate, by their role."""
 
     items: frozenset[str]
-    """Names of the instance or item that the gate holds back. Empty for a single resource."""
+    """Names of the instance or item that the gate holds. For a single resource, the set is empty."""
     collection: str
-    """Name of the list of all instances or items that the gate may hold back. Empty for a single resource."""
+    """Name of the list of all instances or items that the gate may hold. For a single resource, the name is empty."""
     ancestors: Mapping[str, bool] = field(default_factory=dict)
-    """By id of a direct or indirect dependency of the resource, whether the value of the dependency is a list."""
+    """The direct and indirect dependencies of the resource, by id, each with whether its value is a list."""
     values: frozenset[str] = frozenset()
     """The variables that are neither items, nor the collection, nor ancestors."""
 
@@ -91,8 +91,10 @@ _MacroScope = Mapping[str, _ItemReference | None]
 class GateRewriter:
     """Rewriter of one gate.
 
-    After `rewrite`, `pace_calls` contains the calls of pace functions in the gate. `waits_for` contains the ancestors,
-    and the collection, whose `ready`, `updated` or `settled` the gate reads.
+    Attributes:
+        pace_calls: The calls of pace functions in the gate, after `rewrite`.
+        waits_for: The ancestors, and the collection, whose `ready`, `updated` or `settled` the gate reads, after
+            `rewrite`.
     """
 
     def __init__(self, scope: GateScope) -> None:
@@ -184,7 +186,7 @@ class GateRewriter:
         return f"works on an item of a collection or on a resource; there are {', '.join(candidates) or 'none'}"
 
     def _macro_variables(self, macro: Macro, bound: _MacroScope) -> _MacroScope:
-        """Return, for each variable inside `macro`, the item that the variable refers to.
+        """Return the item behind each variable inside `macro`, by the name of the variable.
 
         The last variable of the macro is the element of the list.
         """
@@ -223,7 +225,7 @@ class GateRewriter:
 
 
 def _build_read(call: FunctionCall, values: str, key: str) -> SyntaxNode:
-    """Build the tree of `values[key]` at the place of a call."""
+    """Return the tree of `values[key]` at the place of a call."""
     name = Variable(call.at, call.end, 1, values)
     return Index(call.at, call.end, call.depth, name, syntax_tree.Literal(call.at, call.end, 1, key), False)
 
@@ -250,7 +252,7 @@ def _parse_pace_argument(call: FunctionCall, shape: str, extra_arguments: list[S
 
 
 def _unknown_function_error(call: FunctionCall) -> EvaluationError:
-    """Return the error for a call of an unknown function, with a hint if a gate function was probably meant."""
+    """Return the error for a call of an unknown function, with a hint if the author probably meant a gate function."""
     candidates = LIFECYCLE_METHODS if call.target else (*_COUNTER_FUNCTIONS, *_NAMED_VALUES, *_PACE_SHAPES)
     if not (hint := suggestion(call.function, candidates)):
         return find_call_mistake(call) or EvaluationError(f"unknown function {call.function}()", offset=call.at)

@@ -1,4 +1,4 @@
-"""The gates of a definition and of its resources (`propagateWhen`, KREP-006), compiled.
+"""The compiled gates of a definition and of its resources (`propagateWhen`, KREP-006).
 
 A gate of a definition decides about one instance at a time. A gate of a resource decides about that resource, or about
 one item of its `forEach`. Windows, external facts, counters and rates are variables whose values `gitops.gates`
@@ -75,14 +75,17 @@ class Gate:
     program: Program
     """The whole condition."""
     reduced_program: Program
-    """The condition with `fixed_programs` replaced by variables. This program is evaluated for each item."""
+    """The condition with `fixed_programs` replaced by variables, for an evaluation for each item."""
     fixed_programs: Mapping[str, Program]
     """Parts of the condition that have one value for all items of a reconciliation, by variable name."""
     pace_calls: frozenset[PaceCall]
     waits_for: frozenset[str]
     """The resources, and the collection, whose `ready`, `updated` or `settled` the gate reads."""
     views: Mapping[str, View] = field(default_factory=dict)
-    """By variable whose value in the expression differs from JSON, the conversion. The type check sets this field."""
+    """The conversion of JSON to the values that expressions read, by variable.
+
+    The type check sets the conversions, and leaves out variables that need no conversion.
+    """
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -101,19 +104,22 @@ class Gate:
 
     @cached_property
     def needed_windows(self) -> frozenset[str]:
-        """The windows that must be open for this gate to open."""
+        """The windows that must be open before the gate can open."""
         tree = self.program.tree
         parts = tree.operands if isinstance(tree, Logic) and tree.operator == "&&" else (tree,)
         return frozenset(name for part in parts if (name := value_key(part, WINDOWS)))
 
     @cached_property
     def sets_pace(self) -> bool:
-        """Return whether the gate limits the items in flight. Such a gate replaces the shape of the policy."""
+        """Return whether the gate limits the items in flight.
+
+        A gate that sets the pace replaces the shape of the policy.
+        """
         return bool(self.pace_calls or _read_keys(self.program, COUNTERS) & {"inFlight", "settled"})
 
     @cached_property
     def pace_call(self) -> PaceCall | None:
-        """The call of a pace function if the whole gate is one such call, or None."""
+        """The call of a pace function if the whole gate is a single call, or else None."""
         return next(iter(self.pace_calls)) if value_key(self.program.tree, RATES) else None
 
     @cached_property
@@ -143,15 +149,15 @@ class GateInputs:
 
     scope: GateScope
     secrets: frozenset[str] = frozenset()
-    """Variables whose Secret data gates may not read."""
+    """Variables of Secrets whose data gates may not read."""
     unavailable_hints: Mapping[str, str] = field(default_factory=dict)
-    """By name that only other parts of the definition can read, the reason why gates cannot read the name."""
+    """The reason why gates cannot read a name, by each name that only other parts of the definition can read."""
 
 
 def compile_gates(
     expressions: Any, path: str, inputs: GateInputs, collector: ProblemCollector
 ) -> tuple[Gate, ...] | None:
-    """Return the compiled gates, or None if `expressions` is None. Mistakes are added to `collector`."""
+    """Return the compiled gates, or None if `expressions` is None. Add mistakes to `collector`."""
     if expressions is None:
         return None
     if not isinstance(expressions, list):

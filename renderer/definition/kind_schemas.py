@@ -61,8 +61,8 @@ class KindSchemas:
 def from_crds(crds: Iterable[Manifest], previous: KindSchemas) -> KindSchemas:
     """Return the kinds that `crds` describe. If several CRDs describe a kind, the last one counts.
 
-    A CRD that `previous` contains is not parsed again. Two CRDs count as equal if both are one Python object, or have
-    the same uid and resourceVersion.
+    The function does not parse a CRD again if `previous` contains the CRD. Two CRDs count as equal if both are one
+    Python object, or have the same uid and resourceVersion.
     """
     described_kinds: dict[GroupKind, DescribedKind] = {}
     for crd in crds:
@@ -79,7 +79,7 @@ def from_crds(crds: Iterable[Manifest], previous: KindSchemas) -> KindSchemas:
 
 
 def any_object() -> Record:
-    """Return the type of an object of unknown kind, of which only identity and metadata are known."""
+    """Return the type of an object of an unknown kind, with the fields for identity and metadata."""
     return Record({"apiVersion": STRING, "kind": STRING, "metadata": metadata_type()}, open=True)
 
 

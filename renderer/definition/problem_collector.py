@@ -17,7 +17,7 @@ from renderer.template.template import Template, TemplateError, compile_template
 class ProblemCollector:
     """The mistakes of one document.
 
-    A compiler continues after a mistake, so that all mistakes are reported together.
+    After a mistake, a compiler continues, so that Levelgate reports all mistakes together.
     """
 
     def __init__(self, document: Document) -> None:
@@ -51,7 +51,8 @@ class ProblemCollector:
     def refuse_omit(self, expressions: Iterable[tuple[str, Program]], path: str, reason: str) -> None:
         """Note each use of `omit()` in `expressions`.
 
-        `reason` is the part of the message that explains why no field may be left out.
+        Args:
+            reason: The part of the message that explains why an expression may leave out no field.
         """
         for place, program in expressions:
             if "omit" in program.calls:

@@ -1,6 +1,7 @@
-"""Rules for the body of a resource: a template, or a reference to an object that is only read.
+"""Rules for the body of a resource: a template, or a reference to an object that Levelgate only reads.
 
-The rules are those of kro's graph validation. All mistakes are noted, so that the author sees all mistakes together.
+The rules are those of kro's graph validation. The functions note all mistakes, so that the author sees all mistakes
+together.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _REFERENCE_METADATA: Final = ("name", "selector", "namespace")
 
 
 def check_template(body: Any, path: str, collector: ProblemCollector) -> GroupKind | None:
-    """Return the kind of a template's objects, or None if the kind cannot be read. Mistakes are noted."""
+    """Return the kind of a template's objects, or None if the kind is unreadable. Note all mistakes."""
     kind = _check_identity(body, path, collector)
     metadata = body.get("metadata") if isinstance(body, dict) else None
     if isinstance(metadata, dict):
@@ -40,9 +41,12 @@ def check_template(body: Any, path: str, collector: ProblemCollector) -> GroupKi
 
 
 def check_reference(body: Any, path: str, collector: ProblemCollector) -> GroupKind | None:
-    """Return the kind of an `externalRef`, or None if the kind cannot be read. Mistakes are noted.
+    """Return the kind of an `externalRef`, or None if the kind is unreadable. Note all mistakes.
 
-    `body` has no null fields. A reference selects objects by name or by labels, and has no other fields.
+    A reference selects objects by name or by labels, and has no other fields.
+
+    Args:
+        body: The content of `externalRef`, without null fields.
     """
     kind = _check_identity(body, path, collector)
     metadata = body.get("metadata") if isinstance(body, dict) else None
@@ -85,7 +89,7 @@ def check_keys(metadata: dict[str, Any], path: str, collector: ProblemCollector)
 def find_forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield labels and annotations that a definition may not set, as (path below the object, message).
 
-    Rendered objects are checked too, because one expression may yield the whole map of labels.
+    Callers check rendered objects too, because one expression may yield the whole map of labels.
     """
     for place in ("labels", "annotations"):
         for key in metadata[place] if isinstance(metadata.get(place), dict) else ():
@@ -102,7 +106,7 @@ def find_forbidden_keys(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]
 def _check_crd(body: dict[str, Any], path: str, collector: ProblemCollector) -> None:
     """Note a mistake for each expression of a CRD outside of the CRD's metadata.
 
-    The kind that the CRD defines must be known before there is an instance.
+    Levelgate must know the kind that the CRD defines before an instance exists.
     """
     for place in _find_expressions({name: value for name, value in body.items() if name != "metadata"}, ""):
         collector.fail(join_path(path, place), "a CustomResourceDefinition may hold expressions under metadata only")
@@ -121,7 +125,10 @@ def _find_expressions(value: Any, path: str) -> Iterator[str]:
 
 
 def _check_selector(selector: Any, path: str, collector: ProblemCollector) -> None:
-    """Check the shape of `selector`. Values may be expressions, so values are checked after evaluation."""
+    """Note a mistake for each part of `selector` with a wrong shape.
+
+    Values may be expressions. Therefore Levelgate checks values after evaluation.
+    """
     if isinstance(selector, str) and selector.startswith("${"):
         return
     if not isinstance(selector, dict):

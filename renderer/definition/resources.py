@@ -1,7 +1,7 @@
 """Compilation of the resources of a definition to nodes in levels, with templates, conditions and dependencies.
 
-The rules for names, shapes and fields are those of kro's graph validation and builder. All mistakes are noted, so that
-the author sees all mistakes together.
+The rules for names, shapes and fields are those of kro's graph validation and builder. The compiler notes all mistakes,
+so that the author sees all mistakes together.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class ResourceNode:
     include_when: tuple[Program, ...]
     ready_when: tuple[Program, ...]
     external: bool
-    """True if the objects are read and never written."""
+    """True if Levelgate reads the objects and never writes them."""
     line: int
     for_each: tuple[Dimension, ...]
     selects: bool
-    """True if the objects are selected by labels."""
+    """True if the resource selects objects by labels."""
     propagate_when: tuple[Gate, ...] | None = None
-    """The gates, or None if the resource has no `propagateWhen`. An empty list means that there is no gate."""
+    """The gates, or None if the resource has no `propagateWhen`. An empty list means that the resource has no gate."""
 
     @property
     def version(self) -> str:
@@ -66,7 +66,7 @@ class ResourceNode:
 
     @property
     def programs(self) -> Iterator[Program]:
-        """All expressions except gates."""
+        """The programs of all expressions except gates."""
         yield from (program for _, program in self.template.expressions)
         yield from self.include_when
         yield from self.ready_when
@@ -83,9 +83,12 @@ def scope_of(nodes: Iterable[ResourceNode], instance: Type, objects: KindSchemas
 
 
 def compile_nodes(resources: Any, collector: ProblemCollector, *, namespaced: bool) -> list[ResourceNode]:
-    """Return the nodes in order of level, or an empty list if there are mistakes.
+    """Return the nodes in order of level. If the resources have mistakes, return an empty list.
 
-    Within a level, nodes keep their declared order. `namespaced` is true if instances are namespaced.
+    Within a level, nodes keep their declared order.
+
+    Args:
+        namespaced: True if instances are namespaced.
     """
     return _NodeCompiler(collector, namespaced).compile_nodes(resources)
 
@@ -189,7 +192,7 @@ class _NodeCompiler:
     def _compile_gates(
         self, index: int, resource: dict[str, Any], node: ResourceNode, nodes: Mapping[str, ResourceNode]
     ) -> tuple[Gate, ...] | None:
-        """Compile the gates of one resource.
+        """Return the compiled gates of one resource, or None if the resource has no `propagateWhen`.
 
         Gates may read the resource's ancestors and, for a collection, its items.
         """
@@ -234,7 +237,7 @@ class _NodeCompiler:
         return dimensions
 
     def _check_metadata(self, template: Template, kind: GroupKind, iterators: frozenset[str], path: str) -> None:
-        """Check names and namespaces.
+        """Note mistakes in names and namespaces.
 
         Each item of a collection needs its own identity. Objects of a cluster-scoped kind must not have a namespace. If
         instances are cluster-scoped, objects of a namespaced built-in kind must have a namespace.

@@ -24,7 +24,7 @@ from renderer.template.template import Template, compile_template
 
 _PATH: Final = "spec.schema.status"
 _RESERVED_FIELDS: Final = frozenset({"state", "conditions"})
-"""Fields that the author cannot set. As in kro, a value for `state` is dropped."""
+"""Fields that the author cannot set. As kro does, Levelgate drops a value for `state`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,13 @@ class StatusProjection:
 def compile_status(
     status: Any, nodes: Sequence[ResourceNode], instance: Type, collector: ProblemCollector
 ) -> StatusProjection:
-    """Compile the status of a definition, and add mistakes to `collector`.
+    """Return the compiled status of a definition, and add mistakes to `collector`.
 
-    `instance` is the type of an instance without status. The schema depends on the definition alone, so that no other
-    file changes the CRD. Therefore only built-in kinds have known types here.
+    The schema depends on the definition alone, so that no other file changes the CRD. Therefore this function knows the
+    types of built-in kinds only.
+
+    Args:
+        instance: Type of an instance without status.
     """
     if not isinstance(status or {}, dict):
         collector.fail(_PATH, "must be a mapping whose values are expressions")
@@ -74,7 +77,7 @@ def compile_status(
 def _compile_conditions(
     expressions: Any, scope: Scope, collector: ProblemCollector, *, with_names: bool
 ) -> tuple[ConditionExpression, ...]:
-    """Compile the author's conditions. If the result is empty, instances keep kro's conditions."""
+    """Return the author's compiled conditions. If the result is empty, instances keep kro's conditions."""
     if expressions is None:
         return ()
     path, entries = f"{_PATH}.conditions", []

@@ -1,9 +1,9 @@
-"""Type check of templates: comparison of a template with the type of its objects, before there is an instance.
+"""Type check of templates: comparison of a template with the type of its objects, before an instance exists.
 
 The rules are those of kro's static checks. Every field must exist. Literals, and expressions whose type is known, must
-have the field's type. Null and an unknown type fit everywhere. An optional counts as its value. Lists and maps are
-compared by their elements. A map with known keys is compared field by field: the map may lack fields of the expected
-type, but must not contain additional fields.
+have the field's type. Null and an unknown type fit everywhere. An optional counts as its value. The check compares
+lists and maps by their elements, and a map with known keys field by field. A map with known keys may lack fields of the
+expected type, but must not contain additional fields.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from renderer.schema.errors import child_path
 from renderer.template.expressions import Expression, scan
 
 TypeOf = Callable[[str, str], Type]
-"""Function that returns the type of an expression at a path. Mistakes inside the expression are reported elsewhere."""
+"""Function that returns the type of an expression at a path. The check does not report mistakes inside the expression.
+"""
 
 _TYPE_TEXTS: Final = {
     "string": "a string",
@@ -55,7 +56,7 @@ _ACCEPTED_TYPES: Final = {
     "timestamp": frozenset(("timestamp", "string")),
     "duration": frozenset(("duration", "string")),
 }
-"""By the type of a field, the types whose values become that type in JSON."""
+"""The types whose values become the type of a field in JSON, by the type of the field."""
 
 _JSON_TYPES: Final = frozenset(("null", "bool", "int", "uint", "double", "string", "timestamp", "duration", "omit"))
 _OPENAPI_TYPES: Final = {
@@ -79,7 +80,8 @@ _LITERAL_TYPES: Final[Mapping[type, str]] = {
 def find_misfits(value: Any, expected: Type, type_of: TypeOf, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield the parts of `value` that do not fit `expected`, as (path below the template, message).
 
-    `type_of` is called once for each expression.
+    Args:
+        type_of: Function that the check calls once for each expression.
     """
     match value:
         case str():
@@ -167,7 +169,7 @@ def _find_literal_misfits(value: Any, expected: Type, path: str) -> Iterator[tup
 _Difference = tuple[str, Type, Type | str | None]
 """One difference: the place inside the value, the type at the place, and the needed type.
 
-Instead of the needed type there may be a text with the reason, or None if no field can hold the value.
+In place of the needed type, the third part may be a text with the reason, or None if no field can contain the value.
 """
 
 

@@ -1,7 +1,7 @@
 """Static type check of a definition (kro documentation, "Static type checking").
 
-Expressions are checked against the types of their variables. Templates are checked against the types of their objects.
-Names were checked when the definition was compiled. An unknown type is never a mistake.
+The check compares expressions with the types of their variables, and templates with the types of their objects. The
+compilation of the definition has checked the names. An unknown type is never a mistake.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class CheckedDefinition:
 
 
 def check_definition(definition: Definition, objects: KindSchemas) -> CheckedDefinition:
-    """Check a definition against the known schemas of the kinds that the definition uses."""
+    """Return the checked definition, compared with the known schemas of the kinds that the definition uses."""
     return _check_cached(definition, tuple(objects.described.get(node.group_kind) for node in definition.nodes))
 
 
 @lru_cache(maxsize=1024)
 def _check_cached(definition: Definition, described_kinds: tuple[DescribedKind | None, ...]) -> CheckedDefinition:
-    """Check a definition.
+    """Return the checked definition.
 
-    The result is cached by identity, because unchanged files yield the same `Definition` objects.
+    The function caches the result by identity, because unchanged files yield the same `Definition` objects.
     """
     kinds = (node.group_kind for node in definition.nodes)
     checker = _StaticChecker(
@@ -69,7 +69,7 @@ def _check_cached(definition: Definition, described_kinds: tuple[DescribedKind |
 
 
 def find_unknown_nodes(definition: Definition, objects: KindSchemas) -> Iterator[ResourceNode]:
-    """Yield the nodes of an unknown kind of which an expression reads a field other than `metadata`."""
+    """Yield each node of an unknown kind with an expression that reads a field other than `metadata`."""
     reads = {read for program in definition.programs for read in program.reads}
     for node in definition.nodes:
         paths_read = {read[1:] for read in reads if read[0] == node.id}
@@ -137,9 +137,12 @@ class _StaticChecker:
         )
 
     def _check_gates(self, gates: Iterable[Gate] | None, item: Type, scope: Scope) -> tuple[Gate, ...] | None:
-        """Return the gates with their views set, or None if there is no list of gates. Mistakes are noted.
+        """Return the gates with their views set, or None if `gates` is None. Note all mistakes.
 
-        `item` is the type of the object that the gates hold back. In gates, objects also have lifecycle fields.
+        In gates, objects also have lifecycle fields.
+
+        Args:
+            item: Type of the object that the gates hold.
         """
         if gates is None:
             return None

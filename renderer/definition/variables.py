@@ -32,8 +32,8 @@ def find_name_mistake(name: Any) -> str:
 def find_mistakes(program: Program, scope: frozenset[str], *, own_id: str) -> Iterator[str]:
     """Yield a message for each name of an expression that is not in `scope`.
 
-    `own_id` is the id of the resource that holds the expression. If the expression may name its own resource, `own_id`
-    is empty.
+    Args:
+        own_id: Id of the resource with the expression, or an empty text if the expression may name its own resource.
     """
     for name in sorted(program.names - scope):
         yield f"${{{program.text}}}: {_unknown_name(name, scope, own_id)}"

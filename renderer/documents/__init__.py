@@ -1,8 +1,8 @@
 """Reader of YAML files, which returns exactly the values that Kubernetes reads, or rejects the file.
 
 A document's value is plain JSON (dict, list, str, int, float, bool, None) and equals the value that kubectl would send
-for the same text. A file is rejected if kubectl would read a text of the file differently than a person. A file is read
-completely or not at all. Only this package imports PyYAML. The package uses only PyYAML's C parser.
+for the same text. If kubectl would read a text of the file differently than a person, the reader rejects the file. The
+reader reads a file completely or not at all. Only this package imports PyYAML. The package uses only PyYAML's C parser.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _GLUED_SEPARATOR = re.compile(rb"^---[^\s]", re.MULTILINE)
 
 @dataclass(slots=True)
 class _Source:
-    """The bytes of one file, shared by its documents."""
+    """The bytes of one file, which the documents of the file share."""
 
     data: bytes
     locations: list[YamlLocation] | None = None
@@ -64,18 +64,20 @@ class Document:
     line: int
     """Line where the content starts, from 1."""
     value: dict[str, Any]
-    """The object as plain JSON. No part of the object is shared with another document."""
+    """The object as plain JSON. Documents share no part of their objects."""
     _source: _Source = field(repr=False)
     _ordinal: int = field(repr=False)
-    """Index of the YAML document in the file."""
+    """Index of the YAML document in the file, from 0."""
     _prefix: str = field(default="", repr=False)
-    """Path inside the YAML document if the object is an item of a `List`. Empty for any other object."""
+    """Path of the object inside the YAML document if the object is an item of a `List`, or else an empty text."""
 
     def line_of(self, path: str) -> int:
         """Return the line of `path`, or of its nearest ancestor in the file, from 1.
 
-        `path` is written as in `spec.resources[2].template.spec.size`. The first call parses the file again, so use
-        this method for messages only.
+        The first call parses the file again. Therefore, use this method for messages only.
+
+        Args:
+            path: Path below the document, such as `spec.resources[2].template.spec.size`.
         """
         full_path = f"{self._prefix}.{path}" if self._prefix and path[:1] not in ("", "[") else self._prefix + path
         location = self._source.location(self._ordinal).find(full_path)
@@ -85,7 +87,7 @@ class Document:
 def load(file: str, data: bytes) -> tuple[list[Document], list[Problem]]:
     """Return the documents of a file in order. If the file has problems, return the problems without documents.
 
-    Empty documents are left out. A `List` is replaced by its items.
+    The function leaves out empty documents, and replaces a `List` by its items.
     """
     if len(data) > MAX_FILE_BYTES:
         return [], [Problem(file, 0, "", f"larger than {MAX_FILE_BYTES // 1024**2} MiB; split the file")]
@@ -139,7 +141,7 @@ def _expand_root(file: str, root: YamlRoot, source: _Source) -> Iterator[Documen
 
 
 def _expand_items(document: Document) -> Iterator[Document | Problem]:
-    """Yield the document itself or, for a `List`, its items. A `List` among the items is expanded as well."""
+    """Yield the document itself or, for a `List`, its items. Expand a `List` among the items as well."""
     kind, items = document.value.get("kind"), document.value.get("items")
     if not (isinstance(kind, str) and kind.endswith("List") and isinstance(items, list)):
         yield document

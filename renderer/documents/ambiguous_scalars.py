@@ -1,6 +1,6 @@
 """Unquoted scalars that Kubernetes reads differently than most people.
 
-Ambiguous scalars are legal, so only `lint` reports these scalars.
+Ambiguous scalars are legal, so only `lint` reports ambiguous scalars.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Line numbers of a YAML file, in a tree that a second parse builds when a problem is reported."""
+"""Line numbers of a YAML file, in a tree that a second parse builds on demand for the report of a problem."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _BARE = re.compile(r"\[([^\]\"']+)\]")
 
 @dataclass(slots=True)
 class YamlLocation:
-    """The place of one node of a document. `line` counts from 1. The line of a value is the line of its key."""
+    """The place of one node of a document."""
 
     line: int
+    """Line of the node, from 1. The line of a value is the line of its key."""
     children: dict[str | int, YamlLocation] = field(default_factory=dict)
 
     def find(self, path: str) -> YamlLocation:
@@ -76,7 +77,7 @@ class _OpenCollection:
 
 
 def parse_locations(data: bytes) -> list[YamlLocation]:
-    """Return one tree for each YAML document, including empty documents. A syntax error ends the result early."""
+    """Return one tree for each YAML document, including empty documents. At a syntax error, end the result early."""
     return list(_iterate_locations(data))
 
 

@@ -1,7 +1,7 @@
 """Conversion of the YAML parser's events to plain values, in one pass without recursion.
 
-The result holds only dict, list, str, int, float, bool and None. No object appears in two places of the result. The
-work is bounded by the size of the file, because depth and the expansion of aliases are limited before a value is built.
+The result contains only dict, list, str, int, float, bool and None. No object appears in two places of the result. The
+size of the file bounds the work, because the reader limits depth and the expansion of aliases before building a value.
 """
 
 from __future__ import annotations
