@@ -1,7 +1,7 @@
 """Errors of the renderer, and mistakes of authors.
 
-An error contains data, from which the text of the error is made. Mistakes of authors are collected as `Problem` values
-and reported together. A mistake of an author never ends a reconciliation.
+An error builds its text from its data. The renderer collects mistakes of authors as `Problem` values and reports all
+mistakes together. A mistake of an author never ends a reconciliation.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ class RendererError(Exception):
 
 
 class ExpressionError(RendererError):
-    """An expression that cannot be compiled or evaluated.
+    """An expression that fails to compile or to evaluate.
 
-    `column` counts characters of the expression from 1. If the error is about the whole expression, `column` is None.
+    Attributes:
+        column: Column of the mistake in characters, from 1, or None for the whole expression.
     """
 
     def __init__(self, expression: str, message: str, *, column: int | None = None) -> None:
@@ -44,14 +45,16 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A place in Git: a file relative to the source's path, and a line from 1. Without a place, `file` is empty."""
+    """A place in Git."""
 
     file: str = ""
+    """File relative to the source's path. Without a place, the text is empty."""
     line: int = 0
+    """Line in the file, from 1. Without a place, the value is 0."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.file else ""
 
     def prefixed(self, message: str) -> str:
-        """Return `message` after this place and a colon, or `message` alone if there is no place."""
+        """Return `message` after this place and a colon, or `message` alone without a place."""
         return f"{self}: {message}" if self.file else message

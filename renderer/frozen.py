@@ -1,10 +1,12 @@
 """Decorator `dataclass` with the behaviour of the standard library and lower cost at start-up.
 
-The standard library compiles up to six functions when a class is defined, about 0.5 ms for each class. That adds some
-100 ms to a short command such as `levelgate render`, which calls few of these functions. This decorator compiles a
-function at its first call. The initialiser of a frozen class fills the slots directly, without `object.__setattr__`.
+The standard library compiles up to six functions at the definition of a class, in about 0.5 ms for each class. The
+compilation adds about 100 ms to a short command such as `levelgate render`, which calls few of these functions. This
+decorator compiles a function at its first call. The initialiser of a frozen class fills the slots directly, without
+`object.__setattr__`.
 
 Type checkers see the standard library's decorator. `fields`, `replace` and `match` work on the classes as usual.
+
 Source: `docs/adr/0023-value-types.md`, with measurements of the alternatives.
 """
 
@@ -23,7 +25,11 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, **how):
-        """Make a class a dataclass. `how` are the options of the standard library's decorator."""
+        """Make a class a dataclass.
+
+        Args:
+            how: The options of the standard library's decorator.
+        """
         return _made(cls, **how) if cls is not None else lambda plain: _made(plain, **how)
 
 
@@ -40,7 +46,7 @@ def _made(
     repr: bool = True,  # noqa: A002 - the standard library's name
     kw_only: bool = False,
 ) -> type:
-    """Add the methods of a dataclass to `cls`. Methods that `cls` defines itself are kept."""
+    """Return `cls` as a dataclass with generated methods. Methods that `cls` defines itself stay."""
     defined_names = {name for name, defined in vars(cls).items() if defined is not None}
     cls.__doc__ = cls.__doc__ or cls.__name__  # avoids the slow signature that dataclasses computes as a docstring
     new_class: type = dataclasses.dataclass(init=False, eq=False, repr=False, slots=slots, kw_only=kw_only)(cls)
@@ -61,9 +67,11 @@ def _made(
 
 
 def _compile_lazily(cls: type, name: str, write: Callable[[type, dict[str, Any]], Iterable[str]]) -> Any:
-    """Return a function that compiles the method `name` at its first call and is then replaced by the method.
+    """Return a function that, at its first call, compiles the method `name` and replaces itself by the method.
 
-    `write` returns the source lines of the method, and adds the values that these lines use to a namespace.
+    Args:
+        write: Function that returns the source lines of the method, and adds the values that the lines use to a
+            namespace.
     """
 
     def first(self: Any, *arguments: Any, **named: Any) -> Any:

@@ -23,12 +23,13 @@ Manifest = dict[str, Any]
 
 
 class GroupKind(NamedTuple):
-    """A kind without its version. For the core group, `group` is empty.
+    """A kind without its version.
 
     The text form is that of ApplySet annotations: `Deployment.apps`, `Secret`.
     """
 
     group: str
+    """API group, empty for the core group."""
     kind: str
 
     def __str__(self) -> str:
@@ -42,15 +43,16 @@ class GroupKind(NamedTuple):
 
 
 _cached_group_kind = lru_cache(maxsize=4096)(GroupKind)
-"""`GroupKind`, cached because the objects of a source have only a few kinds."""
+"""Cached constructor of `GroupKind`. The objects of a source have only a few kinds."""
 
 
 class ObjectKey(NamedTuple):
-    """Group, kind, namespace and name (GKNN) of an object. For a cluster-scoped object, `namespace` is empty."""
+    """Group, kind, namespace and name (GKNN) of an object."""
 
     group: str
     kind: str
     namespace: str
+    """Namespace of the object, empty for a cluster-scoped object."""
     name: str
 
     @property
@@ -59,7 +61,7 @@ class ObjectKey(NamedTuple):
 
     @property
     def qualified_name(self) -> str:
-        """Name with namespace: `prod/shop`, or `main` for a cluster-scoped object. Unique within a kind."""
+        """Name with namespace, unique within a kind: `prod/shop`, or `main` for a cluster-scoped object."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
@@ -106,7 +108,7 @@ def applyset_id(parent: ObjectKey) -> str:
 
 @lru_cache(maxsize=65_536)
 def key_hash(key: ObjectKey) -> str:
-    """Return 16 hexadecimal digits for a key, used in the dependency records of members."""
+    """Return 16 hexadecimal digits for a key, for the dependency records of members."""
     return hashlib.blake2b("\0".join(key).encode(), digest_size=8).hexdigest()
 
 

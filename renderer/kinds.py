@@ -17,12 +17,15 @@ POLICY = "PropagationPolicy"
 RULE_KINDS = frozenset({WINDOW, POLICY})
 """Kinds of `OWN_GROUP` that control when and how changes move.
 
-Their objects are read from Git and exist in no cluster.
+Levelgate reads the objects from Git. The objects exist in no cluster.
 """
 CLUSTER = "Cluster"
 PLACEMENT = "Placement"
 DESTINATION_KINDS = frozenset({CLUSTER, PLACEMENT})
-"""Kinds of `OWN_GROUP` that select clusters for objects. Their objects are read from Git and exist in no cluster."""
+"""Kinds of `OWN_GROUP` that select clusters for objects.
+
+Levelgate reads the selecting objects from Git. The selecting objects exist in no cluster.
+"""
 
 _CLUSTER_SCOPED = {
     "": "Namespace Node PersistentVolume ComponentStatus",
@@ -54,7 +57,7 @@ BUILT_IN_CLUSTER_SCOPED = frozenset(
 def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
     """Return whether a kind is namespaced, for each kind that `crds` define.
 
-    CRDs without a group or names are left out.
+    The result leaves out CRDs without a group or names.
     """
     scopes: dict[GroupKind, bool] = {}
     for crd in crds:
@@ -67,15 +70,22 @@ def scopes_of(crds: Iterable[Manifest]) -> Mapping[GroupKind, bool]:
 
 
 def defined_kind(crd: Manifest) -> GroupKind:
-    """Return the kind that `crd` defines. `crd` must be complete, as every CRD on a server is."""
+    """Return the kind that `crd` defines.
+
+    Args:
+        crd: A complete CRD, such as every CRD on a server.
+    """
     return GroupKind(crd["spec"]["group"], crd["spec"]["names"]["kind"])
 
 
 def is_namespaced(kind: GroupKind, scopes: Mapping[GroupKind, bool]) -> bool:
     """Return whether `kind` is namespaced.
 
-    If `scopes` (from discovery or CRDs) contains `kind`, the scope in `scopes` counts. Otherwise all kinds are
-    namespaced except Kubernetes' own cluster-scoped kinds.
+    If `scopes` contains `kind`, the scope in `scopes` counts. Otherwise all kinds are namespaced except Kubernetes' own
+    cluster-scoped kinds.
+
+    Args:
+        scopes: For each kind from discovery or CRDs, whether the kind is namespaced.
     """
     return scopes.get(kind, kind not in BUILT_IN_CLUSTER_SCOPED)
 
@@ -83,7 +93,7 @@ def is_namespaced(kind: GroupKind, scopes: Mapping[GroupKind, bool]) -> bool:
 def is_built_in(kind: GroupKind) -> bool:
     """Return whether `kind` certainly belongs to Kubernetes.
 
-    A group without a dot is built in, because the group of every CRD contains a dot. The answer is also False for
-    built-in kinds whose group contains a dot.
+    A group without a dot is built in, because the group of every CRD contains a dot. For built-in kinds whose group
+    contains a dot, the answer is also False.
     """
     return "." not in kind.group

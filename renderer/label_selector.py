@@ -77,7 +77,7 @@ LABEL_SELECTOR_SCHEMA: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on one label. `NotIn` also holds where the label is absent."""
+    """One condition on one label. If the label is absent, `NotIn` holds."""
 
     key: str
     operator: Operator
@@ -124,7 +124,7 @@ class LabelSelector:
 
         Args:
             path: Place of `selector` in the document, for messages.
-            strict: Whether to reject keys and values that no label can have.
+            strict: True to reject keys and values that no label can have.
 
         Raises: SelectorError.
         """
@@ -143,7 +143,7 @@ class LabelSelector:
     def parse(cls, text: str) -> LabelSelector:
         """Return the selector with a text form such as `app=x,tier in (a, b),!old,generation>4`.
 
-        The syntax of keys and values is not checked. Raises: SelectorError.
+        The parser does not check the syntax of keys and values. Raises: SelectorError.
         """
         return cls(_sort(_parse_requirements(_Tokens(text))))
 
@@ -155,13 +155,11 @@ class LabelSelector:
 
 
 class Selection(NamedTuple):
-    """A selection of all objects of a kind whose labels match a selector, in one namespace.
-
-    If `namespace` is None, objects in every namespace and cluster-scoped objects are selected.
-    """
+    """A selection of all objects of a kind whose labels match a selector, in one namespace or in all."""
 
     group_kind: GroupKind
     namespace: str | None
+    """Namespace of the objects, or None to select objects in every namespace and cluster-scoped objects."""
     labels: LabelSelector
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
@@ -290,5 +288,5 @@ def _parse_values(tokens: _Tokens) -> frozenset[str]:
 
 
 def _parse_integer(text: str) -> int | None:
-    """Return the integer that `text` is, or None if `text` has a sign or does not fit into 64 bits."""
+    """Return `text` as an integer, or None if `text` has a sign or does not fit into 64 bits."""
     return int(text) if re.fullmatch("[0-9]{1,63}", text) and int(text) < 2**63 else None

@@ -20,7 +20,7 @@ class RevisionAtCommit:
     """A revision of a definition, and the commit that made the revision the target of an instance."""
 
     revision: int = 0
-    """Number of the revision, or 0 if there is none."""
+    """Number of the revision, or 0 without a revision."""
     commit: str = ""
     content: str = field(default="", compare=False)
     """Digest of the rendered content."""
@@ -43,7 +43,7 @@ class RevisionAtCommit:
 
 @dataclass(frozen=True, slots=True)
 class LevelgateStatus:
-    """Levelgate's fields in the status of an instance, in stored order. Empty fields are not stored."""
+    """Levelgate's fields in the status of an instance, in stored order. The status contains no empty fields."""
 
     source: str = ""
     target: Mapping[str, Any] = field(default_factory=dict)
@@ -54,24 +54,26 @@ class LevelgateStatus:
     blocked: Sequence[Mapping[str, Any]] = ()
     """One entry for each cause that the instance waits for."""
     asked: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By directive in force, its text and the time of its request."""
+    """The text and the time of the request for each directive in force, by directive."""
     rollout: Mapping[str, str] = field(default_factory=dict)
     progress: Mapping[str, Any] = field(default_factory=dict)
     """Progress of the instance towards its target."""
     synced: str = ""
     begun: str = ""
-    """Start (RFC 3339) of a change in progress. Empty if the members alone show that the change is in progress."""
+    """Start (RFC 3339) of a change in progress, or an empty text if the members alone show that the change is in
+    progress.
+    """
 
     @classmethod
     def from_instance(cls, instance: Mapping[str, Any] | None) -> LevelgateStatus:
-        """Return the fields of `instance`. If `instance` is None (does not exist), all fields are empty."""
+        """Return the fields of `instance`. If `instance` is None because no instance exists, all fields are empty."""
         return cls.from_status((instance or {}).get("status"))
 
     @classmethod
     def from_status(cls, status: Mapping[str, Any] | None) -> LevelgateStatus:
-        """Return the fields in the whole status `status`.
+        """Return Levelgate's fields in `status`, the whole status of an instance.
 
-        Fields that only another version of Levelgate knows are ignored.
+        The function ignores fields that only another version of Levelgate knows.
         """
         stored_fields = (status or {}).get(LEVELGATE_KEY) or {}
         return cls(**{name: stored_fields[name] for name in cls.__slots__ if stored_fields.get(name)})

@@ -1,7 +1,7 @@
 """Comparison of a manifest with the object that the API server stores.
 
-This module computes the normal form and the hash of a manifest. This module also decides whether a live object was
-written from a manifest.
+This module computes the normal form and the hash of a manifest. This module also decides whether the last write of a
+live object was a write of a manifest.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _SERVER_FIELDS = frozenset(
 
 
 def render_hash(manifest: Manifest) -> str:
-    """Return the hash of `manifest`, 32 hexadecimal digits. The hash of a Secret leaves out its values.
+    """Return the hash of `manifest`, 32 hexadecimal digits. The hash of a Secret leaves out the Secret's values.
 
-    The hash becomes an annotation that everyone with access to metadata can read. A hash of a short value would reveal
-    the value.
+    The hash becomes an annotation, which every reader of metadata can read. A hash of a short value would reveal the
+    value.
     """
     if group_kind(manifest) == SECRET:
         manifest = {
@@ -35,10 +35,12 @@ def render_hash(manifest: Manifest) -> str:
 
 
 def is_written_from(live: Mapping[str, Any], manifest: Manifest, rendered_hash: str = "") -> bool:
-    """Return whether a live object was last written from `manifest`, whose hash is `rendered_hash`.
+    """Return whether the last write of a live object wrote `manifest`.
 
-    The hash of a Secret leaves out its values, so the values are compared too. If `rendered_hash` is empty, the hash is
-    computed.
+    The hash of a Secret leaves out the Secret's values. Therefore the function compares the values, too.
+
+    Args:
+        rendered_hash: The hash of `manifest`, or an empty text to compute the hash.
     """
     annotations = live["metadata"].get("annotations") or {}
     if annotations.get(well_known.HASH) != (rendered_hash or render_hash(manifest)):
@@ -52,7 +54,7 @@ def is_written_from(live: Mapping[str, Any], manifest: Manifest, rendered_hash: 
 def _decode_base64(encoded: str | None) -> bytes | None:
     """Return the decoded value, or None if the value is absent or not base64.
 
-    Values are compared decoded, because base64 texts of one value may differ by line breaks.
+    Callers compare decoded values, because base64 texts of one value may differ in line breaks.
     """
     try:
         return None if encoded is None else base64.b64decode(encoded)
@@ -64,7 +66,7 @@ def without_server_fields(manifest: Manifest) -> Manifest:
     """Return the content of `manifest`: no status, and no field that only the API server writes.
 
     Exported manifests contain fields that only the API server writes. The API server does not store the values that a
-    client sends for these fields, so such fields would always look like drift.
+    client sends for these fields. Therefore the fields would always look like drift.
     """
     metadata = {name: value for name, value in manifest["metadata"].items() if name not in _SERVER_FIELDS}
     return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}

@@ -9,9 +9,10 @@ from renderer.identity import is_same
 
 
 def apply_merge_patch(target: Any, patch: Any) -> Any:
-    """Return `target` with `patch` applied: null removes a field, objects are merged, any other value replaces.
+    """Return `target` with `patch` applied.
 
-    As in the API server's library, null fields of objects in a list are dropped, unless the list replaces an object.
+    Null removes a field, an object merges into the field, and any other value replaces the field. As in the API
+    server's library, the patch drops null fields of objects in a list, unless the list replaces an object.
     """
     if isinstance(patch, list) and not isinstance(target, dict):
         return [item if item is None else apply_merge_patch(None, item) for item in patch]
@@ -29,7 +30,7 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
 def find_contradiction(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Return the first field, such as `spec.replicas`, that two merge patches set differently.
 
-    Return an empty text if both orders of the patches lead to the same result.
+    If both orders of the patches lead to the same result, return an empty text.
     """
     for name in sorted(one.keys() & other.keys()):
         left, right = one[name], other[name]

@@ -12,7 +12,8 @@ def join_names(
 ) -> str:
     """Return a text such as `a, b and 3 more`, with at most `limit` names.
 
-    `remainder` formats the number of omitted names.
+    Args:
+        remainder: Format of the number of omitted names.
     """
     texts = list(map(str, names))
     return separator.join(texts[:limit]) + (remainder.format(len(texts) - limit) if len(texts) > limit else "")
@@ -34,8 +35,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def suggestion_or_names(word: str, known: Iterable[str]) -> str:
     """Return a text such as `; did you mean 'size'?`.
 
-    If no word in `known` is similar, return a text such as `; there are a, b`. If `known` is empty, return an empty
-    text.
+    If no word in `known` is similar, return a text that lists all words. If `known` is empty, return an empty text.
     """
     names = sorted(known)
     return suggestion(word, names) or (f"; there are {', '.join(names)}" if names else "")
@@ -47,7 +47,7 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 def mend_surrogates(value: Any) -> Any:
     """Return a JSON value with surrogates replaced.
 
-    A pair of surrogates becomes its character. A lone surrogate becomes U+FFFD. Source: Go's encoding/json.
+    A pair of surrogates becomes a single character. A lone surrogate becomes U+FFFD. Source: Go's encoding/json.
     """
     match value:
         case str() if _HALF.search(value):

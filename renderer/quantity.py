@@ -21,7 +21,7 @@ _MAX_TEXT_CHARACTERS: Final = 100
 def parse_nanos(text: str) -> int | None:
     """Return a quantity in billionths, the finest unit that Kubernetes keeps, or None if `text` is not a quantity.
 
-    Finer quantities are rounded away from zero.
+    The function rounds finer quantities away from zero.
     """
     parsed = _PATTERN.fullmatch(text) if len(text) <= _MAX_TEXT_CHARACTERS else None
     if parsed is None:
@@ -53,7 +53,11 @@ def canonicalize(text: str) -> str | None:
 
 
 def _format_amount(amount: int, base: int, suffixes: dict[int, str]) -> str:
-    """Return `amount` with the largest fitting suffix. `suffixes` holds the suffix of each power of `base`."""
+    """Return `amount` with the largest fitting suffix.
+
+    Args:
+        suffixes: The suffix of each power of `base`.
+    """
     step = 0
     while amount % base == 0 and step < max(suffixes):
         amount, step = amount // base, step + 1

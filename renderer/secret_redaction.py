@@ -1,12 +1,12 @@
 """Removal of Secret values from texts.
 
-A refusal or a failed expression quotes its input, which may contain a Secret value. A value is recognised as plain
-text, in base64, escaped for JSON or a URL, and if its end is cut off. A text that a template derives from the value,
-such as a part or a hash, is not recognised.
+A refusal or a failed expression quotes its input, which may contain a Secret value. The redactor recognises a value as
+plain text, in base64, escaped for JSON or a URL, and with its end cut off. The redactor does not recognise a text that
+a template derives from the value, such as a part or a hash.
 
-Credentials outside of objects are redacted by the modules that use the credentials. `Credentials.redact` redacts the
-token of a source. `redact` of `gitops.source.target` redacts user information in URLs. The module that loads a
-kubeconfig redacts its entries.
+The modules that use credentials outside of objects also redact the credentials. `Credentials.redact` redacts the token
+of a source. `redact` of `gitops.source.target` redacts user information in URLs. The module that loads a kubeconfig
+redacts the entries of the kubeconfig.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from renderer.kinds import SECRET
 from renderer.well_known import LAST_APPLIED
 
 MIN_EMBEDDED_CHARACTERS: Final = 8
-"""Values of at least this many characters are recognised inside other texts.
+"""Minimum length of values that the redactor recognises inside other texts.
 
-A shorter value, such as `prod`, is part of too many texts. Therefore a shorter value is recognised only between quotes.
+A shorter value, such as `prod`, is part of too many texts. Therefore the redactor recognises a shorter value only
+between quotes.
 """
 
 MIN_WHOLE_CHARACTERS: Final = 4
-"""Values with fewer characters are never redacted."""
+"""Minimum length of values that the redactor replaces."""
 _PREFIX_CHARACTERS: Final = 24
-"""A longer value is recognised by this many first characters, because quotations cut off the end."""
+"""Number of first characters by which the redactor recognises a longer value, because quotations cut off the end."""
 
 
 SECRET_FIELDS: Final = frozenset({"data", "stringData"})
@@ -53,7 +54,7 @@ def without_secret_data(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def secret_entries(secret: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Yield each key of a Secret with its decoded value. A value that is not base64 is yielded as UTF-8."""
+    """Yield each key of a Secret with its decoded value. Yield a value that is not base64 as UTF-8."""
     for name, item in (secret.get("data") or {}).items():
         yield name, _decode(str(item))
     for name, item in (secret.get("stringData") or {}).items():
@@ -70,14 +71,14 @@ def text_forms(plain: bytes) -> frozenset[str]:
 
 
 class SecretRedactor:
-    """Callable that replaces the values of all Secrets among the given objects."""
+    """Callable that replaces the values of all Secrets among the given objects in a text."""
 
     def __init__(self, objects: Iterable[Mapping[str, Any]]) -> None:
         self._objects = objects
 
     @cached_property
     def _replacements(self) -> dict[str, str]:
-        """By the first _PREFIX_CHARACTERS characters of each form of a value, the text that replaces the form."""
+        """The replacement for each form of a value, by the first _PREFIX_CHARACTERS characters of the form."""
         replacements: dict[str, str] = {}
         for obj in self._objects:
             if group_kind(obj) == SECRET:

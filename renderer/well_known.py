@@ -77,11 +77,11 @@ PACK_INDEX = "internal.levelgate.dev/index"
 PACK_GENERATION = "internal.levelgate.dev/generation"
 COMMIT_AUTHOR = "internal.levelgate.dev/author"
 COMMIT_MESSAGE = "internal.levelgate.dev/message"
-"""With `COMMIT_AUTHOR`, on the record of a revision: author and message of the commit that introduced the revision."""
+"""Message of the commit that introduced a revision, on the record of the revision."""
 UNREADABLE = "internal.levelgate.dev/unreadable"
 
 FINALIZER = PRUNE
-"""The finalizer of instances. Its text equals the annotation `PRUNE`."""
+"""The finalizer of instances. The text of the finalizer equals the annotation `PRUNE`."""
 
 WRITTEN_BY_PEOPLE = frozenset(
     f"levelgate.dev/{word}"
@@ -103,7 +103,7 @@ _VALUES = {
     DELETION_POLICY: ("delete", "orphan"),
     BREAK_GLASS_SCOPE: ("windows",),
 }
-"""Keys with a fixed set of words as values. Any other word would silently have no effect."""
+"""The valid values of each key with a fixed set of words. Any other word would silently have no effect."""
 
 _IN_ANY_CASE = frozenset({CONFLICTS})
 """Keys whose words also appear, capitalised, in the configuration."""
@@ -155,7 +155,7 @@ def _describe_refusal(key: str) -> str:
 def describe_bad_value(key: str, value: object) -> str:
     """Return a text that describes the valid values of `key`, or an empty text if `value` is valid.
 
-    Values of a key without a rule are valid.
+    For a key without a rule, every value is valid.
     """
     words = _VALUES.get(key, ())
     word = value.lower() if key in _IN_ANY_CASE and isinstance(value, str) else value

@@ -69,7 +69,11 @@ _Frame = tuple[Any, Any, str | None, int]
 
 
 class YamlReader:
-    """Reader of one file. `problems` holds the mistakes of the file."""
+    """Reader of one file.
+
+    Attributes:
+        problems: The mistakes of the file.
+    """
 
     def __init__(self, file: str, data: bytes) -> None:
         self.problems: list[Problem] = []
@@ -186,7 +190,7 @@ class YamlReader:
         return line + 1
 
     def _begin_collection(self, event: Any) -> None:
-        """Check the tag of a collection, and mark its anchor as incomplete.
+        """Check the tag of a collection, and mark the collection's anchor as incomplete.
 
         An alias inside the collection would make the collection contain itself.
         """
@@ -203,9 +207,9 @@ class YamlReader:
             return self._add_mistake(event, str(error))
 
     def _normalize_key(self, event: Any, value: Any, container: dict[str, Any]) -> Any:
-        """Return the text of a key that is not a text.
+        """Return a key as text, or `_MERGE` for `<<`.
 
-        As in Kubernetes, booleans and integers become text. Any other value is a mistake.
+        As in Kubernetes, booleans and integers become text. Any other key that is not a text is a mistake.
         """
         if value == "<<" and type(event) is ScalarEvent and event.implicit[0]:
             return _MERGE
@@ -285,7 +289,7 @@ class YamlReader:
         return UnreadableYaml()
 
     def _current_path(self) -> str:
-        """Return the path of the collection that is being filled."""
+        """Return the path of the collection in progress."""
         parts: list[str] = []
         for container, expects, _, _ in self._stack:
             if expects is _ITEM:

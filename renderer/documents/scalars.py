@@ -72,9 +72,15 @@ def resolve(text: str) -> Scalar:
 
 
 def resolve_tagged(text: str, tag: str, *, plain: bool) -> Scalar:
-    """Return the value of a scalar with an explicit tag. Only the tags of JSON types are accepted.
+    """Return the value of a scalar with an explicit tag.
 
-    A tag never converts a value: `!!int` before text that is not a whole number is an error. Raises: ScalarError.
+    The function accepts only the tags of JSON types. A tag never converts a value: `!!int` before text that is not a
+    whole number is an error.
+
+    Args:
+        plain: True if the scalar has no quotes.
+
+    Raises: ScalarError.
     """
     kind = tag.removeprefix(_TAG) if tag.startswith(_TAG) else ""
     if kind == "str" or (tag == "!" and not plain):

@@ -1,4 +1,4 @@
-"""Syntax errors of the YAML parser, worded for a person who edits manifests."""
+"""Syntax errors of the YAML parser, in words for a person who edits manifests."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _reason(error: MarkedYAMLError) -> str:
 
 
 def _describe_opening(error: MarkedYAMLError, line: int) -> str:
-    """Return a text with the place where an unfinished construct began, which is usually the cause."""
+    """Return a text with the place where an unfinished construct begins, which is usually the cause."""
     if error.context_mark is None or error.context_mark.line + 1 == line:
         return ""
     return f" (it began at line {error.context_mark.line + 1}, column {error.context_mark.column + 1})"

@@ -1,6 +1,6 @@
 """Writer of manifests as YAML from which Kubernetes reads the same values.
 
-Keys keep their order. Text that Kubernetes would read as a value of another type is quoted.
+Keys keep their order. If Kubernetes would read a text as a value of another type, the writer quotes the text.
 """
 
 from __future__ import annotations

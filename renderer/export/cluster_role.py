@@ -20,7 +20,7 @@ _WRITE_VERBS: Final = (*_READ_VERBS, "create", "patch", "delete")
 def build_cluster_role(definition: Definition) -> Manifest:
     """Return a ClusterRole for one definition.
 
-    If `definition` does not define the kind of a resource, the plural of the kind is formed by kro's rules.
+    If `definition` does not define the kind of a resource, kro's rules determine the plural of the kind.
     """
     written_kinds = {node.group_kind for node in definition.nodes if not node.external}
     read_kinds = {node.group_kind for node in definition.nodes if node.external} - written_kinds

@@ -1,6 +1,6 @@
 """An example instance of a definition with its required fields and defaults.
 
-The example fits the schema unless no fitting value is found for a field.
+The example fits the schema, except for fields for which the module finds no fitting value.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ _EXAMPLE_TEXTS: Final = (
 
 
 def build_example(definition: Definition, *, all_fields: bool = False) -> Manifest:
-    """Return an instance with every required field and every default. With `all_fields`, include every field."""
+    """Return an instance with every required field and every default.
+
+    Args:
+        all_fields: True to include every field.
+    """
     metadata = {"name": f"my-{definition.group_kind.kind.lower()}"}
     spec = _example_value(definition.spec_schema, all_fields=all_fields)
     return {
@@ -80,7 +84,7 @@ def _example_object(schema: Schema, *, all_fields: bool) -> dict[str, Any]:
 
 
 def _example_items(schema: Schema, count: int, *, all_fields: bool) -> list[Any]:
-    """Return `count` items. The items differ if possible, because a set accepts no equal items."""
+    """Return `count` items. If possible, the items differ, because a set accepts no equal items."""
     if "enum" in schema:
         return [schema["enum"][index % len(schema["enum"])] for index in range(count)]
     item = _example_value(schema, all_fields=all_fields)

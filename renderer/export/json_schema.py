@@ -25,7 +25,7 @@ _NAME: Final = {"type": "string", "pattern": "^[a-z][a-zA-Z0-9]*$"}
 
 
 def instance_schema(definition: Definition) -> dict[str, Any]:
-    """Return the schema of a kind's instances. As in `lint`, unknown fields are rejected."""
+    """Return the schema of a kind's instances. As `lint` does, the schema rejects unknown fields."""
     return _build_document(
         definition.api_version,
         definition.group_kind.kind,
@@ -55,7 +55,8 @@ def spec_schema(api_version: str, kind: str, spec: Mapping[str, Any]) -> dict[st
 def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON Schema of a kind whose objects have the OpenAPI schema `schema`.
 
-    `schema` lists one word each for `apiVersion` and `kind`, in an enum.
+    Args:
+        schema: An OpenAPI schema with an enum of one word each for `apiVersion` and `kind`.
     """
     identity = {name: {"const": schema["properties"][name]["enum"][0]} for name in ("apiVersion", "kind")}
     translated = _translate(schema)
@@ -64,7 +65,7 @@ def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def combine_schemas(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return one schema for objects of the kinds of all `schemas`. Objects of other kinds are not checked."""
+    """Return one schema for objects of the kinds of all `schemas`. The schema accepts all objects of other kinds."""
     branches = [
         {
             "if": {"properties": {name: schema["properties"][name] for name in ("apiVersion", "kind")}},
@@ -92,7 +93,8 @@ def _closed_object(properties: dict[str, Any], required: list[str] | None = None
 def _translate(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a CRD's OpenAPI as JSON Schema.
 
-    Extensions are dropped. Where the API server would drop unknown fields, the JSON Schema rejects unknown fields.
+    The translation drops extensions. If the API server would drop unknown fields, the JSON Schema rejects unknown
+    fields.
     """
     result = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes-") and key != "nullable"}
     if "properties" in schema:

@@ -1,7 +1,7 @@
 """Lint: all errors and warnings of a commit, by file and line.
 
-An error prevents that an object is rendered or applied. A warning is about a legal text that its author probably meant
-differently.
+An error prevents Levelgate from rendering or applying an object. A warning is about a legal text whose author probably
+meant another text.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from renderer.template.expressions import Expression, scan
 from renderer.template.template import find_keys_with_expressions, find_strings, format_path
 
 _RULES_CHECKED_ELSEWHERE: Final = frozenset(("type", "unknown", "duplicate"))
-"""Schema keywords that lint skips, because the type check covers the keyword or the keyword needs values."""
+"""Schema keywords that lint skips. The type check covers the keywords, or the keywords need values."""
 
 _UNDECIDABLE_RULES: Final = _RULES_CHECKED_ELSEWHERE | {"oneOf", "not"}
-"""Schema keywords that cannot be decided for a template, where null stands for every unknown value."""
+"""Schema keywords that lint cannot decide for a template, where null represents every unknown value."""
 
 _WORKLOADS: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "Job"})
 
@@ -57,7 +57,7 @@ class LintFinding:
 
     @property
     def fails_strict(self) -> bool:
-        """Return whether a strict run fails for this finding: for an error or a certain warning."""
+        """Return whether a strict run fails because of this finding. Errors and certain warnings fail a strict run."""
         return self.severity is Severity.ERROR or self.is_certain
 
     def __str__(self) -> str:
@@ -70,8 +70,10 @@ def lint(
 ) -> list[LintFinding]:
     """Return all findings, sorted by file and line.
 
-    `files` are the files of `catalog`. `rendering` is the rendering of `catalog` without a cluster. `schemas` describes
-    kinds that `catalog` does not describe.
+    Args:
+        files: The files of `catalog`.
+        rendering: The rendering of `catalog` without a cluster.
+        schemas: Kinds that `catalog` does not describe.
     """
     types = catalog.types.with_fallback(schemas) if schemas else catalog.types
     errors = {
@@ -110,7 +112,7 @@ def _is_pace_key(problem: Problem, catalog: Catalog) -> bool:
 
 
 def _render_errors(catalog: Catalog, rendering: Rendering) -> Iterator[Problem]:
-    """Yield errors that appear only when instances are rendered. An error of several instances is yielded once."""
+    """Yield errors that appear only in the rendering of instances. Yield an error of several instances once."""
     places: dict[tuple[SourceLocation, str, str], list[str]] = {}
     origins = {definition.name: definition.origin for definition in catalog.definitions.values()}
     for rendered in rendering.instances.values():
@@ -205,7 +207,7 @@ def _node_path(definition: Definition, node: ResourceNode) -> str:
 
 
 def _find_misread_strings(document: Document) -> Iterator[tuple[str, str]]:
-    """Yield strings that look like an expression, but are read as text completely or in part."""
+    """Yield strings that look like an expression, but that Levelgate reads as text completely or in part."""
     spec = {
         "schema": {"status": document.value["spec"]["schema"].get("status")},
         "resources": document.value["spec"].get("resources"),
@@ -274,7 +276,7 @@ def _find_unknown_kinds(definition: Definition, types: KindSchemas) -> Iterator[
 def _needs_ready_when(node: ResourceNode) -> bool:
     """Return whether the objects of `node` become ready only some time after they exist.
 
-    Such an object becomes ready after Kubernetes has started its Pods, or after a controller has processed the object.
+    Such objects become ready after Kubernetes has started their Pods, or after a controller has processed the objects.
     """
     has_lifecycle = (
         node.group_kind.kind in _WORKLOADS

@@ -45,11 +45,11 @@ _CLUSTER_SCOPED_FIELDS = {
     "priorityClassName": GroupKind("scheduling.k8s.io", "PriorityClass"),
     "runtimeClassName": GroupKind("node.k8s.io", "RuntimeClass"),
 }
-"""Fields of a Pod that name cluster-scoped objects. Admission refuses the Pod if such an object is missing."""
+"""Fields of a Pod that name cluster-scoped objects. If a named object is missing, admission refuses the Pod."""
 
 
 class DependsOnError(RendererError):
-    """An annotation `config.kubernetes.io/depends-on` that cannot be read."""
+    """An unreadable annotation `config.kubernetes.io/depends-on`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class ImpliedEdgeIndex:
     """Relations between the objects of one set that the manifest of the dependent does not name."""
 
     crds: Mapping[GroupKind, ObjectKey]
-    """By kind, the CRD that defines the kind."""
+    """The CRD that defines each kind, by kind."""
     servers: Mapping[ObjectKey, tuple[ObjectKey, ...]]
-    """By Service that the API server calls, the workloads behind the Service."""
+    """The workloads behind each Service that the API server calls, by Service."""
     bindings: Mapping[ObjectKey, tuple[ObjectKey, ...]]
-    """By ServiceAccount, the bindings that grant rights to the ServiceAccount."""
+    """The bindings that grant rights to each ServiceAccount, by ServiceAccount."""
 
     @classmethod
     def from_manifests(cls, manifests: Iterable[tuple[ObjectKey, Manifest]]) -> ImpliedEdgeIndex:
@@ -87,7 +87,7 @@ _EMPTY_INDEX = ImpliedEdgeIndex({}, {}, {})
 def edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
     """Yield the keys that an object depends on. The caller leaves out keys that are not in the object's set.
 
-    References that are not text are left out, because the API server reports such references.
+    The function leaves out references that are not text, because the API server reports such references.
     """
     return (edge for edge in _edges(manifest, key, index) if all(isinstance(part, str) for part in edge))
 
@@ -108,8 +108,8 @@ def soft_edges(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> I
 def serving_workloads(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeIndex) -> Iterator[ObjectKey]:
     """Yield workloads that must be healthy before the API server may call the Service of `manifest`.
 
-    Otherwise, with `failurePolicy: Fail`, the API server would refuse all writes, including the writes that start the
-    workload.
+    If the API server called the Service earlier, a webhook with `failurePolicy: Fail` would block all writes, including
+    the writes that start the workload.
     """
     for service in _referenced_services(manifest, key):
         yield from index.servers.get(service, ())
@@ -118,7 +118,7 @@ def serving_workloads(manifest: Manifest, key: ObjectKey, index: ImpliedEdgeInde
 def edge_inputs(manifest: Manifest, key: ObjectKey) -> tuple[object, ...]:
     """Return all parts of `manifest` that can change an edge of its set.
 
-    While these parts of all objects stay equal, no edge of their set changes.
+    If the parts of all objects stay equal, no edge of the set changes.
     """
     path = _POD_SPECS.get(key.group_kind, ())
     return (
@@ -151,7 +151,7 @@ def persistent_volume_claims(manifest: Manifest, key: ObjectKey) -> Iterator[Obj
 
 
 def parse_depends_on(manifest: Manifest) -> list[ObjectKey]:
-    """Return the keys in `config.kubernetes.io/depends-on`, separated by commas.
+    """Return the keys in `config.kubernetes.io/depends-on`, which commas separate.
 
     A key is `GROUP/namespaces/NAMESPACE/KIND/NAME` or `GROUP/KIND/NAME`. Raises: DependsOnError for any other text.
     """
@@ -163,9 +163,12 @@ def parse_depends_on(manifest: Manifest) -> list[ObjectKey]:
 
 
 def with_namespaces(manifest: Manifest, namespaces: Mapping[str, str]) -> Manifest:
-    """Return `manifest` with `namespaces` (from old to new) mapped in `config.kubernetes.io/depends-on`.
+    """Return `manifest` with `namespaces` mapped in `config.kubernetes.io/depends-on`.
 
     If nothing changes, return `manifest` itself.
+
+    Args:
+        namespaces: The mapping from old to new namespaces.
     """
     text = _mapping_at(manifest, ("metadata", "annotations")).get(well_known.DEPENDS_ON)
     if not isinstance(text, str):
@@ -244,9 +247,12 @@ def _referenced_services(manifest: Manifest, key: ObjectKey) -> Iterator[ObjectK
 def _selected_workloads(
     selector: Mapping[str, Any], namespace: str, objects: Iterable[tuple[ObjectKey, Manifest]]
 ) -> Iterator[ObjectKey]:
-    """Yield workloads whose Pods are selected by `selector`, the selector of a Service.
+    """Yield the workloads whose Pods a Service selects.
 
-    An empty selector of a Service selects no Pods, so no workload is yielded.
+    An empty selector of a Service selects no Pods, so the function yields no workload.
+
+    Args:
+        selector: The selector of the Service.
     """
     for key, manifest in objects:
         path = _POD_SPECS.get(key.group_kind)

@@ -16,7 +16,11 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 class CycleError(RendererError):
-    """Nodes that depend on each other. The path starts and ends with the same node."""
+    """Nodes that depend on each other.
+
+    Args:
+        path: The nodes of the cycle. The path starts and ends with the same node.
+    """
 
     def __init__(self, path: list[str]) -> None:
         self.find_path = path
@@ -24,9 +28,10 @@ class CycleError(RendererError):
 
 
 def compute_levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Return the nodes by level. `parents` contains the direct dependencies of every node.
+    """Return the nodes by level.
 
-    Every dependency must be a node, too.
+    Args:
+        parents: The direct dependencies of every node. Every dependency must be a node, too.
 
     Raises: CycleError with a shortest cycle.
     """
@@ -55,7 +60,7 @@ def compute_levels(parents: Mapping[str, Collection[str]]) -> list[list[str]]:
 def ancestors(parents: Mapping[Node, Collection[Node]], start: Iterable[Node]) -> set[Node]:
     """Return all direct and indirect dependencies of `start`.
 
-    A node of `start` is included only if a node of `start` depends on it, directly or not.
+    The result contains a node of `start` only if a node of `start` depends on that node, directly or not.
     """
     visited: set[Node] = set()
     pending = [parent for node in start for parent in parents.get(node, ())]
@@ -70,7 +75,7 @@ def ancestors(parents: Mapping[Node, Collection[Node]], start: Iterable[Node]) -
 def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, dependencies: Iterable[Node]) -> None:
     """Add `dependencies` to the parents of `node`, in place.
 
-    A dependency is left out if `parents` does not contain the dependency, or if the dependency would close a cycle.
+    The function leaves out a dependency that is not in `parents`, or that would close a cycle.
     """
     for parent in dependencies:
         if (
@@ -85,7 +90,8 @@ def add_unless_circular(parents: Mapping[Node, list[Node]], node: Node, dependen
 def find_circles(parents: Mapping[Node, Collection[Node]]) -> dict[Node, int]:
     """Return a number for each node. Nodes of one cycle have one number (strongly connected components, Kosaraju).
 
-    Every node has an entry in `parents`.
+    Args:
+        parents: The direct dependencies of every node.
     """
     finished = _in_postorder(parents)
     children: dict[Node, list[Node]] = {node: [] for node in parents}

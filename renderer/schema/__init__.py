@@ -1,7 +1,7 @@
 """Schemas of instances: SimpleSchema to OpenAPI v3, defaults, validation, and compatibility of changes.
 
-A schema is plain JSON and structural, because Kubernetes requires structural schemas. A finished schema is never
-changed.
+A schema is plain JSON and structural, because Kubernetes requires structural schemas. No function changes a finished
+schema.
 """
 
 from renderer.schema.cel_rules import BrokenRule, Evaluate, broken_rules, rule_mistakes

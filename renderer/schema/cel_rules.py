@@ -1,9 +1,9 @@
 """CEL validation rules of a schema (`x-kubernetes-validations`), evaluated on values that are otherwise valid.
 
-`self` has the types of the schema. Field names that are not identifiers are escaped. A rule with `oldSelf` is evaluated
-only if there is an old value or the rule has `optionalOldSelf`. An unchanged value is checked only against rules with
-`oldSelf` ("Validation ratcheting"). An item of a list has an old value only if the list is a list map. A rule that
-cannot be evaluated counts as broken.
+`self` has the types of the schema. The module escapes field names that are not identifiers. If no old value exists, the
+module skips a rule with `oldSelf`, unless the rule has `optionalOldSelf`. For an unchanged value, the module evaluates
+only rules with `oldSelf` ("Validation ratcheting"). An item of a list has an old value only if the list is a list map.
+If the evaluation of a rule fails, the rule counts as broken.
 
 Source: Kubernetes, "Validation rules".
 """
@@ -26,7 +26,7 @@ Schema = Mapping[str, Any]
 Evaluate = Callable[[str, Mapping[str, Any]], Any]
 """Function that evaluates a CEL expression with variables.
 
-Raises: any exception, with a readable text, if evaluation fails.
+Raises: any exception, with a readable text, if the evaluation fails.
 """
 
 _OLD_SELF: Final = re.compile(r"\boldSelf\b")
@@ -50,7 +50,7 @@ class BrokenRule:
 def rule_mistakes(schema: Schema, value: Any) -> list[SchemaMistake]:
     """Return a mistake for each rule that the new value `value` breaks, within the budget of one instance.
 
-    Rules that need an old value are not evaluated.
+    The function skips rules that need an old value.
     """
     meter = Meter.of_instance()
 
@@ -67,10 +67,11 @@ def rule_mistakes(schema: Schema, value: Any) -> list[SchemaMistake]:
 def broken_rules(
     schema: Schema, value: Any, evaluate: Evaluate, *, old: Any = None, path: str = "", unchanged: bool = False
 ) -> Iterator[BrokenRule]:
-    """Yield the rules that `value`, or a value inside it, breaks.
+    """Yield the rules that `value`, or a value inside `value`, breaks.
 
-    `old` is the previous value, or None if it is unknown. If `value` is part of a larger value that is unchanged,
-    `unchanged` is true.
+    Args:
+        old: The previous value, or None if the previous value is unknown.
+        unchanged: True if `value` is part of a larger value that is unchanged.
     """
     unchanged = unchanged or (old is not None and is_unchanged(schema, value, old))
     rules = schema.get("x-kubernetes-validations") or ()
@@ -104,7 +105,8 @@ def _evaluate_rule(
 ) -> Iterator[BrokenRule]:
     """Yield `rule` if `rule_value` breaks the rule.
 
-    `to_rule_value` must be the conversion that returned `rule_value`.
+    Args:
+        to_rule_value: The conversion that returned `rule_value`.
     """
     text = rule["rule"]
     variables: dict[str, Any] = {"self": rule_value}
@@ -152,7 +154,7 @@ def _with_escaped_names(schema: Schema, value: Any) -> Any:
 def _item_key(schema: Schema) -> Callable[[Any], Hashable] | None:
     """Return a function that returns the identity of an item of a set or list map.
 
-    Return None for any other list, whose items are identified by position.
+    For any other list, return None, because the position identifies an item.
     """
     match schema.get("x-kubernetes-list-type"):
         case "set":

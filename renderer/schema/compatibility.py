@@ -1,7 +1,7 @@
 """Changes between two schemas, and their effect on instances of the old schema.
 
-The classes of changes are those of kro's `pkg/graph/crd/compat`. A change is breaking if it can make a stored or
-committed instance invalid, or remove a part of the instance.
+The classes of changes are those of kro's `pkg/graph/crd/compat`. If a change can make a stored or committed instance
+invalid, or remove a part of the instance, the change is breaking.
 """
 
 from __future__ import annotations

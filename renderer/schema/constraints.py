@@ -1,6 +1,6 @@
 """Effects of markers on the schema of their field, by the table of kro's SimpleSchema.
 
-The functions change the schema that is being built. Every function raises MarkerError for a value that does not fit.
+The functions change the schema under construction. For a value that does not fit, every function raises MarkerError.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
 def apply_marker(schema: Schema, marker: Marker) -> None:
     """Apply `marker` to `schema`. The caller handles the marker `required`, which changes the parent's schema.
 
-    Raises: MarkerError.
+    Raises: MarkerError if `marker` does not fit `schema`.
     """
     _check_type(schema, marker)
     _EFFECTS[marker.key](schema, marker)
@@ -63,7 +63,7 @@ def check_bounds(schema: Mapping[str, Any]) -> None:
 def check_list_type(schema: Mapping[str, Any]) -> None:
     """Check a list against the API server's rules for sets and maps.
 
-    If a rule were broken, the API server would refuse the whole CRD. Raises: MarkerError.
+    If the list broke a rule, the API server would refuse the whole CRD. Raises: MarkerError.
     """
     list_type = schema.get("x-kubernetes-list-type")
     keys = schema.get("x-kubernetes-list-map-keys")

@@ -1,7 +1,9 @@
 """Correlation of a new value with the old one: the old value of each part of the new value.
 
-Fields of an object correlate by name if the schema contains the fields. Items of a list map correlate by their keys.
-Items of other lists have no old value. Source: apiserver `pkg/cel/common` (`CorrelatedObject`).
+If the schema contains the fields of an object, the fields correlate by name. Items of a list map correlate by their
+keys. Items of other lists have no old value.
+
+Source: apiserver `pkg/cel/common` (`CorrelatedObject`).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ Schema = Mapping[str, Any]
 
 
 def old_item_finder(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    """Return a function that returns the old item with the same keys as a new item, or None if there is none.
+    """Return a function that returns the old item with the same keys as a new item, or None without such an item.
 
     If the list is not a list map, the function returns None for every item.
     """

@@ -1,7 +1,7 @@
 """Structural defaulting, which the API server also does on every read and write of a custom resource.
 
-An absent field gets its default. If a field is null and not nullable, its value is replaced by the default, or dropped
-if there is no default. Defaults themselves are filled in the same way.
+An absent field gets its default. A null in a field that is not nullable becomes the default. If the field has no
+default, the API server drops the null. Defaults inside a default apply in the same way.
 
 Source: apiextensions-apiserver `pkg/apiserver/schema/defaulting`.
 """
@@ -17,8 +17,10 @@ Schema = Mapping[str, Any]
 def apply_defaults(schema: Schema, value: Any, *, keep_nulls: bool = False) -> Any:
     """Return a copy of `value` in which every absent field with a default is set.
 
-    A `value` of None counts as absent. A null in a field that is not nullable counts as absent. If there is no default,
-    such a null is dropped, or kept with `keep_nulls`.
+    A `value` of None counts as absent. A null in a field that is not nullable counts as absent.
+
+    Args:
+        keep_nulls: True to keep a null in a field that has no default, False to drop the null.
     """
     if value is None and not schema.get("nullable"):
         value = _copy(schema.get("default"))
@@ -72,7 +74,8 @@ def _fill_object(schema: Schema, value: dict[str, Any], *, keep_nulls: bool) -> 
 def _fill_item(items: Schema, item: Any, *, keep_nulls: bool) -> Any:
     """Return an item of a list with its defaults set.
 
-    A null without a default stays, because there is no key to drop. Validation rejects the null.
+    A null without a default stays, because the item has no key that the function could drop. Validation rejects the
+    null.
     """
     if item is None and not items.get("nullable") and "default" in items:
         item = items["default"]

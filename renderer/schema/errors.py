@@ -18,7 +18,7 @@ class SchemaMistake:
     rule: str = ""
     """The schema keyword that a value breaks (`type`, `required`, `enum`, `duplicate`, `maxLength`).
 
-    Empty for a mistake in a schema.
+    For a mistake in a schema, the text is empty.
     """
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class SchemaErrors(RendererError):
 
 
 def child_path(path: str, name: str) -> str:
-    """Return the path of a field. A name that is not a plain word is written as an index: `labels["a.b/c"]`."""
+    """Return the path of a field. A name that is not a plain word becomes an index: `labels["a.b/c"]`."""
     if name.replace("_", "").replace("-", "").isalnum():
         return f"{path}.{name}" if path else name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')

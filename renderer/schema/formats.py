@@ -1,6 +1,7 @@
 """Formats of texts and numbers in custom resources, and RE2 patterns, whose time is linear in the length of the text.
 
-A text is rejected only if the API server certainly refuses the text. Rarely used formats are not checked.
+The module rejects a text only if the API server certainly refuses the text. The module does not check rarely used
+formats.
 
 Source: apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kube-openapi `pkg/validation/strfmt`.
 """
@@ -71,7 +72,7 @@ _NUMBER_RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "int32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1),
 }
-"""By format of a number, the smallest and the largest value."""
+"""The smallest and the largest value of each format of a number, by format."""
 
 
 def has_format(name: str, value: str | float) -> bool:

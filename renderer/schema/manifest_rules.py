@@ -1,7 +1,7 @@
 """Rules that every manifest must meet, and further rules for Secrets and CRDs.
 
-The rules are OpenAPI schemas, checked by the validator of instances. Levelgate reads other fields of a manifest only
-after the rules are met. The rules require only the fields and types that Levelgate relies on.
+The rules are OpenAPI schemas, which the validator of instances checks. Levelgate checks the rules before reading other
+fields of a manifest. The rules require only the fields and types that Levelgate relies on.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _KINDS = {
 
 
 def find_mistakes(manifest: Manifest) -> list[SchemaMistake]:
-    """Return the rules that `manifest` breaks, with paths from its top. Null fields count as absent."""
+    """Return the rules that `manifest` breaks, with paths from the top of `manifest`. Null fields count as absent."""
     metadata = manifest.get("metadata")
     if isinstance(metadata, dict) and None in metadata.values():
         manifest = {**manifest, "metadata": {name: value for name, value in metadata.items() if value is not None}}

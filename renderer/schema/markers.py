@@ -3,7 +3,7 @@ r"""Markers of a SimpleSchema field: the text after the first `|`.
     marker := key "=" value        separated by blanks
     value  := bare | "quoted with \" and \\" | bracketed {...} or [...]
 
-Blanks around `=` and at the end, which kro rejects, are accepted if the marker is unambiguous.
+If a marker is unambiguous, the parser accepts blanks around `=` and at the end, which kro rejects.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _CONTROL: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class MarkerError(ValueError):
-    """A marker that cannot be read or does not fit its field. The message contains the remedy."""
+    """An unreadable marker, or a marker that does not fit its field. The message contains the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,10 @@ class Marker:
 
     @property
     def value(self) -> str:
-        r"""The value. In a quoted value, `\"` and `\\` are escapes. Any other backslash stands for itself."""
+        r"""The value without escapes.
+
+        In a quoted value, `\"` and `\\` are escapes. Any other backslash represents itself.
+        """
         return _ESCAPE.sub(r"\1", self.raw) if self.quoted else self.raw
 
     @property
@@ -89,7 +92,7 @@ class Marker:
 
 
 def parse_markers(text: str) -> list[Marker]:
-    """Return all markers of a field, in order. Raises: MarkerError for the first marker that cannot be read."""
+    """Return all markers of a field, in order. Raises: MarkerError for the first unreadable marker."""
     markers = list(_iterate_markers(text))
     if not markers:
         raise MarkerError("nothing follows '|'; write a marker such as default=1, or leave the '|' out")
@@ -152,7 +155,7 @@ def _describe_unknown(key: str) -> str:
 
 
 def _read_value(text: str, position: int, key: str) -> tuple[str, bool, int]:
-    """Return the raw value, whether the value was quoted, and the position after the value."""
+    """Return the raw value, whether the value has quotes, and the position after the value."""
     start = _skip_blanks(text, position)
     if start == len(text) or (start > position and _NEXT_MARKER.match(text, start)):
         return "", False, start
@@ -203,7 +206,10 @@ def parse_json(marker: Marker) -> object:
 
 
 def _parse_number(digits: str) -> int | float:
-    """Return an integer. As in the API machinery, if the number does not fit in 64 bits, return a double."""
+    """Return the integer `digits`.
+
+    As in the API machinery, return a double for a number that does not fit into 64 bits.
+    """
     if len(digits) <= 20 and -(2**63) <= (whole := int(digits)) < 2**63:
         return whole
     if math.isinf(number := float(digits)):

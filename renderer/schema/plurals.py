@@ -1,8 +1,8 @@
 """English plurals of kinds, letter for letter those of gobuffalo/flect 1.0, with which kro names CRDs.
 
 With a different plural, a definition would yield a different CRD, so Levelgate could not adopt instances of kro.
-Therefore even flect's mistakes are kept (`octopus`, `octupuses`). The plural differs from flect's only if flect forms
-an invalid name (`Dns`, `dnsDNSes`).
+Therefore the module keeps even flect's mistakes (`octopus`, `octupuses`). The plural differs from flect's only if flect
+forms an invalid name (`Dns`, `dnsDNSes`).
 """
 
 from __future__ import annotations

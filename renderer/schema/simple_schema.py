@@ -1,7 +1,7 @@
-"""Translation of SimpleSchema to OpenAPI v3, with all mistakes reported together.
+"""Translation of SimpleSchema to OpenAPI v3, with a report of all mistakes together.
 
-The schema is structural, as Kubernetes requires. `required` lists are sorted, custom types are expanded in place, and
-every default fits its own schema.
+The schema is structural, as Kubernetes requires. The translation sorts `required` lists and expands custom types in
+place. Every default fits its own schema.
 
 If an object has no required field and a child with a default, the object gets the default `{}`. Therefore the child's
 default applies to instances that leave the object out.
@@ -37,7 +37,9 @@ from renderer.schema.validation import validate
 _T = TypeVar("_T")
 
 MAX_NODES: Final = 10_000
-"""Maximum number of schema nodes. Custom types are expanded in place, so a few lines could yield a huge schema."""
+"""Maximum number of schema nodes. The translation expands custom types in place, so a few lines could yield a huge
+schema.
+"""
 
 
 def to_openapi(spec: Mapping[str, Any], types: Mapping[str, Any] | None = None) -> Schema:
@@ -59,7 +61,7 @@ class _Field:
 
 
 _BROKEN: Final = _Field({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
-"""Placeholder for a field whose mistake is already recorded, so that the field causes no further mistakes."""
+"""Placeholder for a field with a recorded mistake, so that the field causes no further mistakes."""
 
 
 class _Builder:

@@ -14,7 +14,7 @@ from renderer.frozen import dataclass
 MAX_NESTING: Final = 16
 
 ATOMIC: Final = {"string": "string", "integer": "integer", "boolean": "boolean", "float": "number"}
-"""By name in SimpleSchema, the name of the type in OpenAPI."""
+"""The name in OpenAPI of each scalar type, by its name in SimpleSchema."""
 
 BUILT_IN: Final = (*ATOMIC, "object")
 
@@ -31,9 +31,10 @@ SYNONYMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """A scalar type. `name` is its name in OpenAPI."""
+    """A scalar type."""
 
     name: str
+    """Name of the type in OpenAPI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,14 @@ class TypeSyntaxError(ValueError):
 
 
 def parse_type(text: str) -> TypeSpec:
-    """Return the type that `text` names. `text` is the part of a field before the first `|`.
+    """Return the type that `text` names.
 
-    Custom types are not looked up. Raises: TypeSyntaxError if `text` is not a type.
+    The function does not look up custom types.
+
+    Args:
+        text: The part of a field before the first `|`.
+
+    Raises: TypeSyntaxError if `text` is not a type.
     """
     wrappers = list[type[ListSpec] | type[MapSpec]]()
     innermost = text.strip()

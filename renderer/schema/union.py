@@ -1,10 +1,10 @@
 """One schema for instances of several revisions, which the CRD serves during a rollout.
 
 A value that fits the schema of one revision also fits the union and keeps all its fields. If the API server accepts
-every schema, the API server also accepts the union. The union contains the properties of all schemas. Restrictions
-(required, patterns, rules) and defaults are kept only if all revisions agree. Bounds and enums are widened instead of
-dropped. The API server estimates the cost of rules from bounds and enums, and refuses a schema whose rules cost too
-much.
+every schema, the API server also accepts the union. The union contains the properties of all schemas. If all revisions
+agree on a restriction (required, patterns, rules) or a default, the union keeps it. The union widens bounds and enums
+instead of dropping them. The API server estimates the cost of rules from bounds and enums, and refuses a schema whose
+rules cost too much.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ _RULES: Final = "x-kubernetes-validations"
 
 
 class NoUnionError(RendererError):
-    """A contradiction between the schemas of several revisions at `path`.
+    """A contradiction between the schemas of several revisions.
 
     One CRD cannot serve instances of contradictory revisions, so all instances must move to the new revision together.
+
+    Attributes:
+        path: Path of the contradictory field.
     """
 
     def __init__(self, path: str, reason: str) -> None:
@@ -36,7 +39,10 @@ class NoUnionError(RendererError):
 
 
 def union(schemas: Sequence[Schema], path: str = "spec") -> dict[str, Any]:
-    """Return the union of `schemas`, a list of at least one schema with the oldest schema first.
+    """Return the union of several schemas.
+
+    Args:
+        schemas: At least one schema, the oldest schema first.
 
     Raises: NoUnionError if the schemas contradict each other.
     """
@@ -99,8 +105,8 @@ def _fields(schemas: Sequence[Schema], path: str) -> dict[str, Any]:
 def _field(schemas: Sequence[Schema], name: str, path: str) -> dict[str, Any]:
     """Return the union of one property.
 
-    If a revision does not have the property, the default is dropped, because the API server must not set the property
-    on instances of that revision.
+    If a revision does not have the property, the union drops the default, because the API server must not set the
+    property on instances of that revision.
     """
     field_schemas = [schema["properties"][name] for schema in schemas if name in schema.get("properties", {})]
     merged = union(field_schemas, child_path(path, name))
@@ -116,7 +122,10 @@ def _rules(schemas: Sequence[Schema]) -> dict[str, Any]:
 
 
 def _check_list_map(schema: Schema, path: str) -> None:
-    """Check the API server's requirements on a list map: keys are declared, and every item contains the keys."""
+    """Check the API server's requirements on a list map. Every item declares and contains the keys.
+
+    Raises: NoUnionError if the list map does not meet a requirement.
+    """
     items, keys = schema.get("items", {}), schema.get("x-kubernetes-list-map-keys", ())
     if schema.get("x-kubernetes-list-type") == "map" and not keys:
         raise NoUnionError(path, "its items have other keys in another revision")

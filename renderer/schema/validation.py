@@ -1,7 +1,7 @@
 """Validation of a value against its schema, by the rules of the API server for custom resources.
 
-One rule is stricter: an unknown field is a mistake here, while the API server silently drops the field. The last two
-functions build schemas of Levelgate's own objects.
+This module is stricter than the API server about unknown fields. An unknown field is a mistake here, while the API
+server silently drops the field. The last two functions build schemas of Levelgate's own objects.
 
 Source: kube-openapi `pkg/validation/validate`; apiextensions-apiserver `pkg/apiserver/schema/objectmeta`.
 """
@@ -34,7 +34,7 @@ Only this function formats the path, because most values are valid.
 
 
 def validate(schema: Schema, value: Any, *, old: Any = None) -> list[SchemaMistake]:
-    """Return all mistakes of `value` in its own order, with paths from its top. Defaults are not applied first.
+    """Return all mistakes of `value` in its own order, with paths from its top, without applying defaults.
 
     A part that is unchanged from `old` has no mistakes, because a schema may become stricter than the stored objects
     are (Kubernetes, "Validation ratcheting").
@@ -58,7 +58,11 @@ def _format_path(path: _Path) -> str:
 
 
 def _check(schema: Schema, value: Any, old: Any, path: _Path, report: _Report) -> None:
-    """Check `value` and all values inside it. `old` is the previous value, or None if it is unknown."""
+    """Report the mistakes of `value` and of all values inside `value`.
+
+    Args:
+        old: The previous value, or None if the previous value is unknown.
+    """
     if old is not None and is_unchanged(schema, value, old):
         return
     kind = schema.get("type")
@@ -85,7 +89,7 @@ _COMBINATORS: Final = frozenset(("allOf", "anyOf", "oneOf", "not"))
 
 
 def _check_combined(schema: Schema, value: Any, path: _Path, report: _Report) -> None:
-    """Check `allOf`, `anyOf`, `oneOf` and `not`."""
+    """Report the mistakes of `allOf`, `anyOf`, `oneOf` and `not`."""
     for part in schema.get("allOf", ()):
         for mistake in _find_mistakes(part, value, path):
             report(*mistake)
@@ -203,7 +207,7 @@ def _check_array(schema: Schema, value: list[Any], old: Any, path: _Path, report
 
 
 def _check_unique(schema: Schema, value: list[Any], path: _Path, report: _Report) -> None:
-    """Check that a set has no equal items, and a list map no items with equal keys."""
+    """Report equal items of a set, and items of a list map with equal keys."""
     list_type = schema.get("x-kubernetes-list-type")
     if list_type not in ("set", "map") and not schema.get("uniqueItems"):
         return
@@ -275,7 +279,7 @@ _CHECKS: Final[dict[type, Callable[[Schema, Any, Any, _Path, _Report], None]]] =
     int: _check_number,
     float: _check_number,
 }
-"""By type of a value, the function that checks the rules for this type."""
+"""The function that checks the rules for values of each Python type, by type."""
 
 
 def object_form(*required: str, **properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Expressions inside a string: `${...}`. As in kro, the end of an expression is found by counting braces."""
+"""Expressions inside a string: `${...}`. As in kro, the number of open braces determines the end of an expression."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _PREFIX: Final = re.compile(r"(?<![A-Za-z0-9_])[rRbB]{1,2}\Z")
 def scan(text: str) -> tuple[Part, ...]:
     """Return the literal texts and the expressions in `text`, in order, without empty texts.
 
-    Braces are counted except inside string literals of the expression. As in kro, an unclosed `${` is literal text.
+    The function counts braces except inside string literals of the expression. As in kro, an unclosed `${` is literal
+    text.
 
     Raises: ExpressionError for `${` inside an expression.
     """

@@ -1,11 +1,11 @@
-"""Templates: JSON values whose strings hold `${...}`.
+"""Templates: JSON values whose strings contain `${...}`.
 
 A string that is exactly one `${...}` is `standalone`: the value of the expression replaces the string, with the value's
-type. Any other string with expressions is `mixed`: the values of the expressions, which must be strings, are inserted
-into the text. Map keys are never expressions, and values of variables are never read as templates.
+type. Any other string with expressions is `mixed`: the template inserts the values of the expressions, which must be
+strings, into the text. Map keys are never expressions. A template never reads values of variables as templates.
 
-A template is compiled into one Python function that builds the finished value. If the function raises an exception, the
-expressions are evaluated one by one, to find each failed expression with its place and its error.
+The module compiles a template into one Python function that builds the finished value. If the function raises an
+exception, the module evaluates the expressions separately, to find each failed expression with its place and its error.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ MAX_DEPTH: Final = 80
 
 
 class TemplateError(RendererError):
-    """An expression in a template that cannot be compiled or evaluated.
+    """An expression in a template that fails to compile or to evaluate.
 
-    `path` is the place of the expression, such as `spec.containers[0].image`. `errors` are all errors that were found
-    together, in the order of the template, starting with this error.
+    Attributes:
+        path: Place of the expression, such as `spec.containers[0].image`.
+        errors: All errors of the template in order, starting with this error.
     """
 
     def __init__(self, path: str, error: ExpressionError, errors: tuple[TemplateError, ...] = ()) -> None:
@@ -53,7 +54,7 @@ class _Hole:
     parts: tuple[str | Program, ...]
     """Texts and programs, in order. A single program makes the hole standalone."""
     binary: bool = False
-    """True if bytes are written as base64 text."""
+    """True if the template writes bytes as base64 text."""
 
     @property
     def programs(self) -> Iterator[Program]:
@@ -102,7 +103,7 @@ class Template:
 
     @property
     def expressions(self) -> tuple[tuple[str, Program], ...]:
-        """All expressions, each with the path of its string, in the order of the template."""
+        """The programs of all expressions, each with the path of its string, in the order of the template."""
         return tuple((format_path(hole.path), program) for hole in self._holes.values() for program in hole.programs)
 
     @property
@@ -121,7 +122,11 @@ class Template:
         return Template(self.source, holes, _compile_builder(self.source, holes))
 
     def blank(self, value: Any) -> Any:
-        """Return `value`, which has the template's shape, with null in place of each string with expressions."""
+        """Return a copy of `value` with null in place of each string with expressions in the template.
+
+        Args:
+            value: A value with the shape of the template.
+        """
         return _fill(value, (), dict.fromkeys(self._holes))
 
     def _try_build(self, variables: Mapping[str, Any], instance_meter: Meter) -> Any:
@@ -137,10 +142,15 @@ class Template:
     def evaluate_partially(
         self, variables: Mapping[str, Any], is_pending: Callable[[ExpressionError], bool], meter: Meter | None = None
     ) -> tuple[Any, list[tuple[str, ExpressionError]]]:
-        """Return the value with all expressions that can be evaluated, and the pending errors with their paths.
+        """Return the value with the results of all expressions that succeed, and the pending errors with their paths.
 
-        An error is pending if `is_pending` returns True for it. A string with a pending error stays unchanged. `meter`
-        belongs to the instance that the value is part of. Raises: TemplateError with all other errors.
+        A string with a pending error stays unchanged.
+
+        Args:
+            is_pending: Function that returns True for a pending error.
+            meter: The meter of the instance that contains the value.
+
+        Raises: TemplateError with all errors that are not pending.
         """
         instance_meter = meter or Meter.of_instance()
         built = self._try_build(variables, instance_meter)
@@ -164,9 +174,10 @@ class Template:
         return _fill(self.source, (), values), waiting
 
     def evaluate_known(self, variables: Mapping[str, Any], meter: Meter | None = None) -> Any:
-        """Return the value without the strings whose expressions cannot be evaluated yet.
+        """Return the value without the strings whose expressions fail.
 
-        `meter` belongs to the instance that the value is part of.
+        Args:
+            meter: The meter of the instance that contains the value.
         """
         instance_meter = meter or Meter.of_instance()
         built = self._try_build(variables, instance_meter)
@@ -210,7 +221,7 @@ def compile_template(value: Any) -> Template:
 def format_path(path: Path) -> str:
     """Return `path` as text, such as `spec.containers[0].image`.
 
-    Keys that are not plain words are quoted: `metadata.labels["app.kubernetes.io/name"]`.
+    Keys that are not plain words have quotes: `metadata.labels["app.kubernetes.io/name"]`.
     """
     text = ""
     for step in path:
@@ -224,9 +235,12 @@ def format_path(path: Path) -> str:
 
 
 def find_strings(value: Any, path: Path = (), *, include_all: bool = False) -> Iterator[tuple[Path, str]]:
-    """Yield the strings in `value` that may hold expressions, with their paths. With `include_all`, yield all strings.
+    """Yield the strings in `value` that may contain expressions, with their paths.
 
-    Raises: TemplateError if `value` is nested deeper than MAX_DEPTH.
+    Args:
+        include_all: True to yield all strings.
+
+    Raises: TemplateError if the nesting of `value` is deeper than MAX_DEPTH.
     """
     if len(path) > MAX_DEPTH:
         raise TemplateError(
@@ -245,7 +259,7 @@ def find_strings(value: Any, path: Path = (), *, include_all: bool = False) -> I
 
 
 def find_keys_with_expressions(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Yield the paths of keys that look like expressions. Keys are never evaluated."""
+    """Yield the paths of keys that look like expressions. Levelgate never evaluates keys."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, item in items:
         if isinstance(step, str) and "${" in step:

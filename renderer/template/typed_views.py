@@ -2,8 +2,8 @@
 
 A value of type `number` becomes a double even if JSON has a whole number. Texts of the formats `byte`, `date-time` and
 `duration` become bytes, timestamps and durations (Kubernetes documentation, "Common Expression Language", type
-integration). A value that does not have the form of its type stays unchanged. Only fields that an expression reads are
-converted, so most objects need no view.
+integration). A value that does not have the form of its type stays unchanged. A view converts only fields that an
+expression reads, so most objects need no view.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ FieldPath = tuple[str, ...]
 
 
 def views_of(scope: Mapping[str, Type], reads: Iterable[FieldPath]) -> dict[str, View]:
-    """Return the view of each variable in `scope`. Variables that need no conversion are left out.
+    """Return the view of each variable in `scope`, except variables that need no conversion.
 
-    `reads` are the paths that expressions read, each with the variable as its first step.
+    Args:
+        reads: The paths that expressions read, each with the variable as its first step.
     """
     paths = list(reads)
     views = {name: view_of(kind, (path[1:] for path in paths if path[0] == name)) for name, kind in scope.items()}
@@ -34,7 +35,11 @@ def views_of(scope: Mapping[str, Type], reads: Iterable[FieldPath]) -> dict[str,
 
 
 def view_of(kind: Type, reads: Iterable[FieldPath]) -> View | None:
-    """Return the conversion for values of type `kind` of which expressions read `reads`, or None if none is needed."""
+    """Return the conversion for values of type `kind`, or None if no value needs a conversion.
+
+    Args:
+        reads: The paths that expressions read inside the values.
+    """
     return _view(kind, frozenset(reads), ())
 
 
@@ -46,9 +51,12 @@ def holds_bytes(kind: Type, place: Path) -> bool:
 
 
 def _view(kind: Type, reads: frozenset[FieldPath], enclosing: tuple[Type, ...]) -> View | None:
-    """Return the conversion for values of type `kind`, or None if none is needed.
+    """Return the conversion for values of type `kind`, or None if no value needs a conversion.
 
-    `enclosing` are the records around `kind`. A record inside itself is not converted.
+    The conversion leaves a record inside itself unchanged.
+
+    Args:
+        enclosing: The records around `kind`.
     """
     if not reads:
         return None
@@ -76,7 +84,7 @@ def _names_read(fields: Mapping[str, Type], reads: frozenset[FieldPath]) -> Iter
 
 
 def _reads_below(reads: frozenset[FieldPath], name: str) -> frozenset[FieldPath]:
-    """Return the reads below the field `name`. If a value is read as a whole, all its fields are read."""
+    """Return the reads below the field `name`. A read of a whole value is a read of all its fields."""
     return frozenset(read[1:] for read in reads if not read or read[0] == name)
 
 
